@@ -1,0 +1,37 @@
+# Everything a newcomer needs. `make` alone prints this list.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PY := .venv/bin/python -I
+ITEMS ?=
+WORKERS ?=
+
+help: ## show this help
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+setup: ## install what is missing: system packages, then .venv from the lock file
+	@tools/setup
+
+demo: ## run the main job end to end (ITEMS=500 WORKERS=4 for a smaller run)
+	@SETUP_FOR=demo tools/setup
+	@exec .venv/bin/pubqueue demo $(if $(ITEMS),--items $(ITEMS)) $(if $(WORKERS),--workers $(WORKERS))
+
+check: setup ## lint, types and layers, without the tests
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-cache
+
+test: check ## everything that CI runs
+	$(PY)m pytest
+
+bench: setup ## this component against one that stores nothing, behind Prosody and ejabberd
+	cd tests && ../.venv/bin/python -m bench
+
+lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
+	@tools/lock
+
+clean: ## remove .venv and every cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup demo check test bench lock clean
