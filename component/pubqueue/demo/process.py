@@ -1,0 +1,128 @@
+"""Start a program so that it cannot outlive us, read its lines, and end it.
+
+Every child runs in a process group of its own: Ctrl-C in the terminal reaches us alone, and we end
+the children in order. `setpriv --pdeathsig` asks the kernel to kill the child when the thread that
+started it dies, so that even `kill -9` of the parent leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
+
+TAIL_LINES = 15
+
+
+class ChildError(RuntimeError):
+    """A child process did not do what was waited for."""
+
+    def __init__(self, name: str, what: str, log: Path) -> None:
+        self.name, self.what = name, what
+        last = tail(log)
+        super().__init__(f"{name} {what}" + (f"; its last lines:\n{last}" if last else ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A running program; its stderr goes to the file `log`, its stdout is read by `lines`."""
+
+    name: str
+    process: asyncio.subprocess.Process
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is its group's id too."""
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.process.returncode is None
+
+    async def lines(self) -> AsyncIterator[str]:
+        """Yield the lines of stdout until the program closes it."""
+        assert self.process.stdout is not None
+        async for raw in self.process.stdout:
+            yield raw.decode(errors="replace").rstrip("\n")
+
+    async def wait_line(self, start: str, *, timeout: float) -> str:  # noqa: ASYNC109 - says what was waited for
+        """Return the first line of stdout that begins so; raise ChildError when none comes."""
+        try:
+            async with asyncio.timeout(timeout):
+                async for line in self.lines():
+                    if line.startswith(start):
+                        return line
+                code = await self.process.wait()
+        except TimeoutError:
+            raise ChildError(self.name, f"was silent for {timeout:g} s", self.log) from None
+        raise ChildError(self.name, f"ended with status {code}", self.log)
+
+    async def wait(self) -> int:
+        """Wait for the end; the exit status, or minus the signal."""
+        return await self.process.wait()
+
+    async def kill(self) -> None:
+        """Kill it and its group, at once (SIGKILL); harmless when it has ended."""
+        self._kill_group()
+        await self.process.wait()
+
+    async def stop(self, grace: float = 10) -> int:
+        """Ask it to end (SIGTERM), kill it when it has not after `grace` seconds.
+
+        Nothing of its process group is left, even when we are cancelled meanwhile.
+        """
+        try:
+            if self.running:
+                with suppress(ProcessLookupError):
+                    self.process.send_signal(signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), grace)
+        finally:
+            self._kill_group()
+        return await self.process.wait()
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+async def spawn(
+    argv: Sequence[str | Path],
+    *,
+    name: str,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    read: bool = True,
+) -> Child:
+    """Start a program that dies with us; `read=False` sends its stdout to the log too."""
+    with log.open("ab") as sink:
+        process = await asyncio.create_subprocess_exec(
+            # setpriv sets the flag on itself and becomes the program: same process id
+            *("setpriv", "--pdeathsig", "KILL", "--"),
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE if read else sink,
+            stderr=sink,
+            env=None if env is None else dict(env),
+            process_group=0,
+        )
+    return Child(name, process, log)
+
+
+def read_log(log: Path) -> str:
+    """Return what the file holds; empty when there is none yet."""
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
+def tail(log: Path) -> str:
+    """Return the last lines of a log file; empty when there is none."""
+    return "\n".join(read_log(log).splitlines()[-TAIL_LINES:])

@@ -1,0 +1,227 @@
+"""A throw-away Prosody: Debian's program, a configuration of our own, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pubqueue.demo.process import Child, ChildError, read_log, spawn, tail
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+START_TIMEOUT = 20.0
+POLL = 0.05
+ATTEMPTS = 5
+
+# What is not said here is as Prosody ships it: `component_conflict_resolve` (a second component of
+# the same name is refused), the stanza size limits (256 KiB for clients, 512 KiB for components).
+CONFIG = """\
+data_path = "{folder}/data"
+pidfile = "{folder}/prosody.pid"
+-- Prosody refuses to run as root, rightly; this one lives for minutes, on loopback, in a container.
+run_as_root = true
+-- Everything to one file: its tail is shown when the server does not start.
+log = {{ info = "{folder}/prosody.log" }}
+
+interfaces = {{ "127.0.0.1" }}
+c2s_ports = {{ {c2s_port} }}
+component_ports = {{ {component_port} }}
+component_interfaces = {{ "127.0.0.1" }}
+
+-- Debian's list enables "limits": 10 kB/s for each client, which is 28 items a second. It is not
+-- here, hence there is no limit. "smacks" is not here either: a killed client's session would wait
+-- ten minutes for its return, and its messages with it.
+modules_enabled = {{ "disco", "roster", "saslauth", "ping", "posix"{modules} }}
+-- Nobody outside this machine is talked to.
+modules_disabled = {{ "s2s", "s2s_auth_certs" }}
+
+-- A stanza and its answer are small: waiting to fill a packet (Nagle) costs 40 ms each.
+network_settings = {{ nagle = false }}
+
+-- Passwords travel over loopback only, and a certificate would have to be made: no TLS.
+c2s_require_encryption = false
+allow_unencrypted_plain_auth = true
+-- Accounts are files with the password, so that making one is writing one.
+authentication = "internal_plain"
+storage = "internal"
+
+VirtualHost "{domain}"
+
+Component "{component}"
+    component_secret = "{secret}"
+"""
+
+
+class PortTakenError(Exception):
+    """Another program was quicker to take a port that was free."""
+
+
+class Prosody:
+    """A Prosody server for `domain`, with one external component, on loopback.
+
+    An async context manager: entered when the client and the component port accept connections;
+    left with the process ended and its files removed. `modules` are loaded beside the usual ones.
+    """
+
+    host = "127.0.0.1"
+    domain = "localhost"
+
+    def __init__(
+        self, *, component: str = "queue.localhost", modules: tuple[str, ...] = ()
+    ) -> None:
+        self.component = component
+        self.modules = modules
+        self.secret = secrets.token_hex(16)
+        self.c2s_port = self.component_port = 0
+        self._temp: tempfile.TemporaryDirectory[str] | None = None
+        self._child: Child | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where configuration, data and log are, while the server lives."""
+        assert self._temp is not None, "the server is entered with `async with`"
+        return Path(self._temp.name)
+
+    @property
+    def pid(self) -> int:
+        """The server's process id; after `kill`, the one it had."""
+        assert self._child is not None
+        return self._child.pid
+
+    async def __aenter__(self) -> Self:
+        self._temp = tempfile.TemporaryDirectory(prefix="pubqueue-prosody-")
+        try:
+            await self._start_on_free_ports()
+        except BaseException:
+            await self._leave()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._leave()
+
+    async def account(self, name: str, password: str) -> str:
+        """Make the account, or give it another password; return its JID."""
+        if not name.isascii() or not name.isalnum() or not password.isalnum():
+            raise ValueError(
+                "a throw-away account's name and password are ASCII letters and digits"
+            )
+        accounts = self.folder / "data" / self.domain / "accounts"
+        accounts.mkdir(parents=True, exist_ok=True)
+        (accounts / f"{name}.dat").write_text(f'return {{ ["password"] = "{password}" }};\n')
+        return f"{name}@{self.domain}"
+
+    async def start(self) -> None:
+        """Start it again after `stop` or `kill`: same ports, same secret, same accounts."""
+        log = self.folder / "prosody.log"
+        log.unlink(missing_ok=True)
+        self._child = await spawn(
+            [program(), "--config", self.folder / "prosody.cfg.lua", "-F"],
+            name="Prosody",
+            log=self.folder / "output.log",
+            read=False,
+        )
+        await self._ready(self._child, log)
+
+    async def stop(self) -> None:
+        """End it in order: every stream gets its closing tag."""
+        if self._child is not None:
+            await self._child.stop()
+
+    async def kill(self) -> None:
+        """End it with SIGKILL, as a crash would."""
+        if self._child is not None:
+            await self._child.kill()
+
+    async def restart(self) -> None:
+        """Stop and start."""
+        await self.stop()
+        await self.start()
+
+    async def _start_on_free_ports(self) -> None:
+        for _ in range(ATTEMPTS):
+            self.c2s_port, self.component_port = free_ports(2)
+            (self.folder / "prosody.cfg.lua").write_text(self._config())
+            try:
+                return await self.start()
+            except PortTakenError:
+                await self.kill()
+        raise PortTakenError(f"no free loopback port was still free {ATTEMPTS} times")
+
+    def _config(self) -> str:
+        return CONFIG.format(
+            folder=self.folder,
+            c2s_port=self.c2s_port,
+            component_port=self.component_port,
+            modules="".join(f', "{module}"' for module in self.modules),
+            domain=self.domain,
+            component=self.component,
+            secret=self.secret,
+        )
+
+    async def _ready(self, child: Child, log: Path) -> None:
+        """Wait for both ports, by the log: another program may answer on a port that we lost."""
+        services = [f"'c2s' on [{self.host}]:{self.c2s_port}"]
+        services += [f"'component' on [{self.host}]:{self.component_port}"]
+        for _ in range(int(START_TIMEOUT / POLL)):
+            text = read_log(log)
+            if "Failed to open server port" in text:
+                raise PortTakenError
+            if all(f"Activated service {service}" in text for service in services):
+                return
+            if not child.running:
+                # it has two: what it logs, and what it says before it can log
+                raise ChildError("Prosody", f"did not start\n{tail(log)}", child.log)
+            await asyncio.sleep(POLL)
+        raise ChildError("Prosody", f"was not ready after {START_TIMEOUT:g} s", log)
+
+    async def _leave(self) -> None:
+        try:
+            await self.stop()
+        finally:
+            if self._temp is not None:
+                self._temp.cleanup()
+                self._temp = None
+
+
+def program() -> str:
+    """Find Prosody; one sentence when it is not installed."""
+    found = shutil.which("prosody") or shutil.which("prosody", path="/usr/bin:/usr/sbin")
+    if found is None:
+        raise FileNotFoundError("Prosody is not installed: `apt-get install prosody` does it")
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Return loopback ports that are free, from below the range of outgoing connections.
+
+    Inside that range a client that tries again and again to reach a port nobody listens on can at
+    last be given this very port as its own and connect to itself, and then the server cannot start.
+    """
+    first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = range(max(1024, min(10_000, first_outgoing - 5_000)), first_outgoing)
+    found: list[int] = []
+    for port in random.sample(candidates, len(candidates)):
+        with socket.socket() as probe:
+            # as a server does it, so that a port of a server just ended counts as free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise PortTakenError("no loopback port is free")

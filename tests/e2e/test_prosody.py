@@ -1,0 +1,86 @@
+"""The throw-away Prosody itself: it starts, serves, comes back and leaves nothing."""
+
+import asyncio
+import os
+import socket
+
+import pytest
+import slixmpp
+
+from pubqueue.demo.process import ChildError
+from pubqueue.demo.prosody import Prosody, free_ports
+
+pytestmark = pytest.mark.e2e
+
+
+async def log_in(server: Prosody, jid: str, password: str) -> str:
+    """Return the name of the event that ended the attempt."""
+    client = slixmpp.ClientXMPP(jid, password)
+    client.enable_starttls = client.enable_direct_tls = False
+    client.enable_plaintext = client.plugin["feature_mechanisms"].unencrypted_scram = True
+    outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    for event in ("session_start", "failed_all_auth", "connection_failed"):
+        client.add_event_handler(
+            event, lambda _, event=event: outcome.done() or outcome.set_result(event)
+        )
+    client.connect(server.host, server.c2s_port)
+    async with asyncio.timeout(10):
+        result = await outcome
+        await client.disconnect()
+    return result
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_client_logs_in_before_and_after_a_restart_and_nothing_is_left():
+    async with Prosody() as server:
+        folder, first = server.folder, server.pid
+        jid = await server.account("bot", "secret1")
+        assert await log_in(server, jid, "secret1") == "session_start"
+        assert await log_in(server, jid, "wrong") == "failed_all_auth"
+        await server.restart()
+        second = server.pid
+        assert await log_in(server, jid, "secret1") == "session_start"
+        await server.kill()
+        await server.start()
+        third = server.pid
+        assert await log_in(server, jid, "secret1") == "session_start"
+    assert not any(map(alive, (first, second, third)))
+    assert not folder.exists()
+
+
+async def test_a_failing_body_leaves_nothing_either():
+    seen = []
+
+    async def fail():
+        async with Prosody() as server:
+            seen.extend((server.folder, server.pid))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    folder, pid = seen
+    assert not alive(pid)
+    assert not folder.exists()
+
+
+async def test_a_server_that_does_not_start_shows_its_last_words():
+    with pytest.raises(ChildError, match="Prosody did not start"):
+        async with Prosody(modules=('"',)):
+            pass
+
+
+async def test_a_port_taken_meanwhile_is_given_up_for_another(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        lists = iter([[taken.getsockname()[1], *free_ports(1)], free_ports(2)])
+        monkeypatch.setattr("pubqueue.demo.prosody.free_ports", lambda _: next(lists))
+        async with Prosody() as server:
+            assert server.c2s_port != taken.getsockname()[1]
