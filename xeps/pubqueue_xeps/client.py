@@ -1,0 +1,223 @@
+"""An XMPP client connection that says in one sentence why it could not be made.
+
+slixmpp retries an unreachable server for ever and reports each failure as an event; `login` waits
+for the first event that decides, and turns it into a return or an exception.
+"""
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Literal
+from xml.etree.ElementTree import Element
+
+from slixmpp import ClientXMPP
+from slixmpp.jid import JID, InvalidJID
+from slixmpp.xmlstream import StanzaBase
+
+from pubqueue_xeps.errors import LoginFailed
+
+__all__ = ["Client", "LoginFailed", "Tls", "login", "logout", "make_client"]
+
+Tls = Literal["required", "direct", "off"]
+
+# Never ANONYMOUS or EXTERNAL: after a wrong password slixmpp would go on to try them.
+MECHANISMS: Final = frozenset(
+    {"PLAIN"} | {f"SCRAM-SHA-{bits}{plus}" for bits in (1, 256, 512) for plus in ("", "-PLUS")}
+)
+
+
+class Client(ClientXMPP):
+    """slixmpp's client with a short way for hot stanzas.
+
+    `short_way` is shown each incoming stanza as a bare element and returns True for those it has
+    dealt with; slixmpp builds no stanza object for them (several times cheaper).
+    """
+
+    short_way: Callable[[Element], bool] | None = None
+
+    def _spawn_event(self, xml: Element) -> None:
+        if self.short_way is None or not self.short_way(xml):
+            super()._spawn_event(xml)
+
+
+def make_client(
+    jid: str,
+    password: str,
+    *,
+    host: str | None = None,
+    port: int = 5222,
+    tls: Tls = "required",
+    ca_file: str | None = None,
+) -> Client:
+    """Make a client for `login`; call it where the event loop is running.
+
+    Without `host` the server is found by the DNS records of the JID's domain. `tls` is "required"
+    (STARTTLS), "direct" (TLS from the first byte), or "off", which is refused with ValueError for
+    anything but a loopback host. `ca_file` replaces the system's certificate authorities.
+    """
+    account = _account(jid)
+    if host is None and (tls == "off" or port != 5222):  # noqa: PLR2004  the registered port
+        host = account.domain
+    if tls == "off" and not _is_loopback(host or ""):
+        raise ValueError(f"TLS may be off only on a loopback address, and {host} is not one.")
+    unencrypted = {"unencrypted_plain": tls == "off", "unencrypted_scram": tls == "off"}
+    client = Client(
+        account,
+        password,
+        plugin_config={"feature_mechanisms": {"use_mechs": set(MECHANISMS), **unencrypted}},
+        ssl_context=_trust(ca_file),
+    )
+    client.enable_starttls = tls == "required"
+    client.enable_direct_tls = tls == "direct"
+    client.enable_plaintext = tls == "off"
+    client.custom_address = (host, port) if host else None
+    return client
+
+
+async def login(client: ClientXMPP, *, timeout: float = 30) -> None:  # noqa: ASYNC109  a promise
+    """Connect, and return when the session has started (RFC 6120 sections 5 to 7).
+
+    Raises LoginFailed with one sentence when the server cannot be reached, is not trusted, refuses
+    the password, or has not let us in within `timeout` seconds. The client is then disconnected,
+    and may be tried again.
+    """
+    door = _Door(client)
+    door.open()
+    try:
+        client.connect(*(client.custom_address or (None, None)))
+        async with asyncio.timeout(timeout):
+            await door.verdict
+    except TimeoutError:
+        await _give_up(client)
+        raise LoginFailed(f"{door.server} started no session within {timeout:g} seconds.") from None
+    except BaseException:  # cancelled as well: a client left half-way would go on trying
+        await _give_up(client)
+        raise
+    finally:
+        door.close()
+
+
+async def logout(client: ClientXMPP, *, timeout: float = 2) -> None:  # noqa: ASYNC109  a promise
+    """Close the stream when all that was sent before is out, or after `timeout` seconds."""
+    if client.is_connected():
+        await client.disconnect(wait=timeout)
+
+
+async def _give_up(client: ClientXMPP) -> None:
+    client.cancel_connection_attempt()
+    if client.is_connected():
+        lost = client.disconnected
+        client.abort()
+        await lost
+
+
+class _Door:
+    """The events between connecting and the session, each turned into a verdict."""
+
+    def __init__(self, client: ClientXMPP) -> None:
+        self.client = client
+        self.verdict: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.server = _server_name(client)
+        self.unreachable: object = None
+        self.refusal: str | None = None
+        self.handlers: dict[str, Callable[[Any], None]] = {
+            "session_start": self._let_in,
+            "connection_failed": self._note_unreachable,
+            "reconnect_delay": self._not_reached,
+            "ssl_invalid_chain": self._not_trusted,
+            "failed_auth": self._note_refusal,
+            "failed_all_auth": self._refused,
+            "stream_error": self._stream_error,
+            "disconnected": self._closed,
+        }
+
+    def open(self) -> None:
+        for event, handler in self.handlers.items():
+            self.client.add_event_handler(event, handler)
+
+    def close(self) -> None:
+        for event, handler in self.handlers.items():
+            self.client.del_event_handler(event, handler)
+        if self.verdict.done() and not self.verdict.cancelled():
+            self.verdict.exception()  # retrieved, also when a timeout came first
+
+    def _let_in(self, _: object) -> None:
+        if not self.verdict.done():
+            self.verdict.set_result(None)
+
+    def _fail(self, sentence: str) -> None:
+        if not self.verdict.done():
+            self.verdict.set_exception(LoginFailed(sentence))
+
+    def _note_unreachable(self, reason: object) -> None:
+        self.unreachable = reason
+        if isinstance(reason, ssl.SSLError):
+            self._not_trusted(reason)
+
+    def _not_reached(self, _: object) -> None:
+        """Each address has been tried once, and slixmpp is about to begin again."""
+        self._fail(f"{self.server} cannot be reached: {self.unreachable}.")
+
+    def _not_trusted(self, error: ssl.SSLError) -> None:
+        why = getattr(error, "verify_message", "") or error.reason or "the handshake failed"
+        self._fail(f"TLS with {self.server} failed: {why}.")
+
+    def _note_refusal(self, failure: StanzaBase) -> None:
+        self.refusal = failure["condition"]
+
+    def _refused(self, _: object) -> None:
+        who, where = self.client.requested_jid.bare, self.server
+        if self.refusal is None:
+            self._fail(
+                f"{where} offers no way to log in with a password that this TLS mode allows."
+            )
+        elif self.refusal == "not-authorized":
+            self._fail(f"{where} refused {who}: wrong name or password.")
+        else:
+            self._fail(f"{where} refused {who}: {self.refusal}.")
+
+    def _stream_error(self, error: StanzaBase) -> None:
+        self._fail(f"{self.server} ended the stream: {error['condition']}.")
+
+    def _closed(self, reason: object) -> None:
+        self._fail(f"{self.server} closed the connection before the session started ({reason}).")
+
+
+def _account(jid: str) -> JID:
+    try:
+        account = JID(jid)
+    except InvalidJID:
+        raise ValueError(f"{jid!r} is not a JID.") from None
+    if not account.local:
+        raise ValueError(f"{jid!r} names no account: a JID like bot@example.org is needed.")
+    return account
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _trust(ca_file: str | None) -> ssl.SSLContext | None:
+    if ca_file is None:
+        return None
+    if not Path(ca_file).is_file():
+        raise ValueError(f"The certificate file {ca_file} does not exist.")
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (ssl.SSLError, OSError) as error:
+        raise ValueError(f"The certificate file {ca_file} cannot be used: {error}.") from error
+
+
+def _server_name(client: ClientXMPP) -> str:
+    domain = str(client.requested_jid.domain)
+    if client.custom_address is None:
+        return domain
+    host, port = client.custom_address
+    return f"{domain} at {host}:{port}"

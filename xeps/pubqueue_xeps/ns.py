@@ -1,0 +1,20 @@
+"""The XML namespaces that the client side speaks."""
+
+from typing import Final
+
+CLIENT: Final = "jabber:client"
+DATA: Final = "jabber:x:data"
+DELAY: Final = "urn:xmpp:delay"
+STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
+
+PUBSUB: Final = "http://jabber.org/protocol/pubsub"
+PUBSUB_ERRORS: Final = "http://jabber.org/protocol/pubsub#errors"
+PUBSUB_EVENT: Final = "http://jabber.org/protocol/pubsub#event"
+SUBSCRIBE_OPTIONS: Final = "http://jabber.org/protocol/pubsub#subscribe_options"
+
+QUEUEING: Final = "urn:xmpp:pubsub:queueing:0"
+QUEUEING_SHORT: Final = "urn:xmpp:queueing:0"
+"""What XEP-0254 example 11 prints; accepted in events, never sent."""
+
+PUBQUEUE: Final = "urn:x-pubqueue:0"
+"""This project's own extensions: lock tokens, touch, outcomes, publish metadata."""
