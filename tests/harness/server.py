@@ -1,0 +1,245 @@
+"""The server's side of XEP-0114 on a loopback port, for one component at a time.
+
+The component under test connects here as it would to Prosody or ejabberd. The test then speaks for
+every entity of the network: it sends stanzas as text and awaits what the component sends, in order.
+What a real server would end the stream for, this one reports as `StreamError`: a `from`
+outside the component's domain, a missing `to`, a stanza in a foreign namespace (XEP-0114 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+from xml.parsers import expat
+
+from lxml import etree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+ACCEPT: Final = "jabber:component:accept"
+STREAMS: Final = "http://etherx.jabber.org/streams"
+ROOT: Final = f"<stream:stream xmlns='{ACCEPT}' xmlns:stream='{STREAMS}'>"
+STANZAS: Final = {f"{{{ACCEPT}}}{name}" for name in ("iq", "message", "presence")}
+TAG: Final = re.compile(rb"""(?:[^>'"]|'[^']*'|"[^"]*")*>""")
+
+
+class StreamError(AssertionError):
+    """The component sent what a real server answers with a stream error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stanza:
+    """One stanza of the component: the bytes as sent, and their tree."""
+
+    raw: str
+    tree: etree._Element
+
+
+def parse(text: str) -> etree._Element:
+    """Read one stanza as a child of the stream, so that it inherits its namespaces."""
+    parser = etree.XMLParser(resolve_entities=False, remove_comments=True)
+    (child,) = etree.fromstring(f"{ROOT}{text}</stream:stream>", parser)
+    return child
+
+
+class Frames:
+    """Cuts a stream into its first-level elements, keeping the bytes of each."""
+
+    def __init__(
+        self, on_open: Callable[[dict[str, str]], None], on_child: Callable[[str], None]
+    ) -> None:
+        self._on_open = on_open
+        self._on_child = on_child
+        self._expat = expat.ParserCreate()
+        self._expat.StartElementHandler = self._start
+        self._expat.EndElementHandler = self._end
+        self._buffer = b""
+        self._base = 0
+        self._depth = 0
+        self._from = 0
+        self.closed = False
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+        self._expat.Parse(data, False)  # noqa: FBT003 - not the last piece
+        if self._depth == 1:
+            self._drop(self._expat.CurrentByteIndex)
+
+    def _start(self, _name: str, attributes: dict[str, str]) -> None:
+        if self._depth == 0:
+            self._on_open(attributes)
+        if self._depth == 1:
+            self._from = self._expat.CurrentByteIndex
+        self._depth += 1
+
+    def _end(self, _name: str) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.closed = True
+        if self._depth == 1:
+            self._on_child(self._buffer[self._from - self._base : self._stop()].decode())
+
+    def _stop(self) -> int:
+        """Return where the element ends: expat stands before `</a>`, but behind `<a/>`."""
+        here = self._expat.CurrentByteIndex - self._base
+        opening = TAG.match(self._buffer, self._from - self._base)
+        if opening and opening.end() == here and opening[0].endswith(b"/>"):
+            return here
+        return self._buffer.index(b">", here) + 1
+
+    def _drop(self, index: int) -> None:
+        self._buffer = self._buffer[index - self._base :]
+        self._base = index
+
+
+class StubServer:
+    """Accepts `domain` with `secret`; sends text, awaits stanzas.
+
+    Use as an async context manager. A new connection of the component replaces the old one, so
+    that restarts and reconnects need nothing special.
+    """
+
+    def __init__(self, domain: str = "queue.localhost", secret: str = "secret") -> None:
+        self.domain = domain
+        self.secret = secret
+        self.host = "127.0.0.1"
+        self.refused = 0
+        self._stanzas: deque[Stanza] = deque()
+        self._failure: Exception | None = None
+        self._news = asyncio.Condition()
+        self._writer: asyncio.StreamWriter | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._listener = await asyncio.start_server(self._serve, self.host, 0)
+        self.port: int = self._listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._listener.close()
+        await self.drop()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        await self._listener.wait_closed()
+
+    async def send(self, text: str) -> None:
+        """Give the component `text`, exactly as it stands."""
+        assert self._writer, "no component is connected"
+        self._writer.write(text.encode())
+        await self._writer.drain()
+
+    async def receive(self, timeout: float = 10) -> Stanza:  # noqa: ASYNC109 - said per call
+        """Return the next stanza of the component; raise what it did wrong before it."""
+        async with asyncio.timeout(timeout), self._news:
+            await self._news.wait_for(lambda: self._stanzas or self._failure)
+        if self._stanzas:
+            return self._stanzas.popleft()
+        assert self._failure
+        raise self._failure
+
+    async def connected(self, timeout: float = 10) -> None:  # noqa: ASYNC109 - said per call
+        """Return once a component has been accepted and is still there."""
+        async with asyncio.timeout(timeout), self._news:
+            await self._news.wait_for(lambda: self._writer or self._failure)
+        if self._failure:
+            raise self._failure
+
+    async def drop(self) -> None:
+        """Cut the component's connection, as a server that dies does."""
+        writer, self._writer = self._writer, None
+        if writer:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._serving.add(task)
+        try:
+            await self._read(reader, writer)
+        except (StreamError, expat.ExpatError, etree.XMLSyntaxError) as failure:
+            await self._tell(failure=failure)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the component went away, or the test is over
+        finally:
+            if self._writer is writer:
+                self._writer = None
+            writer.close()
+            self._serving.discard(task)
+
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        found: list[str] = []
+        opened: list[dict[str, str]] = []
+        frames = Frames(opened.append, found.append)
+        stream_id, accepted = secrets.token_hex(8), False
+        while not frames.closed and (data := await reader.read(65536)):
+            frames.feed(data)
+            for header in opened:
+                writer.write(self._header(header, stream_id).encode())
+            opened.clear()
+            for raw in found:
+                if accepted:
+                    await self._tell(stanza=self._checked(raw))
+                elif self._accept(raw, stream_id, writer):
+                    accepted = True
+                    await self._tell(writer=writer)
+                else:
+                    return
+            found.clear()
+
+    def _header(self, header: dict[str, str], stream_id: str) -> str:
+        if header.get("to") != self.domain or header.get("xmlns") != ACCEPT:
+            message = f"the stream was opened with {header}"
+            raise StreamError(message)
+        return f"<?xml version='1.0'?>{ROOT[:-1]} from='{self.domain}' id='{stream_id}'>"
+
+    def _accept(self, raw: str, stream_id: str, writer: asyncio.StreamWriter) -> bool:
+        expected = hashlib.sha1(f"{stream_id}{self.secret}".encode()).hexdigest()
+        if parse(raw).tag == f"{{{ACCEPT}}}handshake" and parse(raw).text == expected:
+            writer.write(b"<handshake/>")
+            return True
+        self.refused += 1
+        writer.write(
+            b"<stream:error><not-authorized xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>"
+            b"</stream:error></stream:stream>"
+        )
+        return False
+
+    def _checked(self, raw: str) -> Stanza:
+        tree = parse(raw)
+        if tree.tag not in STANZAS:
+            message = f"not a stanza: {raw}"
+            raise StreamError(message)
+        if tree.get("from", "").partition("/")[0].rpartition("@")[2] != self.domain:
+            message = f"from is not of {self.domain}: {raw}"
+            raise StreamError(message)
+        if not tree.get("to"):
+            message = f"addressed to nobody: {raw}"
+            raise StreamError(message)
+        return Stanza(raw, tree)
+
+    async def _tell(
+        self,
+        *,
+        stanza: Stanza | None = None,
+        writer: asyncio.StreamWriter | None = None,
+        failure: Exception | None = None,
+    ) -> None:
+        async with self._news:
+            if stanza:
+                self._stanzas.append(stanza)
+            self._writer = writer or self._writer
+            self._failure = failure or self._failure
+            self._news.notify_all()
