@@ -1,0 +1,72 @@
+"""The throw-away ejabberd itself: it starts, serves, comes back and leaves nothing."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+import slixmpp
+from harness import ejabberd
+from harness.ejabberd import Ejabberd, EjabberdError
+
+pytestmark = pytest.mark.e2e
+
+
+async def log_in(server: Ejabberd, jid: str, password: str) -> str:
+    """Return the name of the event that ended the attempt."""
+    client = slixmpp.ClientXMPP(jid, password)
+    client.enable_starttls = client.enable_direct_tls = False
+    client.enable_plaintext = client.plugin["feature_mechanisms"].unencrypted_scram = True
+    outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    for event in ("session_start", "failed_all_auth", "connection_failed"):
+        client.add_event_handler(
+            event, lambda _, event=event: outcome.done() or outcome.set_result(event)
+        )
+    client.connect(server.host, server.c2s_port)
+    async with asyncio.timeout(10):
+        result = await outcome
+        await client.disconnect()
+    return result
+
+
+def command_lines() -> set[str]:
+    """Return what runs on this machine, for looking whose folder or node name is in it."""
+    files = Path("/proc").glob("[0-9]*/cmdline")
+    return {path.read_bytes().decode(errors="replace") for path in files if path.exists()}
+
+
+async def test_a_client_logs_in_before_and_after_a_restart_and_nothing_is_left():
+    pids = []
+    async with Ejabberd() as server:
+        folder = server.folder
+        jid = await server.account("bot", 'se"cret')
+        assert await log_in(server, jid, 'se"cret') == "session_start"
+        assert await log_in(server, jid, "wrong") == "failed_all_auth"
+        pids.append(server.pid)
+        await server.restart()
+        assert await log_in(server, jid, 'se"cret') == "session_start"
+        pids.append(server.pid)
+        await server.kill()
+        await server.start()
+        await server.account("bot", "another")
+        assert await log_in(server, jid, "another") == "session_start"
+        pids.append(server.pid)
+        assert not any(server.secret in line for line in command_lines())
+    assert not folder.exists()
+    assert not any(str(folder) in line for line in command_lines())
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def test_an_account_that_cannot_be_made_is_a_sentence():
+    async with Ejabberd() as server:
+        with pytest.raises(EjabberdError, match="made no account a@b"):
+            await server.account("a@b", "x")
+
+
+async def test_a_machine_without_ejabberd_is_told_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(ejabberd, "LIBRARIES", tmp_path)
+    with pytest.raises(EjabberdError, match="apt-get install ejabberd"):
+        async with Ejabberd():
+            pass
