@@ -1,0 +1,99 @@
+"""Who may do what: affiliation x action (XEP-0060 4.1), and the two models that widen it."""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.decision import Refusal
+from pubqueue.core.model import AccessModel, Affiliation, PublishModel
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Asker, Node
+
+
+@unique
+class Action(Enum):
+    """What an affiliation allows or forbids."""
+
+    SUBSCRIBE = auto()
+    RETRIEVE = auto()
+    PUBLISH = auto()
+    DELETE_ANY_ITEM = auto()
+    MANAGE = auto()
+    """Configure, purge, delete, see and set affiliations."""
+
+
+@unique
+class CreationPolicy(Enum):
+    """Who may create nodes."""
+
+    ANYONE = "anyone"
+    LOCAL = "local"
+    ADMINS = "admins"
+
+
+_S, _R, _P, _D, _M = Action
+
+# fmt: off
+PRIVILEGES: Final[dict[Affiliation, frozenset[Action]]] = {
+    Affiliation.OWNER:        frozenset({_S, _R, _P, _D, _M}),
+    Affiliation.PUBLISHER:    frozenset({_S, _R, _P}),
+    Affiliation.PUBLISH_ONLY: frozenset({_P}),
+    Affiliation.MEMBER:       frozenset({_S, _R}),
+    Affiliation.NONE:         frozenset(),        # what the node's models allow, below
+    Affiliation.OUTCAST:      frozenset(),        # nothing, whatever the models say
+}
+
+OPEN_ACCESS: Final = frozenset({_S, _R})
+# fmt: on
+
+
+def standing(asker: Asker, affiliation: Affiliation) -> Affiliation:
+    """Return what the asker counts as: administrators of the service own every node."""
+    return Affiliation.OWNER if asker.admin else affiliation
+
+
+def may(affiliation: Affiliation, action: Action, node: Node, *, subscribed: bool = False) -> bool:
+    """Say whether the affiliation allows the action on this node."""
+    if affiliation is Affiliation.OUTCAST:
+        return False
+    if action in PRIVILEGES[affiliation]:
+        return True
+    if action is Action.PUBLISH:
+        return _publish_model_allows(node.config.publish_model, subscribed=subscribed)
+    return (
+        action in OPEN_ACCESS
+        and node.config.access_model is AccessModel.OPEN
+        and (
+            affiliation is not Affiliation.PUBLISH_ONLY  # XEP-0060 4.1: it may not subscribe
+        )
+    )
+
+
+def _publish_model_allows(model: PublishModel, *, subscribed: bool) -> bool:
+    return model is PublishModel.OPEN or (model is PublishModel.SUBSCRIBERS and subscribed)
+
+
+def barred(affiliation: Affiliation, node: Node, *, known: bool = False) -> Refusal | None:
+    """Return why the asker may not even look at the node, or None.
+
+    `known` is anyone whom the node once let in: a subscriber, a holder. XEP-0060 6.1.3.4, 6.1.3.8.
+    """
+    if affiliation is Affiliation.OUTCAST:
+        return Refusal.FORBIDDEN
+    stranger = affiliation is Affiliation.NONE and not known
+    if stranger and node.config.access_model is AccessModel.WHITELIST:
+        return Refusal.CLOSED_NODE
+    return None
+
+
+def may_create(asker: Asker, policy: CreationPolicy) -> bool:
+    """Say whether the service's settings let the asker create nodes."""
+    match policy:
+        case CreationPolicy.ANYONE:
+            return True
+        case CreationPolicy.LOCAL:
+            return asker.local or asker.admin
+        case CreationPolicy.ADMINS:
+            return asker.admin

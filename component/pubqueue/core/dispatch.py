@@ -1,0 +1,94 @@
+"""Who gets the next item: ready items x free windows -> locks (XEP-0254 2.2).
+
+The subscriber with the lowest in-flight/queue_requests is next, the least recently served of equals.
+Items go out in the order given. Who let an item go is passed over while anybody else has room; alone,
+they wait a growing pause for it, and the items behind it do not wait with it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pubqueue.core.decision import Change, Lock, Postpone
+from pubqueue.core.lifecycle import backoff
+from pubqueue.core.model import later, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.model import Item, Jid, Millis, Node, Subscription
+
+
+@dataclass(slots=True, order=True)
+class _Server:
+    """A subscriber's place in the line. Ordered by load, then by who was served longest ago."""
+
+    load: float
+    served: int
+    jid: Jid
+    in_flight: int
+    window: int
+
+    def serve(self, token: int) -> None:
+        self.in_flight += 1
+        self.load = self.in_flight / self.window
+        self.served = token
+
+
+def free(subscriptions: Sequence[Subscription]) -> int:
+    """Return how many items could go out now."""
+    return sum(max(0, s.queue_requests - s.in_flight) for s in subscriptions if s.available)
+
+
+def dispatch(
+    node: Node,
+    ready: Sequence[Item],
+    subscriptions: Sequence[Subscription],
+    *,
+    now: Millis,
+    first_token: int,
+) -> list[Change]:
+    """Hand out the ready items: a Lock each, or a Postpone for one that only its avoided one could take.
+
+    Tokens are given from `first_token` upwards. Items left without a free window stay as they are.
+    """
+    line = [
+        _Server(s.in_flight / s.queue_requests, s.last_served, s.jid, s.in_flight, s.queue_requests)
+        for s in subscriptions
+        if s.available and s.in_flight < s.queue_requests
+    ]
+    heapq.heapify(line)
+    deadline = later(now, seconds(node.config.lock_timeout))
+    changes: list[Change] = []
+    token = first_token
+    for item in ready:
+        if not line:
+            break
+        server = _next(line, item)
+        if server is None:
+            times = max(item.released + item.failed, 1)
+            changes.append(Postpone(item, later(now, backoff(node.config, times))))
+            continue
+        server.serve(token)
+        changes.append(Lock(item, server.jid, token, deadline))
+        token += 1
+        if server.in_flight < server.window:
+            heapq.heappush(line, server)
+    return changes
+
+
+def _next(line: list[_Server], item: Item) -> _Server | None:
+    """Take the item's next subscriber out of the line, or None if it has to wait for one."""
+    first = heapq.heappop(line)
+    if first.jid != item.avoid:
+        return first
+    if line:
+        second = heapq.heappop(line)
+        heapq.heappush(line, first)
+        return second
+    if item.due is not None:  # it has waited its pause: now even the avoided one will do
+        return first
+    heapq.heappush(line, first)
+    return None

@@ -1,0 +1,279 @@
+"""Create, configure, purge and delete nodes; who is what to them; what can be seen of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pubqueue.core import access
+from pubqueue.core.access import Action, CreationPolicy
+from pubqueue.core.decision import (
+    Affiliations,
+    Change,
+    ConfigureNode,
+    Created,
+    CreateNode,
+    Decision,
+    Deleted,
+    DeleteNode,
+    Described,
+    Done,
+    Listed,
+    Purged,
+    PurgeNode,
+    Refusal,
+    Refused,
+    SetAffiliation,
+    refuse,
+)
+from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName, bare
+from pubqueue.core.nodeconfig import configure, refit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pubqueue.core.model import ItemId
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make a node (XEP-0060 8.1), with the settings of the form that came along."""
+
+    by: Asker
+    node: NodeName
+    form: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Make a node of the configuration file, unless it is there; what is there is left alone."""
+
+    by: Asker
+    node: NodeName
+    form: Mapping[str, Sequence[str]]
+    owners: tuple[Jid, ...]
+    publishers: tuple[Jid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Ask for a node: for its configuration form where `manage`, else for its disco#info."""
+
+    by: Asker
+    node: NodeName
+    manage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Change the settings of a node (XEP-0060 8.2)."""
+
+    by: Asker
+    node: NodeName
+    form: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a node with all that is in it (XEP-0060 8.4)."""
+
+    by: Asker
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Delete all items of a node (XEP-0060 8.5)."""
+
+    by: Asker
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class GetAffiliations:
+    """Ask who is what to the node (XEP-0060 8.9.1)."""
+
+    by: Asker
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class SetAffiliations:
+    """Change who is what to the node, all or nothing (XEP-0060 8.9.2)."""
+
+    by: Asker
+    node: NodeName
+    entries: tuple[tuple[Jid, Affiliation], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListNodes:
+    """Ask for the nodes of the service (XEP-0060 5.2)."""
+
+    by: Asker
+
+
+@dataclass(frozen=True, slots=True)
+class ListItems:
+    """Ask for the ids of a node's items (XEP-0060 5.5)."""
+
+    by: Asker
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """The node, the asker's affiliation, and as far as the request needs it who else there is."""
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    policy: CreationPolicy = CreationPolicy.LOCAL
+    audience: tuple[Jid, ...] = ()
+    affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
+    items: tuple[ItemId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListFacts:
+    """Every node, each with what the asker is to it."""
+
+    nodes: tuple[tuple[Node, Affiliation], ...]
+
+
+def create(request: Create, facts: NodeFacts) -> Decision:
+    """Decide a creation; the asker becomes the owner. A form that does not fit leaves no node."""
+    if not access.may_create(request.by, facts.policy):
+        return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
+    if facts.node is not None:
+        return refuse(Refusal.NODE_EXISTS)
+    return _make(request, facts, owners=(request.by.bare,))
+
+
+def declare(request: Declare, facts: NodeFacts) -> Decision:
+    """Decide about a node of the configuration file."""
+    if facts.node is not None:
+        return Decision(Created(request.node))
+    return _make(request, facts, owners=request.owners, publishers=request.publishers)
+
+
+def _make(
+    request: Create | Declare,
+    facts: NodeFacts,
+    *,
+    owners: Sequence[Jid],
+    publishers: Sequence[Jid] = (),
+) -> Decision:
+    config = configure(NodeConfig(), request.form)
+    if isinstance(config, Refused):
+        return Decision(config)
+    node = Node(request.node, config, request.by.bare, facts.now)
+    if (misfit := refit(node, config)) is not None:
+        return Decision(misfit)
+    changes: list[Change] = [CreateNode(node)]
+    changes += [SetAffiliation(node.name, bare(jid), Affiliation.PUBLISHER) for jid in publishers]
+    changes += [SetAffiliation(node.name, bare(jid), Affiliation.OWNER) for jid in owners]
+    return Decision(Created(node.name), tuple(changes))
+
+
+def describe(request: Describe, facts: NodeFacts) -> Decision:
+    """Decide whether the asker may see the node; its settings are for owners only."""
+    owners = tuple(jid for jid, is_a in facts.affiliations if is_a is Affiliation.OWNER)
+    if request.manage:
+        managed = _managed(request, facts)
+        return managed if isinstance(managed, Decision) else Decision(Described(managed, owners))
+    if facts.node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    return Decision(Described(facts.node, owners))
+
+
+def configure_node(request: Configure, facts: NodeFacts) -> Decision:
+    """Decide about new settings; only the form's fields change."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    config = configure(node.config, request.form)
+    if isinstance(config, Refused):
+        return Decision(config)
+    if (misfit := refit(node, config)) is not None:
+        return Decision(misfit)
+    return Decision(Done(), (ConfigureNode(node.name, config),))
+
+
+def delete(request: Delete, facts: NodeFacts) -> Decision:
+    """Decide a deletion; locks do not stop it, later settles find no node (row 16)."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    told = facts.audience if node.config.notify_delete else ()
+    notices = tuple(Deleted(jid, node.name) for jid in told)
+    return Decision(Done(), (DeleteNode(node.name),), notices)
+
+
+def purge(request: Purge, facts: NodeFacts) -> Decision:
+    """Decide a purge: one event for each subscriber, no retracts."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    notices = tuple(Purged(jid, node.name) for jid in facts.audience)
+    return Decision(Done(), (PurgeNode(node.name),), notices)
+
+
+def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
+    """Decide whether the asker may see who is what."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    return Decision(Affiliations(node.name, facts.affiliations))
+
+
+def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
+    """Decide about affiliations: a node always keeps an owner (XEP-0060 8.9.2.4)."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    wanted = [(bare(jid), affiliation) for jid, affiliation in request.entries]
+    if any(count > 1 for count in Counter(jid for jid, _ in wanted).values()):
+        return refuse(Refusal.BAD_REQUEST, "a JID is named twice")
+    after = dict(facts.affiliations) | dict(wanted)
+    if Affiliation.OWNER not in after.values():
+        return refuse(Refusal.LAST_OWNER, "a node cannot be without an owner")
+    return Decision(Done(), tuple(SetAffiliation(node.name, jid, is_a) for jid, is_a in wanted))
+
+
+def list_nodes(request: ListNodes, facts: ListFacts) -> Decision:
+    """Name the nodes that the asker may see (XEP-0060 5.2)."""
+    seen = tuple(
+        (node.name, node.config.title)
+        for node, affiliation in facts.nodes
+        if access.barred(access.standing(request.by, affiliation), node) is None
+    )
+    return Decision(Listed(seen))
+
+
+def list_items(request: ListItems, facts: NodeFacts) -> Decision:
+    """Name the items of a node; on a queue to its owners only (XEP-0254 row 14)."""
+    node = facts.node
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    affiliation = access.standing(request.by, facts.affiliation)
+    if (closed := access.barred(affiliation, node)) is not None:
+        return refuse(closed)
+    hidden = node.config.queueing and affiliation is not Affiliation.OWNER
+    if hidden or not access.may(affiliation, Action.RETRIEVE, node):
+        return Decision(Listed((), node.name))
+    return Decision(Listed(tuple((item, "") for item in facts.items), node.name))
+
+
+def _managed(
+    request: Describe | Configure | Delete | Purge | GetAffiliations | SetAffiliations,
+    facts: NodeFacts,
+) -> Node | Decision:
+    """Return the node if the asker may manage it (XEP-0060 14.2)."""
+    if facts.node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    affiliation = access.standing(request.by, facts.affiliation)
+    if not access.may(affiliation, Action.MANAGE, facts.node):
+        return refuse(Refusal.FORBIDDEN)
+    return facts.node

@@ -1,0 +1,188 @@
+"""The nouns of the queue, as the XEPs spell them. Values only: nothing here decides anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from typing import NewType
+
+NodeName = NewType("NodeName", str)
+"""A NodeID (XEP-0060 4.6.2), normalised, unique in the service."""
+
+ItemId = NewType("ItemId", str)
+"""An ItemID, unique in its node."""
+
+Jid = NewType("Jid", str)
+"""A normalised address, bare or full."""
+
+Millis = NewType("Millis", int)
+"""Milliseconds since 1970-01-01 UTC, or a span of them."""
+
+
+def bare(jid: Jid) -> Jid:
+    """Return the address without its resource."""
+    return Jid(jid.partition("/")[0])
+
+
+def covers(subscribed: Jid, asker: Jid) -> bool:
+    """Say whether `asker` speaks for `subscribed`: any resource for a bare JID, else exactly it.
+
+    Two full JIDs of one account are two entities (XEP-0060 6.1.6).
+    """
+    return asker == subscribed or ("/" not in subscribed and bare(asker) == subscribed)
+
+
+def seconds(count: float) -> Millis:
+    """Return a span of so many seconds."""
+    return Millis(round(count * 1000))
+
+
+def later(moment: Millis, span: Millis) -> Millis:
+    """Return the moment that is `span` after `moment`."""
+    return Millis(moment + span)
+
+
+@unique
+class State(StrEnum):
+    """Where an item is. An item that is gone has no row and so no state."""
+
+    QUEUED = "queued"
+    LOCKED = "locked"
+    DELAYED = "delayed"
+    DEAD = "dead"
+
+
+@unique
+class Affiliation(StrEnum):
+    """What a bare JID is to a node (XEP-0060 4.1)."""
+
+    OWNER = "owner"
+    PUBLISHER = "publisher"
+    PUBLISH_ONLY = "publish-only"
+    MEMBER = "member"
+    NONE = "none"
+    OUTCAST = "outcast"
+
+
+@unique
+class AccessModel(StrEnum):
+    """Who may subscribe and retrieve (XEP-0060 4.5), as far as a component can hold it."""
+
+    OPEN = "open"
+    WHITELIST = "whitelist"
+
+
+@unique
+class PublishModel(StrEnum):
+    """Who may publish (XEP-0060 16.4.4)."""
+
+    PUBLISHERS = "publishers"
+    SUBSCRIBERS = "subscribers"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who makes a request, and what the service's own settings say of them."""
+
+    jid: Jid
+    admin: bool = False
+    local: bool = False
+
+    @property
+    def bare(self) -> Jid:
+        """The account behind the request."""
+        return bare(self.jid)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Every setting of a node that the service acts on. Spans are in seconds, sizes in bytes.
+
+    The form fields and their bounds are the table in `nodeconfig`. `None` means no limit.
+    """
+
+    title: str = ""
+    description: str = ""
+    type: str = ""
+    access_model: AccessModel = AccessModel.OPEN
+    publish_model: PublishModel = PublishModel.PUBLISHERS
+    max_items: int | None = None
+    max_payload_size: int = 65_536
+    item_expire: int | None = None
+    notify_retract: bool = True
+    notify_delete: bool = True
+    queueing: bool = False
+    lock_timeout: int = 300
+    max_failures: int = 20
+    dead_letter_node: str = ""
+    backoff_min: int = 1
+    backoff_max: int = 60
+    dedup_window: int = 0
+    max_queue_requests: int = 1000
+    unsubscribe_on_unavailable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as stored. The counts are kept by the store with every change."""
+
+    name: NodeName
+    config: NodeConfig
+    creator: Jid
+    created: Millis
+    items: int = 0
+    subscriptions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One JID's subscription to one node, with its window (XEP-0254 2.1)."""
+
+    node: NodeName
+    jid: Jid
+    subid: str
+    queue_requests: int
+    in_flight: int = 0
+    last_served: int = 0
+    available: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item as stored, without its payload.
+
+    `holder` and `deadline` are set exactly while the item is locked. `token` is the last lock token
+    given for the item; tokens only rise. `acquired` counts how often it was handed out, `failed` how
+    often that ended badly, `released` how often it was unlocked without blame. `avoid` is who let go
+    of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
+    the item has waited its turn.
+    """
+
+    seq: int
+    node: NodeName
+    id: ItemId
+    state: State
+    publisher: Jid
+    published: Millis
+    priority: int = 0
+    due: Millis | None = None
+    expires: Millis | None = None
+    acquired: int = 0
+    failed: int = 0
+    released: int = 0
+    holder: Jid | None = None
+    deadline: Millis | None = None
+    token: int = 0
+    avoid: Jid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An item as a publisher hands it in. `id` is already chosen, by them or by the face."""
+
+    id: ItemId
+    payload: bytes
+    priority: int = 0
+    delay: Millis = Millis(0)
+    ttl: Millis | None = None

@@ -1,0 +1,227 @@
+"""Retract and unlock on a queue node: who may end a lock, and how (XEP-0254 2.3 and 2.4).
+
+The whole judgement is the table SETTLE: what the item is to the queue x what the asker is to the
+item. The asker's standing is its most specific fact: holding the item, having held it (which outranks
+owning the node, so that a late worker never deletes an item that is being tried again), then owner
+or publisher, then subscriber, then nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core import access
+from pubqueue.core.access import Action
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Notice,
+    Refusal,
+    Release,
+    RemoveItem,
+    Retracted,
+    Unlocked,
+    refuse,
+)
+from pubqueue.core.lifecycle import backoff, waiting
+from pubqueue.core.model import (
+    Affiliation,
+    Asker,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeName,
+    State,
+    covers,
+    later,
+    seconds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@unique
+class Verb(Enum):
+    """What the asker wants of the item."""
+
+    RETRACT = auto()
+    UNLOCK = auto()
+
+
+@unique
+class Situation(Enum):
+    """What the item is to the queue at this moment."""
+
+    GONE = auto()
+    FREE = auto()
+    LOCKED = auto()
+
+
+@unique
+class Standing(Enum):
+    """What the asker is to the item, the most specific fact first."""
+
+    HOLDS = auto()
+    HELD = auto()
+    OWNER = auto()
+    AUTHOR = auto()
+    SUBSCRIBED = auto()
+    STRANGER = auto()
+
+
+Verdict = Refusal | None
+"""A refusal, or None: it may be done."""
+
+_GONE = Refusal.ITEM_NOT_FOUND
+_NOT_YOURS = Refusal.NOT_YOURS
+_CONFLICT = Refusal.LOCKED_BY_ANOTHER
+_LOST = Refusal.LOCK_LOST
+
+# fmt: off
+_TABLE: Final[dict[tuple[Verb, Situation], tuple[Verdict, ...]]] = {
+    #                                   HOLDS  HELD       OWNER       AUTHOR      SUBSCRIBED  STRANGER
+    (Verb.RETRACT, Situation.GONE):   (_GONE, _GONE,     _GONE,      _GONE,      _GONE,      _GONE),
+    (Verb.RETRACT, Situation.FREE):   (_LOST, _LOST,     None,       None,       _NOT_YOURS, _NOT_YOURS),
+    (Verb.RETRACT, Situation.LOCKED): (None,  _CONFLICT, None,       None,       _CONFLICT,  _NOT_YOURS),
+    (Verb.UNLOCK,  Situation.GONE):   (_GONE, _GONE,     _GONE,      _GONE,      _GONE,      _GONE),
+    # An owner who never held the item has nothing to unlock; having written it counts for nothing.
+    (Verb.UNLOCK,  Situation.FREE):   (_LOST, _LOST,     _NOT_YOURS, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS),
+    (Verb.UNLOCK,  Situation.LOCKED): (None,  _CONFLICT, _CONFLICT,  _NOT_YOURS, _CONFLICT,  _NOT_YOURS),
+}
+# fmt: on
+
+SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
+    (verb, situation, standing): verdict
+    for (verb, situation), row in _TABLE.items()
+    for standing, verdict in zip(Standing, row, strict=True)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Retract or unlock these items, all or none (XEP-0060 12.11)."""
+
+    by: Asker
+    node: NodeName
+    ids: tuple[ItemId, ...]
+    verb: Verb
+    notify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SettleFacts:
+    """What the store holds about it: rows in the order of the ids, None where there is no item.
+
+    `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,
+    `audience` (plain nodes only) is everybody who subscribes.
+    """
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    items: tuple[Item | None, ...]
+    receipts: frozenset[tuple[int, Jid]]
+    subscribed: bool
+    audience: tuple[Jid, ...] = ()
+
+
+def settle(request: Settle, facts: SettleFacts) -> Decision:
+    """Decide a retract or an unlock; the first item that may not be settled refuses them all."""
+    node = facts.node
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    standings = [_standing(request, item, facts) for item in facts.items]
+    known = facts.subscribed or Standing.HOLDS in standings or Standing.HELD in standings
+    affiliation = access.standing(request.by, facts.affiliation)
+    if (closed := access.barred(affiliation, node, known=known)) is not None:
+        return refuse(closed)
+    if not node.config.queueing:
+        return _retract_plainly(request, facts, node)
+    for item, standing in zip(facts.items, standings, strict=True):
+        verdict = SETTLE[request.verb, _situation(item), standing]
+        if verdict is not None:
+            return refuse(verdict)
+    items = [item for item in facts.items if item is not None]
+    if request.verb is Verb.RETRACT:
+        return _retract(node, items, facts.now)
+    return _unlock(node, items, facts.now)
+
+
+def _situation(item: Item | None) -> Situation:
+    if item is None:
+        return Situation.GONE
+    return Situation.LOCKED if item.state is State.LOCKED else Situation.FREE
+
+
+def _standing(request: Settle, item: Item | None, facts: SettleFacts) -> Standing:
+    """Find the asker's most specific standing, in the order of the enumeration."""
+    asker = request.by
+    if item is not None:
+        if item.holder is not None and covers(item.holder, asker.jid):
+            return Standing.HOLDS
+        if (item.seq, asker.jid) in facts.receipts or (item.seq, asker.bare) in facts.receipts:
+            return Standing.HELD
+    if access.standing(asker, facts.affiliation) is Affiliation.OWNER:
+        return Standing.OWNER
+    wrote_it = item is not None and item.publisher == asker.bare
+    if wrote_it and request.verb is Verb.RETRACT:
+        return Standing.AUTHOR
+    return Standing.SUBSCRIBED if facts.subscribed else Standing.STRANGER
+
+
+def _retract(node: Node, items: Sequence[Item], now: Millis) -> Decision:
+    """Remove the items; whoever held one is told, be it by themselves or by the owner (2.3)."""
+    window = node.config.dedup_window
+    absorb = later(now, seconds(window)) if window else None
+    changes = tuple(RemoveItem(item, absorb) for item in items)
+    return Decision(Done(), changes, _to_holders(Retracted, node.name, items))
+
+
+def _unlock(node: Node, items: Sequence[Item], now: Millis) -> Decision:
+    """Let the items go without blame (2.4)."""
+    changes = tuple(release(item, node, now) for item in items)
+    return Decision(Done(), changes, _to_holders(Unlocked, node.name, items))
+
+
+def _to_holders(
+    kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item]
+) -> tuple[Notice, ...]:
+    held: dict[Jid, list[ItemId]] = {}
+    for item in items:
+        if item.holder is not None:
+            held.setdefault(item.holder, []).append(item.id)
+    return tuple(kind(holder, node, tuple(ids)) for holder, ids in held.items())
+
+
+def release(item: Item, node: Node, now: Millis) -> Release:
+    """End a lock without blame: the item returns to its old place.
+
+    Once every subscriber has had a chance to refuse it, it comes back ever more slowly, so that an
+    item nobody wants is no busy loop.
+    """
+    released = item.released + 1
+    pause = backoff(node.config, released - max(node.subscriptions, 1))
+    state, due = waiting(now, pause)
+    return Release(item, state, due, item.failed, released)
+
+
+def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decision:
+    """Retract from a node that is no queue: the owner, or the item's publisher (XEP-0060 7.2)."""
+    if request.verb is Verb.UNLOCK:
+        return refuse(Refusal.NOT_A_QUEUE)
+    affiliation = access.standing(request.by, facts.affiliation)
+    items = [item for item in facts.items if item is not None]
+    if len(items) < len(facts.items):
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    owner = access.may(affiliation, Action.DELETE_ANY_ITEM, node)
+    if not owner and any(item.publisher != request.by.bare for item in items):
+        return refuse(Refusal.FORBIDDEN)
+    told = facts.audience if request.notify or node.config.notify_retract else ()
+    ids = tuple(item.id for item in items)
+    notices = tuple(Retracted(jid, node.name, ids) for jid in told)
+    return Decision(Done(), tuple(RemoveItem(item) for item in items), notices)
