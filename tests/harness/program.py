@@ -1,0 +1,94 @@
+"""The component as its operator runs it: `pubqueue serve`, a process with its own store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from harness.server import StubServer
+
+PUBQUEUE: Final = Path(sys.executable).with_name("pubqueue")
+
+
+def write_config(folder: Path, server: StubServer, extra: str = "") -> Path:
+    """Write a configuration that attaches to `server` and stores in `folder`; return its path."""
+    keys = {
+        "jid": server.domain,
+        "secret": server.secret,
+        "server": f"{server.host}:{server.port}",
+        "store": f"sqlite:///{folder.absolute()}/pubqueue.db",
+    }
+    path = folder / "pubqueue.toml"
+    lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+    path.write_text("\n".join([*lines, extra, ""]))
+    path.chmod(0o600)
+    return path
+
+
+class Program:
+    """`pubqueue serve` on one configuration; an async context manager that leaves nothing behind."""
+
+    def __init__(self, config: Path) -> None:
+        self._config = config
+        self._log = config.with_name("stderr")
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def log(self) -> str:
+        """All that the program has written to stderr, over every start."""
+        return self._log.read_text() if self._log.exists() else ""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if kind:
+            await self.kill()
+        else:
+            await self.stop()
+
+    async def start(self) -> None:
+        """Start; return when it prints `ready`, or fail with what it said."""
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                PUBQUEUE,
+                "serve",
+                "--config",
+                self._config,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        assert self._process.stdout
+        line = await asyncio.wait_for(self._process.stdout.readline(), 20)
+        assert line.startswith(b"ready"), f"said {line!r}, and on stderr:\n{self.log}"
+
+    async def stop(self) -> None:
+        """Send SIGTERM; the program must say nothing more on stdout and exit with 0."""
+        process, self._process = self._process, None
+        if process and process.stdout:
+            process.send_signal(signal.SIGTERM)
+            rest = await asyncio.wait_for(process.stdout.read(), 20)
+            assert (await process.wait(), rest) == (0, b""), self.log
+
+    async def kill(self) -> None:
+        """Send SIGKILL and wait until it is gone."""
+        process, self._process = self._process, None
+        if process and process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,246 @@
+"""Plays a scenario: the stub server speaks for the cast, a real component answers.
+
+Stanzas to one entity are awaited in order; between entities no order is promised, and none is
+required. A stanza to a bare JID goes to the first of the cast who has it. Besides what the steps
+say, every scenario proves: each iq is answered exactly once (RFC 6120 8.2.3), message ids are
+unique (XEP-0060 12.4), every stanza is valid by the schemas, and at the end nobody has anything
+left to receive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from copy import deepcopy
+from typing import TYPE_CHECKING, Final, Protocol
+
+from harness.canonical import difference, lines, substitute
+from harness.scenario import Nothing, Receive, Refused, Send, TakenIn, Upset
+from harness.server import ACCEPT, ROOT, parse
+from lxml import etree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.scenario import Scenario, Step
+    from harness.server import Stanza, StubServer
+
+CONDITION: Final = "{urn:ietf:params:xml:ns:xmpp-stanzas}"
+PUBSUB_ERROR: Final = "{http://jabber.org/protocol/pubsub#errors}"
+EXTRAS: Final = {"urn:x-pubqueue:0", "urn:xmpp:hints", "urn:xmpp:delay"}
+PROBE: Final = """
+<iq type='set' id='{id}' from='{probe}' to='{service}'>
+  <pubsub xmlns='http://jabber.org/protocol/pubsub'>
+    <unsubscribe node='no such node' jid='{probe}'/>
+  </pubsub>
+</iq>"""
+
+
+class Component(Protocol):
+    """What a scenario may do to the component beside speaking with it."""
+
+    async def start(self) -> None:
+        """Start; return when the component says that it is ready."""
+
+    async def stop(self) -> None:
+        """End it in order, all confirmed work kept."""
+
+    async def kill(self) -> None:
+        """End it with SIGKILL."""
+
+
+class Stage:
+    """One scenario in play."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        server: StubServer,
+        component: Component,
+        validate: Callable[[etree._Element], None],
+    ) -> None:
+        self._scenario = scenario
+        self._server = server
+        self._component = component
+        self._validate = validate
+        self._names = {"service": scenario.service}
+        for name, jid in scenario.cast.items():
+            self._names |= {name: jid, f"{name}.bare": jid.partition("/")[0]}
+        self._roles: dict[str, str] = {}
+        self._inboxes: dict[str, deque[Stanza]] = {name: deque() for name in scenario.cast}
+        self._open: dict[tuple[str, str], etree._Element] = {}
+        self._asked: dict[str, etree._Element] = {}
+        self._message_ids: set[str] = set()
+        self._numbers = itertools.count(1)
+        self._record: deque[str] = deque(maxlen=12)
+        self._probe = f"probe@{scenario.service.partition('.')[2]}/probe"
+        self._since = 0.0
+
+    async def play(self) -> None:
+        """Play every step; an AssertionError says which one failed, with what was last said."""
+        for step in [*self._scenario.steps, Nothing(0, "at the end nobody receives anything")]:
+            try:
+                await self._play(step)
+            except (AssertionError, TimeoutError, etree.LxmlError, KeyError) as failure:
+                reason = str(failure) or "nothing came"
+                told = "\n".join(self._record)
+                message = f"line {step.line}: {step.text}\n{reason}\n\nlast said:\n{told}"
+                raise AssertionError(message) from failure
+            self._since = asyncio.get_running_loop().time()
+        assert not self._open, f"never answered: {list(self._open)}"
+
+    async def _play(self, step: Step) -> None:
+        match step:
+            case Send():
+                await self._send(step)
+            case Receive():
+                await self._receive(step)
+            case Refused():
+                await self._refused(step)
+            case Nothing():
+                await self._nothing(step.who)
+            case TakenIn():
+                await self._round_trip()
+            case Upset():
+                await self._upset(step.what)
+            case _:
+                message = f"no such step: {step}"
+                raise TypeError(message)
+
+    async def _send(self, step: Send) -> None:
+        who = self._entity(step.who)
+        stanza = parse(substitute(step.xml, self._names))
+        _default(stanza, "from", self._names[who])
+        _default(stanza, "to", self._scenario.service)
+        if stanza.tag == f"{{{ACCEPT}}}iq":
+            _default(stanza, "id", f"{who}-{next(self._numbers)}")
+            if stanza.get("type") in {"get", "set"}:
+                self._open[who, stanza.get("id", "")] = stanza
+                self._asked[who] = stanza
+        await self._say(who, _bytes_on_a_stream(stanza))
+
+    async def _say(self, who: str, text: str) -> None:
+        self._record.append(f"{who} > {text}")
+        await self._server.send(text)
+
+    async def _receive(self, step: Receive) -> None:
+        who, stanza = await self._next([self._entity(it) for it in step.who])
+        early = self._since + step.after - asyncio.get_running_loop().time()
+        assert early <= 0, f"came {early:.3f} s too soon"
+        expected = parse(step.xml)
+        actual = deepcopy(stanza.tree)
+        self._complete(expected, who)
+        if not step.exactly:
+            _leave_out_extras(expected, actual)
+        diff = difference(expected, actual, self._names)
+        assert not diff, diff
+        if step.roles:
+            others = [it for it in step.who if self._entity(it) != who]
+            for role, name in zip(step.roles, [who, *others], strict=True):
+                self._cast_as(role, self._entity(name))
+
+    async def _refused(self, step: Refused) -> None:
+        who = self._entity(step.who)
+        _, stanza = await self._next([who])
+        expected = etree.Element(f"{{{ACCEPT}}}iq", type="error")
+        self._complete(expected, who)
+        expected.extend(deepcopy(child) for child in self._asked[who])
+        error = etree.SubElement(expected, f"{{{ACCEPT}}}error", type=step.kind)
+        etree.SubElement(error, CONDITION + step.condition)
+        if step.child:
+            child = etree.SubElement(error, PUBSUB_ERROR + step.child)
+            if step.feature:
+                child.set("feature", step.feature)
+        diff = difference(expected, stanza.tree, self._names)
+        assert not diff, diff
+
+    async def _nothing(self, who: str) -> None:
+        await self._round_trip()
+        for name in [self._entity(who)] if who else self._inboxes:
+            inbox = self._inboxes[name]
+            assert not inbox, f"{name} receives:\n" + "\n".join(lines(inbox[0].tree))
+
+    async def _round_trip(self) -> None:
+        """Have the service answer twice, in its own order of work: what came before is out."""
+        for _ in range(2):
+            stanza_id = f"probe-{next(self._numbers)}"
+            text = PROBE.format(id=stanza_id, probe=self._probe, service=self._scenario.service)
+            await self._server.send(text)
+            while (stanza := await self._server.receive()).tree.get("id") != stanza_id:
+                self._route(stanza)
+
+    async def _upset(self, what: str) -> None:
+        if what == "cut":
+            await self._server.drop()
+            await self._server.connected(timeout=30)
+            return
+        await (self._component.kill() if what == "kill" else self._component.stop())
+        await self._component.start()
+
+    async def _next(self, whos: list[str]) -> tuple[str, Stanza]:
+        while True:
+            for who in whos:
+                if self._inboxes[who]:
+                    return who, self._inboxes[who].popleft()
+            self._route(await self._server.receive())
+
+    def _route(self, stanza: Stanza) -> None:
+        tree = stanza.tree
+        who = self._addressee(tree.get("to", ""))
+        self._record.append(f"{who} < {stanza.raw}")
+        self._validate(tree)
+        if tree.tag == f"{{{ACCEPT}}}message":
+            assert tree.get("id") not in self._message_ids, f"id used twice: {stanza.raw}"
+            self._message_ids.add(tree.get("id", ""))
+        if tree.tag == f"{{{ACCEPT}}}iq" and tree.get("type") in {"result", "error"}:
+            asked = self._open.pop((who, tree.get("id", "")), None)
+            assert asked is not None, f"nobody asked, or answered twice: {stanza.raw}"
+        self._inboxes[who].append(stanza)
+
+    def _addressee(self, jid: str) -> str:
+        for name, known in self._scenario.cast.items():
+            if known == jid:
+                return name
+        for name, known in self._scenario.cast.items():
+            if known.partition("/")[0] == jid:
+                return name
+        message = f"a stanza to {jid}, who is not in this scenario"
+        raise AssertionError(message)
+
+    def _complete(self, expected: etree._Element, who: str) -> None:
+        """Fill in what goes without saying: the addresses, the iq's id, some id of a message."""
+        _default(expected, "from", self._scenario.service)
+        _default(expected, "to", self._names[who])
+        if expected.tag == f"{{{ACCEPT}}}message":
+            _default(expected, "id", "{any}")
+        elif who in self._asked:
+            _default(expected, "id", self._asked[who].get("id", ""))
+
+    def _cast_as(self, role: str, who: str) -> None:
+        self._roles[role] = who
+        self._names |= {role: self._names[who], f"{role}.bare": self._names[f"{who}.bare"]}
+
+    def _entity(self, name: str) -> str:
+        return self._roles.get(name, name)
+
+
+def _default(stanza: etree._Element, key: str, value: str) -> None:
+    if key not in stanza.attrib:
+        stanza.set(key, value)
+
+
+def _bytes_on_a_stream(stanza: etree._Element) -> str:
+    """Write the stanza without the namespaces that the stream has declared already."""
+    text = etree.tostring(stanza, encoding="unicode", with_tail=False)
+    for declared in ROOT.removeprefix("<stream:stream").removesuffix(">").replace("'", '"').split():
+        text = text.replace(f" {declared}", "", 1)
+    return text
+
+
+def _leave_out_extras(expected: etree._Element, actual: etree._Element) -> None:
+    """Drop our additions beside the event, unless the expectation speaks of them."""
+    spoken_of = {child.tag for child in expected}
+    for child in list(actual):
+        if etree.QName(child).namespace in EXTRAS and child.tag not in spoken_of:
+            actual.remove(child)
