@@ -1,0 +1,102 @@
+"""What the demo's processes tell the stage: one JSON object a line on stdout.
+
+Times are seconds since 1970 of the one clock of this machine. A worker says `Result` before it
+retracts the item, so that work done by a worker that dies afterwards is not counted as lost.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import msgspec
+
+
+class Report(msgspec.Struct, frozen=True, tag_field="event", tag=str.lower):
+    """One line."""
+
+
+class Ready(Report, frozen=True):
+    """A worker is connected, subscribed and available."""
+
+
+class Delivered(Report, frozen=True):
+    """A worker holds the item; `published` is when the service had stored it."""
+
+    id: str
+    attempt: int
+    published: float
+    at: float
+
+
+class Result(Report, frozen=True):
+    """The work is done, the item not yet retracted; `minutes` is what the passengers won."""
+
+    id: str
+    minutes: int
+    at: float
+
+
+class Done(Report, frozen=True):
+    """The service has confirmed the retract."""
+
+    id: str
+    at: float
+
+
+class Unlocked(Report, frozen=True):
+    """The worker gave the item back."""
+
+    id: str
+    at: float
+
+
+class Lost(Report, frozen=True):
+    """The worker did the work, but its lock was gone when it retracted: somebody else has it."""
+
+    id: str
+    at: float
+
+
+class Doomed(Report, frozen=True):
+    """The worker holds items and waits to be killed."""
+
+
+class Stalling(Report, frozen=True):
+    """The worker hangs for some seconds, with the items that it holds."""
+
+    seconds: float
+
+
+class Selected(Report, frozen=True):
+    """The Spark job has counted its rows and begins to write."""
+
+    rows: int
+    table: int
+
+
+class Published(Report, frozen=True):
+    """The Spark job has written these items, every one confirmed."""
+
+    ids: list[str]
+
+
+Line = (
+    Ready | Delivered | Result | Done | Unlocked | Lost | Doomed | Stalling | Selected | Published
+)
+
+# A line with ten thousand ids has some hundred kilobytes.
+LONGEST_LINE: Final = 2**26
+
+_decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
+
+
+def tell(report: Report) -> None:
+    """Write one line, at once: a killed process has said all that it had to say."""
+    sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+    sys.stdout.flush()
+
+
+def read(line: str) -> Line:
+    """Parse one line; msgspec.DecodeError when it is none of ours."""
+    return _decoder.decode(line)

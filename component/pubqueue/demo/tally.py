@@ -1,0 +1,140 @@
+"""Count what the workers report, and judge at the end whether anything was lost."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pubqueue.demo import report
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+@dataclass(slots=True)
+class WorkerCount:
+    """What one worker has done so far; it may be several processes, one after the other."""
+
+    delivered: int = 0
+    done: int = 0
+    unlocked: int = 0
+    lost_locks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Half of the values are at most `p50`, all but one in a hundred at most `p99` (seconds)."""
+
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The end of a run."""
+
+    published: int
+    completed: int
+    # Completed, but the confirmation did not reach the worker: it or the component was killed.
+    unconfirmed: int
+    redelivered: int
+    duplicates: int
+    remaining: int
+    lost: int
+    rate: float
+    publish_to_delivery: Spread
+    delivery_to_done: Spread
+    minutes: int
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was lost and every item was completed."""
+        return self.lost == 0 and self.completed == self.published
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sum of all reports."""
+
+    workers: dict[str, WorkerCount] = field(default_factory=dict)
+    first_published: float = math.inf
+    last_done: float = -math.inf
+    redelivered: int = 0
+    _results: Counter[str] = field(default_factory=Counter)
+    _minutes: dict[str, int] = field(default_factory=dict)
+    _done: set[str] = field(default_factory=set)
+    _delivered_at: dict[tuple[str, str], float] = field(default_factory=dict)
+    _waited: list[float] = field(default_factory=list)
+    _took: list[float] = field(default_factory=list)
+
+    @property
+    def done(self) -> int:
+        """How many items were retracted and confirmed."""
+        return len(self._done)
+
+    def add(self, worker: str, line: report.Line) -> None:
+        """Count one report of this worker."""
+        count = self.workers.setdefault(worker, WorkerCount())
+        match line:
+            case report.Delivered():
+                count.delivered += 1
+                self._add_delivery(worker, line)
+            case report.Result(id=item, minutes=minutes):
+                self._results[item] += 1
+                self._minutes[item] = minutes
+            case report.Done(id=item, at=at):
+                count.done += 1
+                self._done.add(item)
+                self._took.append(at - self._delivered_at[worker, item])
+                self.last_done = max(self.last_done, at)
+            case report.Unlocked():
+                count.unlocked += 1
+            case report.Lost():
+                count.lost_locks += 1
+            case _:
+                pass  # what processes say about themselves counts nothing
+
+    def figures(self, published: Collection[str], remaining: Collection[str]) -> Figures:
+        """Judge the run: `published` was confirmed to the publisher, `remaining` is in the queue.
+
+        Lost is a published item that nobody has done and that the queue has not: its work is gone.
+        """
+        ids, left = set(published), set(remaining)
+        worked = ids & self._results.keys()
+        completed = worked - left
+        return Figures(
+            published=len(ids),
+            completed=len(completed),
+            unconfirmed=len(completed - self._done),
+            redelivered=self.redelivered,
+            duplicates=self._results.total() - len(self._results),
+            remaining=len(left),
+            lost=len(ids - worked - left),
+            rate=self._rate(len(completed)),
+            publish_to_delivery=spread(self._waited),
+            delivery_to_done=spread(self._took),
+            minutes=sum(self._minutes[item] for item in completed),
+        )
+
+    def _add_delivery(self, worker: str, line: report.Delivered) -> None:
+        self._delivered_at[worker, line.id] = line.at
+        self.first_published = min(self.first_published, line.published)
+        if line.attempt > 1:
+            self.redelivered += 1
+        else:
+            # A redelivered item's age is the lock timeout or the unlocker's whim, not the queue's.
+            self._waited.append(line.at - line.published)
+
+    def _rate(self, completed: int) -> float:
+        seconds = self.last_done - self.first_published
+        return completed / seconds if seconds > 0 else 0.0
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the nearest-rank percentiles; not-a-number when there are no values."""
+    if not values:
+        return Spread(math.nan, math.nan)
+    ranked = sorted(values)
+    return Spread(*(ranked[math.ceil(len(ranked) * part) - 1] for part in (0.50, 0.99)))
