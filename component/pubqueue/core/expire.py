@@ -24,6 +24,7 @@ from pubqueue.core.decision import (
     Unlocked,
 )
 from pubqueue.core.lifecycle import backoff, exhausted, waiting
+from pubqueue.core.model import bare
 from pubqueue.core.settle import release
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class ReturnFacts:
     subscription: Subscription | None
 
 
-def expire(facts: ExpireFacts) -> Decision:
+def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification)."""
     changes: list[Change] = [Ripen(node, facts.now) for node in facts.ripe]
     changes.append(Forget(facts.now))
@@ -116,7 +117,7 @@ def expire(facts: ExpireFacts) -> Decision:
     return Decision(Done(), tuple(changes), tuple(notices))
 
 
-def leave(facts: LeaveFacts) -> Decision:
+def leave(_request: Leave, facts: LeaveFacts) -> Decision:
     """Free what the leaver holds and end its subscriptions; it is not told, for it is gone."""
     changes: list[Change] = [fail(case, facts.now, WORKER_LOST) for case in facts.held]
     for subscription, node in facts.subscriptions:
@@ -130,7 +131,7 @@ def leave(facts: LeaveFacts) -> Decision:
 def bounce(request: Return, facts: ReturnFacts) -> Decision:
     """Free an item whose delivery came back: nobody's fault (XEP-0060 12.4)."""
     changes: list[Change] = []
-    if facts.case is not None:
+    if facts.case is not None and facts.case.item.holder in {request.to, bare(request.to)}:
         changes.append(release(facts.case.item, facts.case.node, facts.now))
     if request.gone and facts.subscription is not None:
         changes.append(EndSubscription(facts.subscription.node, facts.subscription.jid))

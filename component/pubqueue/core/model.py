@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum, unique
+from hashlib import blake2b
 from typing import NewType
 
 NodeName = NewType("NodeName", str)
@@ -40,6 +41,11 @@ def seconds(count: float) -> Millis:
 def later(moment: Millis, span: Millis) -> Millis:
     """Return the moment that is `span` after `moment`."""
     return Millis(moment + span)
+
+
+def digest(payload: bytes) -> bytes:
+    """Return what stands for a payload after its item is gone."""
+    return blake2b(payload, digest_size=16).digest()
 
 
 @unique

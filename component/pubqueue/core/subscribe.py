@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -13,6 +14,7 @@ from pubqueue.core.decision import (
     Done,
     EndSubscription,
     Refusal,
+    Refused,
     SetWindow,
     Subscribed,
     refuse,
@@ -22,10 +24,15 @@ from pubqueue.core.model import Affiliation, Subscription, bare
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Jid, Millis, Node, NodeName
 
+Form = Mapping[str, Sequence[str]]
+
+WINDOW_FIELDS: Final = ("pubsub#queue_requests", "queue_requests")
+"""XEP-0254 prints the first in its examples and the second in its text; both are read (row 7)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Subscribe `jid`. `queue_requests` is the window asked for, None where no form came along.
+    """Subscribe `jid`. `form` holds the options, None where no form came along.
 
     `subid` is the id for the subscription, should it be a new one.
     """
@@ -34,18 +41,18 @@ class Subscribe:
     node: NodeName
     jid: Jid
     subid: str
-    queue_requests: int | None = None
+    form: Form | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
-    """Change the window of a subscription (XEP-0060 6.3.5), or only ask for it: None."""
+    """Change the options of a subscription (XEP-0060 6.3.5), or only ask for them: None."""
 
     by: Asker
     node: NodeName
     jid: Jid
     subid: str | None
-    queue_requests: int | None = None
+    form: Form | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,35 +88,50 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
         return refuse(closed)
     if not access.may(affiliation, Action.SUBSCRIBE, node):
         return refuse(Refusal.FORBIDDEN)
+    window = read_window(request.form, node)
+    if isinstance(window, Refused):
+        return Decision(window)
     if facts.subscription is not None:
-        return _again(request, node, facts.subscription)
-    if node.config.queueing and request.queue_requests is None:
+        return _again(node, facts.subscription, window)
+    if node.config.queueing and window is None:
         return refuse(Refusal.CONFIGURATION_REQUIRED, limit=node.config.max_queue_requests)
     new = Subscription(
         node=node.name,
         jid=request.jid,
         subid=request.subid,
-        queue_requests=_window(node, request.queue_requests),
+        queue_requests=window or 1,
         in_flight=facts.held,
     )
     return Decision(Subscribed(new, node.config.queueing), (AddSubscription(new),))
 
 
-def _again(request: Subscribe, node: Node, now_held: Subscription) -> Decision:
+def _again(node: Node, held: Subscription, window: int | None) -> Decision:
     """Answer one who subscribes already: the state as it is, with a new window if one is asked."""
     if not node.config.queueing:
-        return Decision(Subscribed(now_held, queueing=False))
-    wanted = now_held.queue_requests
-    if request.queue_requests is not None:
-        wanted = _window(node, request.queue_requests)
-    after = replace(now_held, queue_requests=wanted, available=True)
-    change = SetWindow(node.name, now_held.jid, wanted)
-    return Decision(Subscribed(after, queueing=True), () if after == now_held else (change,))
+        return Decision(Subscribed(held, queueing=False))
+    after = replace(held, queue_requests=window or held.queue_requests, available=True)
+    change = SetWindow(node.name, held.jid, after.queue_requests)
+    return Decision(Subscribed(after, queueing=True), () if after == held else (change,))
 
 
-def _window(node: Node, wanted: int | None) -> int:
-    """Return the window granted: more than the node's bound is clamped (XEP-0254 row 7)."""
-    return min(wanted or 1, node.config.max_queue_requests)
+def read_window(form: Form | None, node: Node) -> int | Refused | None:
+    """Return the window that the options ask for, at most the node's bound (XEP-0254 row 7).
+
+    None means that nothing was asked. Only a queue node has options.
+    """
+    if form is None:
+        return None
+    if unknown := [var for var in form if var not in WINDOW_FIELDS]:
+        return Refused(Refusal.INVALID_OPTIONS, f"{unknown[0]} is no option of this service")
+    if not node.config.queueing:
+        return Refused(Refusal.INVALID_OPTIONS, "this node has no options") if form else None
+    given = [value.strip() for values in form.values() for value in values]
+    if len(given) != 1:
+        return Refused(Refusal.INVALID_OPTIONS, f"{WINDOW_FIELDS[0]} is needed, once")
+    digits = given[0]
+    if not (digits.isascii() and digits.isdigit()) or int(digits[:10]) < 1:
+        return Refused(Refusal.INVALID_OPTIONS, f"{WINDOW_FIELDS[0]}: a whole number from 1")
+    return min(int(digits[:10]), node.config.max_queue_requests)
 
 
 def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
@@ -118,13 +140,14 @@ def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
     if isinstance(found, Decision):
         return found
     node, subscription = found
-    if request.queue_requests is None or not node.config.queueing:
+    window = read_window(request.form, node)
+    if isinstance(window, Refused):
+        return Decision(window)
+    if window is None:
         return Decision(Subscribed(subscription, node.config.queueing))
-    wanted = _window(node, request.queue_requests)
-    after = replace(subscription, queue_requests=wanted)
-    return Decision(
-        Subscribed(after, queueing=True), (SetWindow(node.name, subscription.jid, wanted),)
-    )
+    after = replace(subscription, queue_requests=window)
+    change = SetWindow(node.name, subscription.jid, window)
+    return Decision(Subscribed(after, queueing=True), (change,))
 
 
 def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:

@@ -1,0 +1,163 @@
+"""One batch: many requests in one transaction, then the queues they touched, then nothing else.
+
+A request that fails inside rolls back alone. The common case pays for no savepoint of its own: all
+requests run under one, and only if that fails they run again, each under its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.rules import decide
+from pubqueue.core.decision import (
+    AddItem,
+    AddSubscription,
+    Bury,
+    ConfigureNode,
+    Decision,
+    Deliver,
+    EndSubscription,
+    Lock,
+    Notice,
+    Postpone,
+    Refusal,
+    Release,
+    RemoveItem,
+    ReplacePayload,
+    Ripen,
+    SetAvailable,
+    SetWindow,
+    refuse,
+)
+from pubqueue.core.dispatch import dispatch, free
+from pubqueue.core.model import Item, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.app.facts import Context
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Change
+    from pubqueue.core.model import Millis, NodeName
+
+log = structlog.get_logger(__name__)
+
+MOST: Final = 1000
+"""Items handed out of one node in one step; more follow in further steps of the same batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a batch has come to: a decision for each request, deliveries, when the clock is due."""
+
+    decisions: tuple[Decision, ...]
+    deliveries: tuple[Notice, ...]
+    next_moment: Millis | None
+
+
+def run(
+    context: Context, requests: Sequence[Request], *, dispatching: bool, everywhere: bool
+) -> Outcome:
+    """Do the requests, then, if `dispatching`, hand out items of the nodes they touched.
+
+    `everywhere` looks at all nodes, whether touched or not.
+    """
+    decisions = _all(context, requests)
+    nodes: dict[NodeName, None] = {}
+    if dispatching:
+        if everywhere:
+            nodes.update(dict.fromkeys(node.name for node in context.tx.nodes()))
+        for decision in decisions:
+            nodes.update(dict.fromkeys(_touched(decision.changes)))
+    deliveries = [notice for node in nodes for notice in hand_out(context, node)]
+    return Outcome(tuple(decisions), tuple(deliveries), context.tx.next_moment())
+
+
+def _all(context: Context, requests: Sequence[Request]) -> list[Decision]:
+    try:
+        with context.tx.savepoint():
+            return [_one(context, request) for request in requests]
+    except Exception:  # whatever one request broke, its neighbours shall have their answers
+        log.info("batch.divided", requests=len(requests))
+    return [_guarded(context, request) for request in requests]
+
+
+def _guarded(context: Context, request: Request) -> Decision:
+    try:
+        with context.tx.savepoint():
+            return _one(context, request)
+    except Exception:  # the boundary between requests: this one is answered with a failure
+        log.exception("request.failed", request=type(request).__name__)
+        return refuse(Refusal.STORE_FAILED)
+
+
+def _one(context: Context, request: Request) -> Decision:
+    decision = decide(context, request)
+    if decision.changes:
+        context.tx.apply(decision.changes)
+    return decision
+
+
+def _touched(changes: Iterable[Change]) -> Iterable[NodeName]:
+    """Name the nodes in which something may have become free or ready."""
+    for change in changes:
+        match change:
+            case Release() | RemoveItem() | Postpone() | ReplacePayload():
+                yield change.item.node
+            case AddItem() | SetWindow() | SetAvailable() | EndSubscription() | Ripen():
+                yield change.node
+            case AddSubscription():
+                yield change.subscription.node
+            case Bury():
+                yield change.item.node
+                if change.to is not None:
+                    yield change.to
+            case ConfigureNode():
+                yield change.node
+            case _:
+                pass
+
+
+def hand_out(context: Context, name: NodeName) -> list[Notice]:
+    """Lock the node's ready items to its free subscribers and return the deliveries."""
+    tx = context.tx
+    node = tx.node(name)
+    deliveries: list[Notice] = []
+    while node is not None and node.config.queueing:
+        windows = tx.open_windows(name)
+        room = min(free(windows), MOST)
+        ready = tx.ready(name, context.now, room) if room else []
+        if not ready:
+            break
+        changes = dispatch(
+            node,
+            [item for item, _ in ready],
+            windows,
+            now=context.now,
+            first_token=tx.tokens(len(ready)),
+        )
+        tx.apply(changes)
+        payloads = {item.seq: payload for item, payload in ready}
+        locks = [change for change in changes if isinstance(change, Lock)]
+        deliveries += [
+            Deliver(lock.holder, _locked(lock), payloads[lock.item.seq]) for lock in locks
+        ]
+        if len(locks) == len(ready) < MOST:  # nothing was postponed: no item behind got nearer
+            break
+    return deliveries
+
+
+def _locked(lock: Lock) -> Item:
+    """Return the item as the lock has left it."""
+    return replace(
+        lock.item,
+        state=State.LOCKED,
+        holder=lock.holder,
+        token=lock.token,
+        deadline=lock.deadline,
+        acquired=lock.item.acquired + 1,
+        due=None,
+    )

@@ -1,0 +1,155 @@
+"""The broker: collects what is waiting into batches, and speaks only after their commit.
+
+While one batch is being made durable the next one gathers, so a lone request commits at once and a
+busy queue shares the cost of the disk (group commit). After the commit the replies go out in the
+order of the requests, each before the notices it caused, and the deliveries last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.batch import Outcome, run
+from pubqueue.app.facts import Context
+from pubqueue.app.ports import StoreError
+from pubqueue.core.decision import Deliver, Refusal, Refused
+from pubqueue.core.expire import Return
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.ports import Speaker, Store, Transaction
+    from pubqueue.app.rules import Request
+    from pubqueue.core.access import CreationPolicy
+    from pubqueue.core.decision import Notice, Reply
+    from pubqueue.core.model import Millis
+
+log = structlog.get_logger(__name__)
+
+LARGEST: Final = 512
+"""Requests in one batch; more wait for the next, so that nobody waits for too long a transaction."""
+
+
+class Broker:
+    """Takes requests from faces, has them decided in batches, and answers after each commit."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], Millis],
+        policy: CreationPolicy,
+        same_payload: Callable[[bytes, bytes], bool],
+        on_moment: Callable[[Millis | None], None] = lambda _moment: None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._policy = policy
+        self._same_payload = same_payload
+        self._on_moment = on_moment
+        self._speaker: Speaker | None = None
+        self._dispatching = False
+        self._waiting: list[tuple[Request, Callable[[Reply], None]]] = []
+        self._kicked = False
+        self._work = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to work. Starting twice does no harm."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="broker")
+
+    async def stop(self) -> None:
+        """Finish what is waiting, then stop. Stopping twice does no harm."""
+        if self._task is not None:
+            await self._quiet.wait()
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
+        """Have the request decided; `answer` is called once, after the commit that holds it."""
+        self._waiting.append((request, answer))
+        self._quiet.clear()
+        self._work.set()
+
+    async def handle(self, request: Request) -> Reply:
+        """Have the request decided and return the reply after the commit that holds it."""
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def answer(decided: Reply) -> None:
+            if not reply.done():  # whoever asked may have been cancelled meanwhile
+                reply.set_result(decided)
+
+        self.submit(request, answer)
+        return await reply
+
+    def speak_through(self, speaker: Speaker) -> None:
+        """Send notices through this speaker from now on."""
+        self._speaker = speaker
+
+    def resume(self) -> None:
+        """Hand out items, what has been waiting first."""
+        if not self._dispatching:
+            self._dispatching = True
+            self._kicked = True
+            self._quiet.clear()
+            self._work.set()
+
+    def pause(self) -> None:
+        """Hand out nothing more until `resume`; requests are still answered."""
+        self._dispatching = False
+
+    async def settled(self) -> None:
+        """Wait until nothing is waiting and nothing is being worked on."""
+        await self._quiet.wait()
+
+    async def _run(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._waiting or self._kicked:
+                await self._one_batch()
+            self._quiet.set()
+
+    async def _one_batch(self) -> None:
+        taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+        kicked, self._kicked = self._kicked, False
+        requests = [request for request, _ in taken]
+        try:
+            outcome = await self._store.batch(partial(self._work_in, requests, kicked))
+        except StoreError as problem:
+            log.error("batch.lost", requests=len(requests), why=str(problem))  # noqa: TRY400  # an answer, no trace
+            self._kicked = self._kicked or kicked
+            for _, answer in taken:
+                answer(Refused(Refusal.STORE_FAILED))
+            if not taken:
+                await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
+            return
+        for (_, answer), decision in zip(taken, outcome.decisions, strict=True):
+            answer(decision.reply)
+            self._say(decision.notices)
+        self._say(outcome.deliveries)
+        self._on_moment(outcome.next_moment)
+
+    def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> Outcome:  # noqa: FBT001
+        context = Context(tx, self._clock(), self._policy, self._same_payload)
+        return run(context, requests, dispatching=self._dispatching, everywhere=kicked)
+
+    def _say(self, notices: Sequence[Notice]) -> None:
+        """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""
+        if not notices:
+            return
+        unsaid = notices if self._speaker is None else self._speaker.speak(notices)
+        for notice in unsaid:
+            if isinstance(notice, Deliver):
+                back = Return(notice.to, notice.item.seq, notice.item.token, gone=False)
+                self.submit(back, lambda _reply: None)

@@ -1,0 +1,221 @@
+"""Load: the raw facts that each rule asks for, and no more. Nothing here decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.expire import Case, ExpireFacts, LeaveFacts, ReturnFacts, Tomb
+from pubqueue.core.manage import ListFacts, NodeFacts
+from pubqueue.core.model import Affiliation, NodeName, State, bare
+from pubqueue.core.model import digest as digest_of
+from pubqueue.core.publish import Known, PublishFacts
+from pubqueue.core.settle import SettleFacts
+from pubqueue.core.subscribe import SubscribeFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.ports import Transaction
+    from pubqueue.core.access import CreationPolicy
+    from pubqueue.core.expire import Leave, Return
+    from pubqueue.core.manage import (
+        Configure,
+        Create,
+        Declare,
+        Delete,
+        Describe,
+        GetAffiliations,
+        ListItems,
+        ListNodes,
+        Purge,
+        SetAffiliations,
+    )
+    from pubqueue.core.model import Draft, Item, Jid, Millis, Node
+    from pubqueue.core.publish import Publish
+    from pubqueue.core.settle import Settle
+    from pubqueue.core.subscribe import SetOptions, Subscribe, Unsubscribe
+
+AT_ONCE: Final = 1000
+"""How many items one batch ends at most for the clock's sake; the rest follows in the next."""
+
+SHOWN: Final = 1000
+"""How many item ids a listing names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a load needs beside the request: the transaction, the time, the service's settings."""
+
+    tx: Transaction
+    now: Millis
+    policy: CreationPolicy
+    same_payload: Callable[[bytes, bytes], bool]
+
+
+def for_publish(context: Context, request: Publish) -> PublishFacts:
+    """Load what is there under each draft's id."""
+    tx = context.tx
+    node = tx.node(request.node)
+    if node is None:
+        return PublishFacts(context.now, None, Affiliation.NONE, subscribed=False, existing=())
+    return PublishFacts(
+        now=context.now,
+        node=node,
+        affiliation=tx.affiliation(node.name, request.by.bare),
+        subscribed=tx.subscribed(node.name, request.by.bare),
+        existing=tuple(_existing(context, node, draft) for draft in request.drafts),
+        audience=_audience(tx, node),
+    )
+
+
+def _existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | None]:
+    item = context.tx.item(node.name, draft.id)
+    if item is not None:
+        same = context.same_payload(context.tx.payload(item), draft.payload)
+        return (Known.SAME if same else Known.OTHER), item
+    if node.config.dedup_window:
+        digest = context.tx.finished(node.name, draft.id, context.now)
+        if digest is not None and digest == digest_of(draft.payload):
+            return Known.FINISHED, None
+    return Known.NEW, None
+
+
+def _audience(tx: Transaction, node: Node) -> tuple[Jid, ...]:
+    if node.config.queueing:
+        return ()
+    return tuple(subscription.jid for subscription in tx.subscribers(node.name))
+
+
+def for_settle(context: Context, request: Settle) -> SettleFacts:
+    """Load the items that are to be settled, and who held them."""
+    tx, asker = context.tx, request.by
+    node = tx.node(request.node)
+    if node is None:
+        return SettleFacts(context.now, None, Affiliation.NONE, (), frozenset(), subscribed=False)
+    items = tuple(tx.item(node.name, item) for item in request.ids)
+    jids = (asker.jid, asker.bare)
+    receipts = frozenset(
+        (item.seq, jid) for item in items if item and item.acquired for jid in tx.held(item, jids)
+    )
+    return SettleFacts(
+        now=context.now,
+        node=node,
+        affiliation=tx.affiliation(node.name, asker.bare),
+        items=items,
+        receipts=receipts,
+        subscribed=tx.subscribed(node.name, asker.bare),
+        audience=_audience(tx, node),
+    )
+
+
+def for_subscription(
+    context: Context, request: Subscribe | SetOptions | Unsubscribe
+) -> SubscribeFacts:
+    """Load the subscription that the request is about."""
+    tx = context.tx
+    return SubscribeFacts(
+        now=context.now,
+        node=tx.node(request.node),
+        affiliation=tx.affiliation(request.node, request.by.bare),
+        subscription=tx.subscription(request.node, request.jid),
+        held=tx.held_count(request.node, request.jid),
+    )
+
+
+def for_node(
+    context: Context,
+    request: Create
+    | Declare
+    | Describe
+    | Configure
+    | Delete
+    | Purge
+    | GetAffiliations
+    | SetAffiliations,
+) -> NodeFacts:
+    """Load the node and everybody around it."""
+    tx = context.tx
+    return NodeFacts(
+        now=context.now,
+        node=tx.node(request.node),
+        affiliation=tx.affiliation(request.node, request.by.bare),
+        policy=context.policy,
+        audience=tuple(subscription.jid for subscription in tx.subscribers(request.node)),
+        affiliations=tuple(tx.affiliations(request.node)),
+    )
+
+
+def for_items(context: Context, request: ListItems) -> NodeFacts:
+    """Load the node and the ids of its oldest items."""
+    tx = context.tx
+    return NodeFacts(
+        now=context.now,
+        node=tx.node(request.node),
+        affiliation=tx.affiliation(request.node, request.by.bare),
+        items=tuple(tx.item_ids(request.node, SHOWN)),
+    )
+
+
+def for_nodes(context: Context, request: ListNodes) -> ListFacts:
+    """Load every node, each with what the asker is to it."""
+    tx, account = context.tx, request.by.bare
+    return ListFacts(tuple((node, tx.affiliation(node.name, account)) for node in tx.nodes()))
+
+
+def for_expiry(context: Context, _request: object) -> ExpireFacts:
+    """Load what has run out."""
+    tx, now = context.tx, context.now
+    return ExpireFacts(
+        now=now,
+        ripe=tuple(tx.ripe(now)),
+        locks=_cases(tx, tx.expired_locks(now, AT_ONCE)),
+        lives=_cases(tx, tx.expired_lives(now, AT_ONCE)),
+    )
+
+
+def for_leave(context: Context, request: Leave) -> LeaveFacts:
+    """Load what the leaver holds: under its full JID, and under its bare one if it was the last."""
+    tx = context.tx
+    jids = (request.jid, bare(request.jid)) if request.last else (request.jid,)
+    subscriptions = tx.subscriptions_of(jids)
+    paired = [(subscription, tx.node(subscription.node)) for subscription in subscriptions]
+    return LeaveFacts(
+        now=context.now,
+        held=_cases(tx, tx.held_by(jids)),
+        subscriptions=tuple((s, node) for s, node in paired if node is not None),
+    )
+
+
+def for_return(context: Context, request: Return) -> ReturnFacts:
+    """Load the item of a delivery that came back, if that very lock is still on it."""
+    tx = context.tx
+    item = tx.item_at(request.seq)
+    node = None if item is None else tx.node(item.node)
+    if item is None or node is None:
+        return ReturnFacts(context.now, None, None)
+    locked = item.state is State.LOCKED and item.token == request.token
+    return ReturnFacts(
+        now=context.now,
+        case=Case(item, node) if locked else None,
+        subscription=tx.subscription(item.node, request.to),
+    )
+
+
+def _cases(tx: Transaction, items: list[Item]) -> tuple[Case, ...]:
+    """Put each item beside its node and its tomb."""
+    nodes = {name: tx.node(name) for name in {item.node for item in items}}
+    cases = []
+    for item in items:
+        node = nodes[item.node]
+        if node is not None:
+            cases.append(Case(item, node, _tomb(tx, node, item)))
+    return tuple(cases)
+
+
+def _tomb(tx: Transaction, node: Node, item: Item) -> Tomb | None:
+    name = NodeName(node.config.dead_letter_node)
+    if not name:
+        return None
+    exists = tx.node(name) is not None
+    return Tomb(name, exists, taken=exists and tx.item(name, item.id) is not None)

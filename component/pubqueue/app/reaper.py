@@ -1,0 +1,67 @@
+"""The reaper: wakes when the next lock, pause or life ends, and asks the broker to end it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.decision import Refused
+from pubqueue.core.expire import Expire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.core.model import Millis
+
+LONGEST: Final = 30.0
+"""Seconds of sleep at most: a clock that was set forward is noticed within this time."""
+
+RETRY: Final = 1.0
+"""Seconds until another try after the store has failed."""
+
+
+class Reaper:
+    """Sleeps until the moment the broker last named; a nearer one wakes it."""
+
+    def __init__(self, *, clock: Callable[[], Millis]) -> None:
+        self._clock = clock
+        self._next: Millis | None = None
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, broker: Broker) -> None:
+        """Begin to watch the clock. Starting twice does no harm."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(broker), name="reaper")
+
+    async def stop(self) -> None:
+        """Stop watching. Stopping twice does no harm."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def on_moment(self, moment: Millis | None) -> None:
+        """Take note of the moment at which something ends next."""
+        if moment != self._next:
+            self._next = moment
+            self._changed.set()
+
+    async def _run(self, broker: Broker) -> None:
+        await broker.handle(Expire())  # what ran out while nobody watched
+        while True:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), self._pause())
+            if self._next is not None and self._next <= self._clock():
+                reply = await broker.handle(Expire())
+                if isinstance(reply, Refused):  # the store is in trouble: not in a hot loop
+                    await asyncio.sleep(RETRY)
+
+    def _pause(self) -> float:
+        if self._next is None:
+            return LONGEST
+        return min(LONGEST, max(0.0, (self._next - self._clock()) / 1000))

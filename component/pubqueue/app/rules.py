@@ -1,0 +1,78 @@
+"""Which facts and which rule belong to each request: one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pubqueue.app import facts
+from pubqueue.core import expire, manage, publish, settle, subscribe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.facts import Context
+    from pubqueue.core.decision import Decision
+
+Request = (
+    publish.Publish
+    | settle.Settle
+    | subscribe.Subscribe
+    | subscribe.SetOptions
+    | subscribe.Unsubscribe
+    | manage.Create
+    | manage.Declare
+    | manage.Describe
+    | manage.Configure
+    | manage.Delete
+    | manage.Purge
+    | manage.GetAffiliations
+    | manage.SetAffiliations
+    | manage.ListNodes
+    | manage.ListItems
+    | expire.Expire
+    | expire.Leave
+    | expire.Return
+)
+
+R = TypeVar("R")
+F = TypeVar("F")
+
+
+def _rule(
+    load: Callable[[Context, R], F], decide: Callable[[R, F], Decision]
+) -> Callable[[Context, Any], Decision]:
+    """Tie a rule to its facts; the types of the two must agree."""
+
+    def judge(context: Context, request: R) -> Decision:
+        return decide(request, load(context, request))
+
+    return judge
+
+
+# fmt: off
+RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
+    publish.Publish:         _rule(facts.for_publish, publish.publish),
+    settle.Settle:           _rule(facts.for_settle, settle.settle),
+    subscribe.Subscribe:     _rule(facts.for_subscription, subscribe.subscribe),
+    subscribe.SetOptions:    _rule(facts.for_subscription, subscribe.set_options),
+    subscribe.Unsubscribe:   _rule(facts.for_subscription, subscribe.unsubscribe),
+    manage.Create:           _rule(facts.for_node, manage.create),
+    manage.Declare:          _rule(facts.for_node, manage.declare),
+    manage.Describe:         _rule(facts.for_node, manage.describe),
+    manage.Configure:        _rule(facts.for_node, manage.configure_node),
+    manage.Delete:           _rule(facts.for_node, manage.delete),
+    manage.Purge:            _rule(facts.for_node, manage.purge),
+    manage.GetAffiliations:  _rule(facts.for_node, manage.get_affiliations),
+    manage.SetAffiliations:  _rule(facts.for_node, manage.set_affiliations),
+    manage.ListNodes:        _rule(facts.for_nodes, manage.list_nodes),
+    manage.ListItems:        _rule(facts.for_items, manage.list_items),
+    expire.Expire:           _rule(facts.for_expiry, expire.expire),
+    expire.Leave:            _rule(facts.for_leave, expire.leave),
+    expire.Return:           _rule(facts.for_return, expire.bounce),
+}
+# fmt: on
+
+
+def decide(context: Context, request: Request) -> Decision:
+    """Load the request's facts and decide it."""
+    return RULES[type(request)](context, request)

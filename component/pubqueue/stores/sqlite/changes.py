@@ -1,0 +1,186 @@
+"""Makes changes in SQLite, each guarded by what its rule believed: other rows found is StaleError."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from pubqueue.app.ports import StaleError
+from pubqueue.core import decision as d
+from pubqueue.core.model import Affiliation, bare, digest
+from pubqueue.stores.sqlite.queries import SQL
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.core.decision import Change
+
+    Connection = sqlite3.Connection
+
+
+def apply(connection: Connection, changes: Sequence[Change]) -> None:
+    """Make the changes in order.
+
+    Raises:
+        StaleError: a change met something else than believed; what came before it is not undone here.
+
+    """
+    if len(changes) > 1 and all(type(change) is d.Lock for change in changes):
+        _lock_all(connection, changes)  # the commonest long run, in one call
+        return
+    for change in changes:
+        _MAKE[type(change)](connection, change)
+
+
+def _must(connection: Connection, query: str, *values: object) -> None:
+    """Run a statement that has to find its row."""
+    if connection.execute(SQL[query], values).rowcount != 1:
+        raise StaleError(query)
+
+
+def _may(connection: Connection, query: str, *values: object) -> None:
+    """Run a statement that may find any number of rows."""
+    connection.execute(SQL[query], values)
+
+
+def _create_node(connection: Connection, change: d.CreateNode) -> None:
+    node = change.node
+    config = msgspec.json.encode(node.config).decode()
+    _must(connection, "create_node", node.name, config, node.creator, node.created)
+
+
+def _configure_node(connection: Connection, change: d.ConfigureNode) -> None:
+    config = msgspec.json.encode(change.config).decode()
+    _must(connection, "configure_node", config, change.node)
+
+
+def _delete_node(connection: Connection, change: d.DeleteNode) -> None:
+    _must(connection, "delete_node", change.node)
+
+
+def _purge_node(connection: Connection, change: d.PurgeNode) -> None:
+    _may(connection, "purge_node", change.node)
+
+
+def _set_affiliation(connection: Connection, change: d.SetAffiliation) -> None:
+    if change.affiliation is Affiliation.NONE:
+        _may(connection, "drop_affiliation", change.node, change.jid)
+    else:
+        _must(connection, "set_affiliation", change.node, change.jid, change.affiliation)
+
+
+def _add_subscription(connection: Connection, change: d.AddSubscription) -> None:
+    s = change.subscription
+    _must(
+        connection,
+        "add_subscription",
+        *(s.node, s.jid, bare(s.jid), s.subid, s.queue_requests, s.in_flight),
+    )
+
+
+def _set_window(connection: Connection, change: d.SetWindow) -> None:
+    _must(connection, "set_window", change.queue_requests, change.node, change.jid)
+
+
+def _set_available(connection: Connection, change: d.SetAvailable) -> None:
+    _must(connection, "set_available", change.available, change.node, change.jid)
+
+
+def _end_subscription(connection: Connection, change: d.EndSubscription) -> None:
+    _must(connection, "end_subscription", change.node, change.jid)
+
+
+def _add_item(connection: Connection, change: d.AddItem) -> None:
+    draft = change.draft
+    _must(
+        connection,
+        "add_item",
+        *(change.node, draft.id, change.state, change.publisher, change.published),
+        *(draft.priority, change.due, change.expires, draft.payload),
+    )
+
+
+def _replace_payload(connection: Connection, change: d.ReplacePayload) -> None:
+    _must(connection, "replace_payload", change.payload, change.publisher, change.item.seq)
+
+
+def _lock(connection: Connection, change: d.Lock) -> None:
+    _must(connection, "lock", *_lock_values(change))
+
+
+def _lock_values(change: d.Lock) -> tuple[object, ...]:
+    item = change.item
+    return change.holder, change.deadline, change.token, item.seq, item.token
+
+
+def _lock_all(connection: Connection, changes: Sequence[Any]) -> None:
+    values = [_lock_values(change) for change in changes]
+    if connection.executemany(SQL["lock"], values).rowcount != len(values):
+        raise StaleError("lock")
+
+
+def _release(connection: Connection, change: d.Release) -> None:
+    item = change.item
+    _must(
+        connection,
+        "release",
+        *(change.state, change.due, change.failed, change.released, item.seq, item.token),
+    )
+    _may(connection, "add_receipt", item.seq, item.holder)
+
+
+def _postpone(connection: Connection, change: d.Postpone) -> None:
+    _must(connection, "postpone", change.due, change.item.seq)
+
+
+def _ripen(connection: Connection, change: d.Ripen) -> None:
+    _may(connection, "ripen", change.node, change.now)
+
+
+def _forget(connection: Connection, change: d.Forget) -> None:
+    _may(connection, "forget", change.now)
+
+
+def _bury(connection: Connection, change: d.Bury) -> None:
+    item = change.item
+    believed = (item.seq, item.state, item.token)
+    if change.to is None:
+        _must(connection, "bury", change.at, change.reason, change.failed, *believed)
+        if item.holder is not None:
+            _may(connection, "add_receipt", item.seq, item.holder)
+        return
+    _must(connection, "entomb", change.to, change.at, change.reason, item.node, *believed)
+    _may(connection, "drop_receipts", item.seq)
+
+
+def _remove_item(connection: Connection, change: d.RemoveItem) -> None:
+    item = change.item
+    if change.absorb_until is not None:
+        (payload,) = connection.execute(SQL["payload"], (item.seq,)).fetchone()
+        until = change.absorb_until
+        _must(connection, "add_finished", item.node, item.id, digest(payload), until)
+    _must(connection, "remove_item", item.seq, item.state, item.token)
+
+
+_MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
+    d.CreateNode: _create_node,
+    d.ConfigureNode: _configure_node,
+    d.DeleteNode: _delete_node,
+    d.PurgeNode: _purge_node,
+    d.SetAffiliation: _set_affiliation,
+    d.AddSubscription: _add_subscription,
+    d.SetWindow: _set_window,
+    d.SetAvailable: _set_available,
+    d.EndSubscription: _end_subscription,
+    d.AddItem: _add_item,
+    d.ReplacePayload: _replace_payload,
+    d.Lock: _lock,
+    d.Release: _release,
+    d.Postpone: _postpone,
+    d.Ripen: _ripen,
+    d.Forget: _forget,
+    d.Bury: _bury,
+    d.RemoveItem: _remove_item,
+}

@@ -1,0 +1,133 @@
+-- The queue. Old programs cannot run on this schema: there are none.
+-- The counts (node.items, node.subscriptions, subscription.in_flight) are kept by triggers, so that no
+-- path can forget them and no request has to count.
+
+CREATE TABLE node (
+    id            INTEGER PRIMARY KEY,
+    name          TEXT    NOT NULL UNIQUE,
+    config        TEXT    NOT NULL,
+    creator       TEXT    NOT NULL,
+    created       INTEGER NOT NULL,
+    items         INTEGER NOT NULL DEFAULT 0 CHECK (items >= 0),
+    subscriptions INTEGER NOT NULL DEFAULT 0 CHECK (subscriptions >= 0)
+) STRICT;
+
+CREATE TABLE affiliation (
+    node_id     INTEGER NOT NULL REFERENCES node ON DELETE CASCADE,
+    jid         TEXT    NOT NULL CHECK (instr(jid, '/') = 0),
+    affiliation TEXT    NOT NULL CHECK (affiliation IN ('owner', 'publisher', 'publish-only', 'member', 'outcast')),
+    PRIMARY KEY (node_id, jid)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE subscription (
+    id             INTEGER PRIMARY KEY,
+    node_id        INTEGER NOT NULL REFERENCES node ON DELETE CASCADE,
+    jid            TEXT    NOT NULL,
+    account        TEXT    NOT NULL CHECK (instr(account, '/') = 0),
+    subid          TEXT    NOT NULL UNIQUE,
+    queue_requests INTEGER NOT NULL CHECK (queue_requests >= 1),
+    in_flight      INTEGER NOT NULL DEFAULT 0 CHECK (in_flight >= 0),
+    last_served    INTEGER NOT NULL DEFAULT 0,
+    available      INTEGER NOT NULL DEFAULT 1 CHECK (available IN (0, 1)),
+    UNIQUE (node_id, jid)
+) STRICT;
+
+CREATE INDEX subscription_account ON subscription (node_id, account);
+CREATE INDEX subscription_jid ON subscription (jid);
+CREATE INDEX subscription_open ON subscription (node_id) WHERE available AND in_flight < queue_requests;
+
+CREATE TABLE item (
+    seq         INTEGER PRIMARY KEY,
+    node_id     INTEGER NOT NULL REFERENCES node ON DELETE CASCADE,
+    id          TEXT    NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN ('queued', 'locked', 'delayed', 'dead')),
+    publisher   TEXT    NOT NULL,
+    published   INTEGER NOT NULL,
+    priority    INTEGER NOT NULL DEFAULT 0,
+    due         INTEGER,
+    expires     INTEGER,
+    acquired    INTEGER NOT NULL DEFAULT 0 CHECK (acquired >= 0),
+    failed      INTEGER NOT NULL DEFAULT 0 CHECK (failed >= 0),
+    released    INTEGER NOT NULL DEFAULT 0 CHECK (released >= 0),
+    holder      TEXT,
+    deadline    INTEGER,
+    token       INTEGER NOT NULL DEFAULT 0,
+    avoid       TEXT,
+    dead_at     INTEGER,
+    dead_reason TEXT,
+    dead_from   TEXT,
+    last_holder TEXT,
+    payload     BLOB    NOT NULL,
+    UNIQUE (node_id, id),
+    CHECK ((holder IS NULL) = (deadline IS NULL)),
+    CHECK ((holder IS NOT NULL) = (state = 'locked')),
+    CHECK (state != 'delayed' OR due IS NOT NULL),
+    CHECK (state != 'dead' OR dead_at IS NOT NULL)
+) STRICT;
+
+CREATE INDEX item_ready ON item (node_id, priority DESC, seq) WHERE state = 'queued';
+CREATE INDEX item_held ON item (holder) WHERE state = 'locked';
+CREATE INDEX item_deadline ON item (deadline) WHERE state = 'locked';
+CREATE INDEX item_due ON item (due) WHERE state = 'delayed';
+CREATE INDEX item_expires ON item (expires) WHERE expires IS NOT NULL AND state IN ('queued', 'delayed');
+
+-- Who held an item and lost it. A row lives as long as its item.
+CREATE TABLE receipt (
+    seq INTEGER NOT NULL REFERENCES item ON DELETE CASCADE,
+    jid TEXT    NOT NULL,
+    PRIMARY KEY (seq, jid)
+) STRICT, WITHOUT ROWID;
+
+-- Ids of finished work that still absorb a re-publish of the same payload.
+CREATE TABLE finished (
+    node_id INTEGER NOT NULL REFERENCES node ON DELETE CASCADE,
+    id      TEXT    NOT NULL,
+    digest  BLOB    NOT NULL,
+    until   INTEGER NOT NULL,
+    PRIMARY KEY (node_id, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX finished_until ON finished (until);
+
+-- One row: the next lock token of the service.
+CREATE TABLE token (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    next INTEGER NOT NULL
+) STRICT;
+INSERT INTO token VALUES (1, 1);
+
+CREATE TRIGGER item_added AFTER INSERT ON item BEGIN
+    UPDATE node SET items = items + 1 WHERE id = NEW.node_id;
+END;
+
+CREATE TRIGGER item_removed AFTER DELETE ON item BEGIN
+    UPDATE node SET items = items - 1 WHERE id = OLD.node_id;
+END;
+
+CREATE TRIGGER item_moved AFTER UPDATE OF node_id ON item WHEN OLD.node_id != NEW.node_id BEGIN
+    UPDATE node SET items = items - 1 WHERE id = OLD.node_id;
+    UPDATE node SET items = items + 1 WHERE id = NEW.node_id;
+END;
+
+CREATE TRIGGER item_locked AFTER UPDATE OF holder ON item WHEN NEW.holder IS NOT NULL BEGIN
+    UPDATE subscription SET in_flight = in_flight + 1, last_served = NEW.token
+    WHERE node_id = NEW.node_id AND jid = NEW.holder;
+END;
+
+CREATE TRIGGER item_released AFTER UPDATE OF holder ON item WHEN OLD.holder IS NOT NULL BEGIN
+    UPDATE subscription SET in_flight = in_flight - 1
+    WHERE node_id = OLD.node_id AND jid = OLD.holder;
+END;
+
+CREATE TRIGGER item_settled AFTER DELETE ON item WHEN OLD.holder IS NOT NULL BEGIN
+    UPDATE subscription SET in_flight = in_flight - 1
+    WHERE node_id = OLD.node_id AND jid = OLD.holder;
+END;
+
+CREATE TRIGGER subscription_added AFTER INSERT ON subscription BEGIN
+    UPDATE node SET subscriptions = subscriptions + 1 WHERE id = NEW.node_id;
+END;
+
+CREATE TRIGGER subscription_ended AFTER DELETE ON subscription BEGIN
+    UPDATE node SET subscriptions = subscriptions - 1 WHERE id = OLD.node_id;
+END;

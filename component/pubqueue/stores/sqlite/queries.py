@@ -1,0 +1,27 @@
+"""Reads queries.sql: statements by name, so that all SQL stands in one reviewable file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from importlib.resources import files
+from typing import Final
+
+from pubqueue.core.model import Item
+
+ITEM: Final = ", ".join(field.name for field in fields(Item) if field.name != "node")
+"""The columns of an item in the order of the model's fields; the node's name comes separately."""
+
+_HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
+
+
+def _load() -> dict[str, str]:
+    text = files(__package__).joinpath("queries.sql").read_text(encoding="utf-8")
+    parts = _HEADER.split(text)[1:]
+    return {
+        name: body.strip().removesuffix(";").replace("%(item)s", ITEM)
+        for name, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+SQL: Final = _load()

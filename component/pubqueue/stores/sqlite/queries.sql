@@ -1,0 +1,170 @@
+-- Every statement of the store, by name, each with its purpose. Columns of an item stand in the order
+-- of core.model.Item's fields; %(item)s puts them in.
+
+-- node: a node by its name
+SELECT name, config, creator, created, items, subscriptions FROM node WHERE name = ?;
+
+-- nodes: every node, by name
+SELECT name, config, creator, created, items, subscriptions FROM node ORDER BY name;
+
+-- affiliation: what an account is to a node
+SELECT affiliation FROM affiliation WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
+-- affiliations: everybody who is something to a node
+SELECT jid, affiliation FROM affiliation WHERE node_id = (SELECT id FROM node WHERE name = ?) ORDER BY jid;
+
+-- subscription: the subscription of exactly this JID
+SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available
+FROM subscription s JOIN node n ON n.id = s.node_id WHERE n.name = ? AND s.jid = ?;
+
+-- subscribed: whether any JID of an account subscribes
+SELECT 1 FROM subscription WHERE node_id = (SELECT id FROM node WHERE name = ?) AND account = ? LIMIT 1;
+
+-- subscribers: every subscription to a node, oldest first
+SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available
+FROM subscription s JOIN node n ON n.id = s.node_id WHERE n.name = ? ORDER BY s.id;
+
+-- open_windows: the subscriptions that could be handed something
+SELECT ?1, jid, subid, queue_requests, in_flight, last_served, available FROM subscription
+WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND available AND in_flight < queue_requests;
+
+-- subscriptions_of: the subscriptions of exactly this JID, in every node
+SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available
+FROM subscription s JOIN node n ON n.id = s.node_id WHERE s.jid = ?;
+
+-- item: an item by its id
+SELECT %(item)s FROM item WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND id = ?2;
+
+-- item_at: an item by its sequence number, with its node's name
+SELECT %(item)s, (SELECT name FROM node WHERE node.id = node_id) FROM item WHERE seq = ?;
+
+-- item_ids: the ids of a node's oldest items
+SELECT id FROM item WHERE node_id = (SELECT id FROM node WHERE name = ?) ORDER BY seq LIMIT ?;
+
+-- payload: a payload as it was published
+SELECT payload FROM item WHERE seq = ?;
+
+-- held: which of two JIDs held an item and lost it
+SELECT jid FROM receipt WHERE seq = ? AND jid IN (?, ?);
+
+-- finished: the digest of finished work that still counts
+SELECT digest FROM finished WHERE node_id = (SELECT id FROM node WHERE name = ?) AND id = ? AND until > ?;
+
+-- held_by: what is locked to exactly this JID, in every node
+SELECT %(item)s, (SELECT name FROM node WHERE node.id = node_id) FROM item
+WHERE state = 'locked' AND holder = ? ORDER BY seq;
+
+-- held_count: how many items of a node are locked to this JID
+SELECT count(*) FROM item
+WHERE state = 'locked' AND holder = ?2 AND node_id = (SELECT id FROM node WHERE name = ?1);
+
+-- ready: the next items to hand out, with their payloads; the partial index is walked in its order
+SELECT %(item)s, payload FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND state = 'queued' AND (expires IS NULL OR expires > ?2)
+ORDER BY priority DESC, seq LIMIT ?3;
+
+-- ripe: the nodes with delayed items whose time has come
+SELECT DISTINCT n.name FROM item i JOIN node n ON n.id = i.node_id WHERE i.state = 'delayed' AND i.due <= ?;
+
+-- expired_locks: locks whose deadline has come
+SELECT %(item)s, (SELECT name FROM node WHERE node.id = node_id) FROM item
+WHERE state = 'locked' AND deadline <= ? ORDER BY deadline LIMIT ?;
+
+-- expired_lives: items that nobody holds and whose time to live has ended
+SELECT %(item)s, (SELECT name FROM node WHERE node.id = node_id) FROM item
+WHERE expires IS NOT NULL AND state IN ('queued', 'delayed') AND expires <= ? ORDER BY expires LIMIT ?;
+
+-- next_moment: when the next lock, pause or life ends; each part reads one end of one index
+SELECT min(moment) FROM (
+    SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
+    UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
+    UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
+);
+
+-- tokens: reserve lock tokens
+UPDATE token SET next = next + ? RETURNING next;
+
+-- create_node: a node that was not there
+INSERT INTO node (name, config, creator, created) VALUES (?, ?, ?, ?);
+
+-- configure_node: other settings
+UPDATE node SET config = ? WHERE name = ?;
+
+-- delete_node: a node with all that hangs on it
+DELETE FROM node WHERE name = ?;
+
+-- purge_node: all items of a node
+DELETE FROM item WHERE node_id = (SELECT id FROM node WHERE name = ?);
+
+-- set_affiliation: what an account is to a node from now on
+INSERT INTO affiliation (node_id, jid, affiliation) VALUES ((SELECT id FROM node WHERE name = ?), ?, ?)
+ON CONFLICT (node_id, jid) DO UPDATE SET affiliation = excluded.affiliation;
+
+-- drop_affiliation: nothing any more
+DELETE FROM affiliation WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
+-- add_subscription: a subscription that was not there
+INSERT INTO subscription (node_id, jid, account, subid, queue_requests, in_flight)
+VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?);
+
+-- set_window: another window, and the subscriber is here
+UPDATE subscription SET queue_requests = ?, available = 1
+WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
+-- set_available: whether the subscriber can be handed items
+UPDATE subscription SET available = ? WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
+-- end_subscription: the subscription goes, its locks stay
+DELETE FROM subscription WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
+-- add_item: an item at the end of a node
+INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, payload)
+VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- replace_payload: another payload for an item that nobody holds
+UPDATE item SET payload = ?, publisher = ? WHERE seq = ? AND state != 'locked';
+
+-- lock: the item goes to a holder
+UPDATE item SET state = 'locked', holder = ?, deadline = ?, token = ?, acquired = acquired + 1, due = NULL
+WHERE seq = ? AND state = 'queued' AND token = ?;
+
+-- release: the lock ends, the item waits again
+UPDATE item SET state = ?, due = ?, failed = ?, released = ?, avoid = holder, holder = NULL, deadline = NULL
+WHERE seq = ? AND state = 'locked' AND token = ?;
+
+-- add_receipt: who lost it
+INSERT OR IGNORE INTO receipt (seq, jid) VALUES (?, ?);
+
+-- postpone: a waiting item waits until then
+UPDATE item SET state = 'delayed', due = ? WHERE seq = ? AND state = 'queued';
+
+-- ripen: delayed items whose time has come, so many at once that a batch stays short
+UPDATE item SET state = 'queued' WHERE seq IN (
+    SELECT seq FROM item WHERE state = 'delayed' AND due <= ?2
+    AND node_id = (SELECT id FROM node WHERE name = ?1) ORDER BY due LIMIT 1000
+);
+
+-- bury: the item is dead and stays where it is
+UPDATE item SET state = 'dead', dead_at = ?, dead_reason = ?, failed = ?, last_holder = holder,
+    holder = NULL, deadline = NULL
+WHERE seq = ? AND state = ? AND token = ?;
+
+-- entomb: the item leaves for the dead-letter node, where it waits as a new one
+UPDATE item SET node_id = (SELECT id FROM node WHERE name = ?), state = 'queued', due = NULL, expires = NULL,
+    dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = coalesce(holder, avoid),
+    acquired = 0, failed = 0, released = 0, avoid = NULL, holder = NULL, deadline = NULL
+WHERE seq = ? AND state = ? AND token = ?;
+
+-- drop_receipts: an item in its tomb has no former holders
+DELETE FROM receipt WHERE seq = ?;
+
+-- remove_item: the item is gone
+DELETE FROM item WHERE seq = ? AND state = ? AND token = ?;
+
+-- add_finished: its id absorbs a re-publish until then
+INSERT INTO finished (node_id, id, digest, until)
+VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?)
+ON CONFLICT (node_id, id) DO UPDATE SET digest = excluded.digest, until = excluded.until;
+
+-- forget: ids of finished work that no longer count
+DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= ? LIMIT 1000);

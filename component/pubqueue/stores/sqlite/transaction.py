@@ -1,0 +1,199 @@
+"""The facts of one transaction, read from SQLite row by row. Nothing is ranked or judged here."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from pubqueue.core.model import (
+    Affiliation,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeConfig,
+    NodeName,
+    State,
+    Subscription,
+)
+from pubqueue.stores.sqlite.changes import apply
+from pubqueue.stores.sqlite.queries import SQL
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pubqueue.core.decision import Change
+
+_STATES: Final = {state.value: state for state in State}
+
+
+@lru_cache(maxsize=1024)
+def _config(text: str) -> NodeConfig:
+    """Read a node's settings; the text is the key, so a changed node is never mistaken."""
+    return msgspec.json.decode(text, type=NodeConfig)
+
+
+def _node(row: Sequence[Any]) -> Node:
+    name, config, creator, created, items, subscriptions = row
+    return Node(name, _config(config), creator, created, items, subscriptions)
+
+
+def _subscription(row: Sequence[Any]) -> Subscription:
+    node, jid, subid, queue_requests, in_flight, last_served, available = row
+    return Subscription(node, jid, subid, queue_requests, in_flight, last_served, bool(available))
+
+
+def _item(node: NodeName, row: Sequence[Any]) -> Item:
+    return Item(row[0], node, row[1], _STATES[row[2]], *row[3:])
+
+
+class SqliteTransaction:
+    """Implements `pubqueue.app.ports.Transaction` on an open SQLite transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._depth = 0
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what happens inside, and only that, when it raises."""
+        self._depth += 1
+        name = f"s{self._depth}"
+        self._execute(f"SAVEPOINT {name}")
+        try:
+            yield
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk rolls everything back by itself
+                self._execute(f"ROLLBACK TO {name}")
+            raise
+        finally:
+            self._depth -= 1
+            if self._connection.in_transaction:
+                self._execute(f"RELEASE {name}")
+
+    def _one(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
+        return self._execute(SQL[query], values).fetchone()
+
+    def _all(self, query: str, *values: object) -> list[Any]:
+        return self._execute(SQL[query], values).fetchall()
+
+    # --- nodes ---
+
+    def node(self, name: NodeName) -> Node | None:
+        """Return the node."""
+        row = self._one("node", name)
+        return None if row is None else _node(row)
+
+    def nodes(self) -> list[Node]:
+        """Return every node, by name."""
+        return [_node(row) for row in self._all("nodes")]
+
+    def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
+        """Return what the bare JID is to the node."""
+        row = self._one("affiliation", node, account)
+        return Affiliation.NONE if row is None else Affiliation(row[0])
+
+    def affiliations(self, node: NodeName) -> list[tuple[Jid, Affiliation]]:
+        """Return everybody who is something to the node, by JID."""
+        return [(Jid(jid), Affiliation(word)) for jid, word in self._all("affiliations", node)]
+
+    # --- subscriptions ---
+
+    def subscription(self, node: NodeName, jid: Jid) -> Subscription | None:
+        """Return the subscription of exactly this JID."""
+        row = self._one("subscription", node, jid)
+        return None if row is None else _subscription(row)
+
+    def subscribed(self, node: NodeName, account: Jid) -> bool:
+        """Say whether any JID of the account subscribes to the node."""
+        return self._one("subscribed", node, account) is not None
+
+    def subscribers(self, node: NodeName) -> list[Subscription]:
+        """Return every subscription to the node."""
+        return [_subscription(row) for row in self._all("subscribers", node)]
+
+    def open_windows(self, node: NodeName) -> list[Subscription]:
+        """Return the subscriptions that could be handed something."""
+        return [_subscription(row) for row in self._all("open_windows", node)]
+
+    def subscriptions_of(self, jids: Iterable[Jid]) -> list[Subscription]:
+        """Return the subscriptions of exactly these JIDs, to any node."""
+        return [_subscription(row) for jid in jids for row in self._all("subscriptions_of", jid)]
+
+    # --- items ---
+
+    def item(self, node: NodeName, item: ItemId) -> Item | None:
+        """Return the item, without its payload."""
+        row = self._one("item", node, item)
+        return None if row is None else _item(node, row)
+
+    def item_at(self, seq: int) -> Item | None:
+        """Return the item with this sequence number."""
+        row = self._one("item_at", seq)
+        return None if row is None else _item(row[-1], row[:-1])
+
+    def item_ids(self, node: NodeName, limit: int) -> list[ItemId]:
+        """Return the ids of the node's oldest items."""
+        return [ItemId(row[0]) for row in self._all("item_ids", node, limit)]
+
+    def payload(self, item: Item) -> bytes:
+        """Return the payload as it was published."""
+        return bytes(self._one("payload", item.seq)[0])
+
+    def held(self, item: Item, jids: Sequence[Jid]) -> list[Jid]:
+        """Return those of the JIDs that once held the item and lost it."""
+        first, last = jids[0], jids[-1]
+        return [Jid(row[0]) for row in self._all("held", item.seq, first, last)]
+
+    def finished(self, node: NodeName, item: ItemId, now: Millis) -> bytes | None:
+        """Return the digest of finished work whose id still absorbs a re-publish."""
+        row = self._one("finished", node, item, now)
+        return None if row is None else bytes(row[0])
+
+    def held_by(self, jids: Sequence[Jid]) -> list[Item]:
+        """Return the items locked to exactly these JIDs, in any node."""
+        return [_item(row[-1], row[:-1]) for jid in jids for row in self._all("held_by", jid)]
+
+    def held_count(self, node: NodeName, jid: Jid) -> int:
+        """Return how many items of the node are locked to this JID."""
+        return int(self._one("held_count", node, jid)[0])
+
+    def ready(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
+        """Return the next items to hand out, with their payloads."""
+        rows = self._all("ready", node, now, limit)
+        return [(_item(node, row[:-1]), row[-1]) for row in rows]
+
+    # --- time ---
+
+    def ripe(self, now: Millis) -> list[NodeName]:
+        """Return the nodes with delayed items whose time has come."""
+        return [NodeName(row[0]) for row in self._all("ripe", now)]
+
+    def expired_locks(self, now: Millis, limit: int) -> list[Item]:
+        """Return locked items whose deadline has come, the oldest deadline first."""
+        return [_item(row[-1], row[:-1]) for row in self._all("expired_locks", now, limit)]
+
+    def expired_lives(self, now: Millis, limit: int) -> list[Item]:
+        """Return items that nobody holds and whose time to live has ended."""
+        return [_item(row[-1], row[:-1]) for row in self._all("expired_lives", now, limit)]
+
+    def next_moment(self) -> Millis | None:
+        """Return when the next lock, pause or life ends."""
+        moment = self._one("next_moment")[0]
+        return None if moment is None else Millis(moment)
+
+    def tokens(self, count: int) -> int:
+        """Reserve so many lock tokens, all higher than any before, and return the first."""
+        return int(self._one("tokens", count)[0]) - count
+
+    # --- changes ---
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Make the changes in order, or raise StaleError."""
+        apply(self._connection, changes)
