@@ -1,0 +1,32 @@
+"""What a write can fail with. Spark shows the message in full, so it carries all there is to say.
+
+PubqueueSparkError
+├── OptionError (ValueError)   the options of the write
+├── SchemaError (ValueError)   the columns of the DataFrame
+├── RowError (ValueError)      one row: its message names partition, row and reason
+└── ServiceError               the service or the way to it
+
+No message contains a payload or a password.
+"""
+
+__all__ = ["OptionError", "PubqueueSparkError", "RowError", "SchemaError", "ServiceError"]
+
+
+class PubqueueSparkError(Exception):
+    """The write cannot go on."""
+
+
+class OptionError(PubqueueSparkError, ValueError):
+    """An option is unknown, missing, or has a value that cannot be."""
+
+
+class SchemaError(PubqueueSparkError, ValueError):
+    """The DataFrame's columns are not those of a work item."""
+
+
+class RowError(PubqueueSparkError, ValueError):
+    """A row cannot become an item."""
+
+
+class ServiceError(PubqueueSparkError):
+    """The service refused the work, or cannot be reached."""

@@ -1,0 +1,117 @@
+"""The only place that parses a row's XML, to see that it may travel in an XMPP stream.
+
+RFC 6120 section 11.1 allows no DTD, comment or processing instruction in a stream, and a server ends
+the stream for one, with everything that was in flight. So comments, processing instructions and the
+XML declaration are cut out here, and a DTD is refused at its first word, before any entity exists.
+The rest is sent as it was written.
+
+expat is in the standard library: an executor needs nothing more.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.parsers import expat
+
+# XML 1.0 section 2.2, production Char. A lone surrogate is no character.
+ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NAME: Final = re.compile(rb"<[^\s/>]+")
+MOST: Final = 256 * 1024
+"""Bytes of a stanza that Prosody and ejabberd take from a client, as Debian ships them."""
+DEEPEST: Final = 200
+"""Elements within elements; the parsers on the way, libxml2 among them, end at 256."""
+
+
+def payload(text: str) -> bytes:
+    """Return one XML element as it is sent; raises ValueError with the reason why it cannot be.
+
+    What has no namespace stays without one: unless the root names a default namespace, it says
+    xmlns='' in the stanza, or unprefixed elements would become elements of XEP-0060.
+    """
+    _check_text(text)
+    return _Element(text.encode()).sent()
+
+
+def legal(text: str) -> str:
+    """Return `text`; raises ValueError when XML has no way to write one of its characters."""
+    bad = ILLEGAL.search(text)
+    if bad:
+        raise ValueError(
+            f"has the character U+{ord(bad[0]):04X} at position {bad.start()}, which XML cannot carry"
+        )
+    return text
+
+
+def _check_text(text: str) -> None:
+    if not text.strip():
+        raise ValueError("the payload is empty; it must be one XML element")
+    if len(text) > MOST:
+        raise ValueError(
+            f"the payload has {len(text)} characters; XMPP servers refuse a stanza of more than"
+            f" {MOST} bytes"
+        )
+    try:
+        legal(text)
+    except ValueError as error:
+        raise ValueError(f"the payload {error}") from None
+
+
+class _Element:
+    """Parses a document and keeps what is to be changed in it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._depth = 0
+        self._root: int | None = None
+        self._needs_namespace = True
+        self._cuts: list[tuple[int, bytes]] = []
+        # As UTF-8, whatever the XML declaration says: this text was a string.
+        self._expat = expat.ParserCreate("utf-8", namespace_separator=" ")
+        self._expat.StartDoctypeDeclHandler = self._refuse_dtd
+        self._expat.StartNamespaceDeclHandler = self._namespace
+        self._expat.StartElementHandler = self._start
+        self._expat.EndElementHandler = self._end
+        self._expat.CommentHandler = lambda _: self._cut(b"-->")
+        self._expat.ProcessingInstructionHandler = lambda *_: self._cut(b"?>")
+        try:
+            self._expat.Parse(data, True)  # noqa: FBT003  the last piece
+        except expat.ExpatError as error:
+            raise ValueError(f"the payload is not one well-formed XML element: {error}") from None
+
+    def sent(self) -> bytes:
+        """Return the text of the element, without what a stream may not carry."""
+        data, start = self._data, self._root
+        assert start is not None, "a document has a root"
+        pieces = []
+        if self._needs_namespace:
+            name = NAME.match(data, start)
+            assert name, "an element begins with its name"
+            pieces += [name[0], b" xmlns=''"]
+            start = name.end()
+        for cut, end in self._cuts:
+            if cut > start:
+                pieces.append(data[start:cut])
+                start = data.index(end, cut) + len(end)
+        pieces.append(data[start:])
+        return b"".join(pieces).rstrip()
+
+    def _refuse_dtd(self, *_: object) -> None:
+        raise ValueError("the payload has a DTD (<!DOCTYPE), which XMPP forbids")
+
+    def _namespace(self, prefix: str | None, _uri: str | None) -> None:
+        if self._root is None and prefix is None:
+            self._needs_namespace = False  # the root says what its default namespace is, or none
+
+    def _start(self, _name: str, _attributes: dict[str, str]) -> None:
+        if self._root is None:
+            self._root = self._expat.CurrentByteIndex
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ValueError(f"the payload has more than {DEEPEST} elements within each other")
+
+    def _end(self, _name: str) -> None:
+        self._depth -= 1
+
+    def _cut(self, end: bytes) -> None:
+        self._cuts.append((self._expat.CurrentByteIndex, end))

@@ -1,0 +1,217 @@
+"""One XMPP stream for each Python worker process, kept for all its later tasks.
+
+Spark's Python workers are forked and reused: a login for each task would cost more than its rows.
+So the stream lives in this module, keyed by process and account, on an event loop in a thread of
+its own; `write()`, which is not asynchronous, hands coroutines over with `run`. This module must be
+imported by name on the executors (a class pickled by value would bring new globals for each task
+and log in every time), and must start nothing at import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import re
+import secrets
+import socket
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pubqueue_spark.errors import OptionError
+from pubqueue_spark.window import Limits, Task, Window
+from pubqueue_xeps import ns
+from pubqueue_xeps.client import Client, login, logout, make_client
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_spark.options import Settings
+    from pubqueue_xeps.client import Tls
+
+T = TypeVar("T")
+IQ: Final = f"{{{ns.CLIENT}}}iq"
+REQUEST: Final = re.compile(r"pq(\d+)-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who logs in where: tasks that agree on this share a stream."""
+
+    jid: str
+    password: str = field(repr=False)
+    host: str | None
+    port: int
+    tls: Tls
+    ca_file: str | None
+
+    def client(self, resource: str) -> Client:
+        """Make a client that is not connected yet; raises OptionError for what cannot be."""
+        # slixmpp writes every stanza into its debug log, passwords and payloads too.
+        logging.getLogger("slixmpp").setLevel(logging.WARNING)
+        try:
+            return make_client(
+                f"{self.jid}/{resource}",
+                self.password,
+                host=self.host,
+                port=self.port,
+                tls=self.tls,
+                ca_file=self.ca_file,
+            )
+        except ValueError as error:
+            raise OptionError(
+                f"options jid={self.jid}, host={self.host}, tls={self.tls},"
+                f" tlsCaFile={self.ca_file}: {error}"
+            ) from None
+
+
+def account(settings: Settings) -> Account:
+    """Return the account of a write; its password is read here, on this machine."""
+    return Account(
+        settings.jid,
+        settings.secret.read(),
+        settings.host,
+        settings.port,
+        settings.tls,
+        settings.tls_ca_file,
+    )
+
+
+class Session:
+    """A client stream that can be made anew, and the windows that publish through it."""
+
+    def __init__(self, of: Account, resource: str) -> None:
+        self._account = of
+        self._resource = resource
+        self._client: Client | None = None
+        self._login = asyncio.Lock()
+        self._windows: dict[int, Window] = {}
+        self._numbers = itertools.count()
+
+    @property
+    def up(self) -> bool:
+        """Whether what is sent can arrive."""
+        return self._client is not None and self._client.is_connected()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are; when the stream is down, do nothing."""
+        if self._client is not None and self._client.is_connected():
+            self._client.send_raw(data)
+
+    def drop(self) -> None:
+        """Cut the stream without a goodbye."""
+        if self._client is not None:
+            self._client.abort()
+
+    async def restore(self) -> None:
+        """Log in if the stream is not up; raises LoginFailed with a sentence."""
+        async with self._login:
+            if self._client is None:
+                self._client = self._account.client(self._resource)
+                self._client.short_way = self._take
+                self._client.add_event_handler("disconnected", self._lost)
+            if not self._client.is_connected():
+                await login(self._client)
+
+    async def open(self, service: str, partition: int, limits: Limits) -> tuple[int, Window]:
+        """Log in if need be and open a window for one task; close it with the number given."""
+        await self.restore()
+        number = next(self._numbers)
+        window = Window(self, Task(service, partition, f"pq{number}-"), limits)
+        self._windows[number] = window
+        return number, window
+
+    async def close(self, number: int) -> None:
+        """Forget a window: answers to it are let go."""
+        self._windows.pop(number, None)
+
+    async def logout(self) -> None:
+        """End the stream in order."""
+        if self._client is not None:
+            await logout(self._client)
+            self._client = None
+
+    def _take(self, stanza: Element) -> bool:
+        """Hand an answer to its window; slixmpp gets everything else."""
+        if stanza.tag != IQ or stanza.get("type") not in {"result", "error"}:
+            return False
+        request = stanza.get("id", "")
+        match = REQUEST.fullmatch(request)
+        if match is None:
+            return False
+        window = self._windows.get(int(match[1]))
+        if window is not None:
+            window.answer(request, stanza)
+        return True
+
+    def _lost(self, _reason: object) -> None:
+        for window in self._windows.values():
+            window.line_lost()
+
+
+class Pool:
+    """The streams of this process, and the thread they live in."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._sessions: dict[Account, Session] = {}
+
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop, started when it is first wanted."""
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="pubqueue", daemon=True)
+        self._thread.start()
+        return loop
+
+    def session(self, of: Account, resource: str) -> Session:
+        """Return the stream of an account; it may not be logged in, or not any more."""
+        return self._sessions.setdefault(of, Session(of, resource))
+
+    def close(self) -> None:
+        """Log out everywhere and end the thread."""
+        if "loop" not in self.__dict__:
+            return
+        asyncio.run_coroutine_threadsafe(self._end(), self.loop).result()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+        del self.loop
+
+    async def _end(self) -> None:
+        for session in self._sessions.values():
+            await session.logout()
+        self._sessions.clear()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:  # slixmpp's senders
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+_pool: Pool | None = None
+
+
+def pool() -> Pool:
+    """Return the pool of this process: one that was forked starts with an empty one."""
+    global _pool  # noqa: PLW0603  a process has one
+    if _pool is None or _pool.pid != os.getpid():
+        _pool = Pool()
+    return _pool
+
+
+def run(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine on the pool's loop and wait for it."""
+    return asyncio.run_coroutine_threadsafe(coroutine, pool().loop).result()
+
+
+def resource(application: str) -> str:
+    """Return a resource that says who publishes, and that no other process has.
+
+    A fixed one would not do: servers disconnect the older of two streams with the same resource.
+    """
+    parts = ("spark", application, socket.gethostname(), f"{os.getpid()}-{secrets.token_hex(3)}")
+    return "/".join(re.sub(r"[^A-Za-z0-9._-]", "-", part)[:64] or "-" for part in parts)

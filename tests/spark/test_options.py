@@ -1,0 +1,125 @@
+import pickle
+
+import pytest
+
+from pubqueue_spark.errors import OptionError
+from pubqueue_spark.options import OPTIONS, Backoff, settings
+from pubqueue_spark.source import PubqueueDataSource
+
+LEAST = {"service": "queue.localhost", "jid": "etl@localhost", "password": "s3cret"}
+
+
+def refusal(**options):
+    with pytest.raises(OptionError) as caught:
+        settings(options)
+    return str(caught.value)
+
+
+def test_three_options_are_enough_and_the_rest_has_defaults():
+    found = settings(LEAST)
+    assert (found.service, found.jid, found.node, found.host) == (
+        "queue.localhost",
+        "etl@localhost",
+        None,
+        None,
+    )
+    assert (found.port, found.tls, found.max_in_flight) == (5222, "required", 256)
+    assert (found.progress_timeout, found.retries, found.backoff) == (30, 5, Backoff(0.5, 30))
+    assert (found.ignore_extra_columns, found.job_id) == (False, None)
+
+
+def test_names_and_words_are_case_insensitive():
+    found = settings(
+        {"SERVICE": "q", "Jid": "a@b", "PassWord": "x", "TLS": "OFF", "maxinflight": "8"}
+    )
+    assert (found.service, found.tls, found.max_in_flight) == ("q", "off", 8)
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_name():
+    assert refusal(**LEAST, maxInFlght="8") == (
+        "option 'maxInFlght' is unknown; did you mean 'maxInFlight'?"
+    )
+    assert refusal(**LEAST, zzz="8").startswith("option 'zzz' is unknown; the options are service,")
+
+
+@pytest.mark.parametrize("name", ["service", "jid"])
+def test_a_missing_option_is_named_with_its_meaning(name):
+    message = refusal(**{key: value for key, value in LEAST.items() if key != name})
+    assert message.startswith(f"option {name} is missing: the ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("service", " "),
+        ("jid", "localhost"),
+        ("jid", "etl@localhost/fixed"),
+        ("port", "0"),
+        ("port", "x"),
+        ("tls", "maybe"),
+        ("maxInFlight", "0"),
+        ("progressTimeout", "inf"),
+        ("progressTimeout", "nan"),
+        ("progressTimeout", "-1"),
+        ("retries", "-1"),
+        ("retryBackoff", "5"),
+        ("retryBackoff", "9-3"),
+        ("extraColumns", "drop"),
+        ("jobId", ""),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_the_option_takes(name, value):
+    message = refusal(**LEAST | {name: value})
+    assert message.startswith(f"option {name}: {value!r} cannot be used; it takes: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "none"), ({"password": "a", "passwordEnv": "B"}, "password and passwordEnv")],
+)
+def test_exactly_one_way_to_the_password_is_given(given, found):
+    message = refusal(service="q", jid="a@b", **given)
+    assert message == (
+        f"options password, passwordFile, passwordEnv: give exactly one of them (found {found})."
+    )
+
+
+def test_an_empty_password_is_refused():
+    assert "an empty value" in refusal(**LEAST | {"password": ""})
+
+
+def test_the_password_is_read_from_a_file_or_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "pw").write_text("of file \n")
+    monkeypatch.setenv("ETL_PW", "of environment")
+    of = {"service": "q", "jid": "a@b"}
+    assert settings(of | {"password": "plain"}).secret.read() == "plain"
+    assert settings(of | {"passwordFile": str(tmp_path / "pw")}).secret.read() == "of file "
+    assert settings(of | {"passwordEnv": "ETL_PW"}).secret.read() == "of environment"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("passwordFile", "/nowhere/pw", "/nowhere/pw cannot be read (No such file or directory)"),
+        ("passwordFile", "/dev/null", "/dev/null is empty"),
+        ("passwordEnv", "NOT_SET_ANYWHERE", "the variable NOT_SET_ANYWHERE is not set here"),
+    ],
+)
+def test_a_password_that_is_not_there_is_one_sentence(option, value, reason):
+    secret = settings({"service": "q", "jid": "a@b", option: value}).secret
+    with pytest.raises(OptionError) as caught:
+        secret.read()
+    assert str(caught.value).startswith(f"option {option}: {reason}")
+
+
+def test_the_password_is_not_in_what_is_shown_and_settings_can_be_pickled():
+    found = settings(LEAST)
+    assert "s3cret" not in repr(found)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_the_docstring_of_the_source_has_each_option_with_its_default():
+    rows = [line.split() for line in PubqueueDataSource.__doc__.splitlines() if "``" in line]
+    assert [row[0].strip("`") for row in rows] == [option.name for option in OPTIONS]
+    for row, option in zip(rows, OPTIONS, strict=True):
+        assert option.default in (None, row[1])

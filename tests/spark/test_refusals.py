@@ -1,0 +1,75 @@
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from pubqueue_spark.errors import RowError, ServiceError
+from pubqueue_spark.refusals import BY_CONDITION, BY_TYPE, Refusal, Verdict, failure, judge, read
+from pubqueue_spark.rows import Publish
+
+STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
+ERRORS = "http://jabber.org/protocol/pubsub#errors"
+
+
+def answer(inner):
+    return ET.fromstring(f"<iq xmlns='jabber:client' type='error' id='1'>{inner}</iq>")
+
+
+def test_an_error_is_read_with_its_condition_detail_and_text():
+    iq = answer(
+        f"<pubsub xmlns='http://jabber.org/protocol/pubsub'/><error type='modify'>"
+        f"<not-acceptable xmlns='{STANZAS}'/><text xmlns='{STANZAS}'>65 kB at most.</text>"
+        f"<payload-too-big xmlns='{ERRORS}'/></error>"
+    )
+    assert read(iq) == Refusal("modify", "not-acceptable", "payload-too-big", "65 kB at most.")
+
+
+@pytest.mark.parametrize("inner", ["", "<error/>"])
+def test_an_error_that_says_nothing_is_no_success(inner):
+    assert read(answer(inner)) == Refusal("cancel", "undefined-condition")
+    assert judge(read(answer(inner))) is Verdict.FATAL
+
+
+def test_the_table_says_what_is_done():
+    assert {kind: judge(Refusal(kind, "anything")) for kind in (*BY_TYPE, "new")} == {
+        "wait": Verdict.RETRY,
+        "modify": Verdict.ROW,
+        "auth": Verdict.FATAL,
+        "cancel": Verdict.FATAL,
+        "new": Verdict.FATAL,
+    }
+    assert {name: judge(Refusal("cancel", name)) for name in BY_CONDITION} == {
+        "conflict": Verdict.ROW,
+        "not-acceptable": Verdict.ROW,
+        "payload-too-big": Verdict.ROW,
+        "invalid-payload": Verdict.ROW,
+        "node-full": Verdict.RETRY,
+        "max-items-exceeded": Verdict.RETRY,
+    }
+
+
+def test_a_full_node_is_waited_for_though_it_is_a_conflict():
+    assert judge(Refusal("cancel", "conflict", "node-full")) is Verdict.RETRY
+
+
+def test_a_failure_names_row_item_node_reason_and_remedy():
+    publish = Publish(7, "jobs", "order-7", b"<secret/>")
+    row = failure(
+        Refusal("cancel", "conflict"), publish, partition=2, service="queue.localhost", retried=0
+    )
+    assert isinstance(row, RowError)
+    assert str(row) == (
+        "queue.localhost refused row 7 of partition 2 (item 'order-7', node 'jobs'): conflict, type"
+        " cancel; an item with this id and another payload is being worked on; see that item_id is unique."
+    )
+    fatal = failure(
+        Refusal("wait", "resource-constraint", text="Slow down."),
+        publish,
+        partition=2,
+        service="queue.localhost",
+        retried=5,
+    )
+    assert isinstance(fatal, ServiceError)
+    assert (
+        "(item 'order-7', node 'jobs') after 5 retries: resource-constraint, type wait; Slow"
+        in str(fatal)
+    )
