@@ -1,0 +1,90 @@
+"""`cd tests && ../.venv/bin/python -m bench`: measure, print the table."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from harness.ejabberd import EjabberdError
+from rich.console import Console
+
+from bench.contestants import PROGRAMS
+from bench.measure import Sample, Work, rounds
+from bench.places import PLACES
+from bench.profile import profile
+from bench.report import table
+from bench.wire import BenchError
+from pubqueue.demo.process import ChildError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+WIDTH = 110  # of the table when nobody's terminal says
+
+
+def names(known: Collection[str]) -> Callable[[object, object, str], list[str]]:
+    """Read a list of names with commas between, each of which must be known."""
+
+    def read(_context: object, _option: object, text: str) -> list[str]:
+        for name in text.split(","):
+            if name not in known:
+                raise click.BadParameter(f"{name} is not one of {', '.join(known)}.")
+        return text.split(",")
+
+    return read
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--items", default=2000, type=click.IntRange(4), help="Item lives in a round.")
+@click.option("--rounds", "count", default=3, type=click.IntRange(1), help="Rounds of each.")
+@click.option("--payload", default=200, type=click.IntRange(150), help="Bytes of XML in an item.")
+@click.option("--window", default=256, type=click.IntRange(1), help="Items on their way at once.")
+@click.option("--requests", default=32, type=click.IntRange(1), help="Items a worker may hold.")
+@click.option("--servers", default=",".join(PLACES), callback=names(PLACES))
+@click.option("--contestants", default=",".join(PROGRAMS), callback=names(PROGRAMS))
+@click.option(
+    "--profile",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Instead, profile the first contestant at the first server, into this folder.",
+)
+def main(
+    *,
+    items: int,
+    count: int,
+    payload: int,
+    window: int,
+    requests: int,
+    servers: list[str],
+    contestants: list[str],
+    folder: Path | None,
+) -> None:
+    """Compare pubqueue, which is durable, with components that store nothing."""
+    work = Work(items=items, payload=payload, window=window, requests=requests)
+    try:
+        if folder is None:
+            asyncio.run(compare(servers, contestants, work, count))
+        else:
+            profile(work, servers[0], contestants[0], folder)
+    except (BenchError, ChildError, EjabberdError, FileNotFoundError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def compare(servers: list[str], contestants: list[str], work: Work, count: int) -> None:
+    """Measure all and print the table; what is running is shown meanwhile."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    samples: list[Sample] = []
+    total = count * len(servers) * len(contestants)
+    with console.status("starting") as status:
+        async for sample in rounds(servers, contestants, work, count):
+            samples.append(sample)
+            status.update(f"round {len(samples)} of {total}: {sample.place}, {sample.contestant}")
+    console.print(table(samples))
+
+
+if __name__ == "__main__":
+    main()

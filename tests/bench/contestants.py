@@ -1,0 +1,84 @@
+"""What is measured: three programs that answer the same six stanzas."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.load import NODE, SERVICE
+from pubqueue.demo.process import Child, spawn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from bench.places import Place
+
+PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
+    "pubqueue": ("pubqueue", "serve", "--config", "pubqueue.toml"),
+    "lean": ("bench.lean",),
+    "documented": ("bench.documented",),
+}
+TESTS: Final = Path(__file__).parents[1]
+READY: Final = 30.0
+
+CONFIG: Final = """\
+jid = "{jid}"
+secret = "{secret}"
+server = "127.0.0.1:{port}"
+store = "sqlite:///{folder}/queue.db"
+
+[[node]]
+name = "{node}"
+queueing = true
+owners = ["boss@localhost"]
+publishers = {publishers}
+"""
+
+
+@asynccontextmanager
+async def running(
+    contestant: str,
+    place: Place,
+    folder: Path,
+    *,
+    publishers: Sequence[str],
+    requests: int,
+    launcher: Sequence[str] = (),
+) -> AsyncIterator[Child]:
+    """Start a contestant with an empty store, wait until the server has accepted it, end it.
+
+    `launcher` is a module that runs the contestant's module, and its arguments.
+    """
+    config = CONFIG.format(
+        jid=SERVICE,
+        secret=place.secret,
+        port=place.component_port,
+        folder=folder,
+        node=NODE,
+        publishers=json.dumps([f"{name}@localhost" for name in publishers]),
+    )
+    (folder / "pubqueue.toml").write_text(config)
+    environment = {
+        "PYTHONPATH": str(TESTS),
+        "PUBQUEUE_JID": SERVICE,
+        "PUBQUEUE_SECRET": place.secret,
+        "PUBQUEUE_SERVER": f"127.0.0.1:{place.component_port}",
+        "BENCH_REQUESTS": str(requests),
+    }
+    module, *arguments = PROGRAMS[contestant]
+    arguments = [str(folder / each) if each.endswith(".toml") else each for each in arguments]
+    child = await spawn(
+        [sys.executable, "-m", *launcher, module, *arguments],
+        name=contestant,
+        log=folder / "stderr",
+        env=os.environ | environment,
+    )
+    try:
+        await child.wait_line("ready", timeout=READY)
+        yield child
+    finally:
+        await child.stop()

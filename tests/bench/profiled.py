@@ -1,0 +1,39 @@
+"""Run a module under cProfile, every thread of it: `python -m bench.profiled FOLDER MODULE ARGS`.
+
+`python -m cProfile` sees the main thread alone, and the store has a thread of its own. Each thread
+writes its figures to a file in FOLDER when it ends.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import itertools
+import runpy
+import sys
+import threading
+from pathlib import Path
+
+
+def main() -> None:
+    """Take this program's name out of the arguments and become the other."""
+    folder, module = Path(sys.argv[1]), sys.argv[2]
+    sys.argv[:] = sys.argv[2:]
+    numbers = itertools.count(1)
+    original = threading.Thread.run
+
+    def run(thread: threading.Thread) -> None:
+        own = cProfile.Profile()
+        try:
+            own.runcall(original, thread)
+        finally:
+            own.dump_stats(folder / f"thread-{next(numbers)}.prof")
+
+    threading.Thread.run = run  # type: ignore[assignment, method-assign]
+    profile = cProfile.Profile()
+    try:
+        profile.runcall(runpy.run_module, module, run_name="__main__", alter_sys=True)
+    finally:
+        profile.dump_stats(folder / "main.prof")
+
+
+main()

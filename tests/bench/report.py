@@ -1,0 +1,71 @@
+"""The table that a run of the benchmark ends with."""
+
+from __future__ import annotations
+
+import statistics
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from bench.measure import Sample
+
+REFERENCE: Final = "lean"
+NOTE: Final = """\
+An item's life is publish, delivery and retract: six stanzas of the component. CPU is the component's
+own, user and system, all threads. Figures are the median of the rounds (smallest - largest); "x lean"
+is that of the CPU in the same round; "busy" says how much of one processor the component, the server
+and this program's clients took. pubqueue syncs every item to disk twice, in groups, before it
+answers; lean and documented store nothing."""
+
+
+def table(samples: Sequence[Sample]) -> Table:
+    """Show every contestant in every place, in the order of their first round."""
+    columns = (
+        "behind",
+        "component",
+        "items/s",
+        "CPU µs/item",
+        f"x {REFERENCE}",
+        "busy",
+    )
+    shown = Table(title=f"{len(samples)} rounds of {samples[0].items} items", caption=NOTE)
+    for number, name in enumerate(columns):
+        shown.add_column(name, justify="right" if number > 1 else "left", no_wrap=True)
+    for place, here in groupby(samples, key=lambda sample: sample.place):
+        by_name: dict[str, list[Sample]] = {}
+        for sample in here:
+            by_name.setdefault(sample.contestant, []).append(sample)
+        for name, own in by_name.items():
+            shown.add_row(place, name, *_figures(own, by_name.get(REFERENCE)))
+        shown.add_section()
+    return shown
+
+
+def _figures(own: Sequence[Sample], reference: Sequence[Sample] | None) -> tuple[str, ...]:
+    pairs = zip(own, reference or (), strict=False)
+    return (
+        spread([sample.rate for sample in own], "{:.0f}".format),
+        spread([sample.cost for sample in own], "{:.0f}".format),
+        spread([one.cost / other.cost for one, other in pairs], "{:.1f}".format),
+        "/".join(
+            f"{statistics.median(shares):.0%}"
+            for shares in zip(*(_shares(sample) for sample in own), strict=True)
+        ),
+    )
+
+
+def _shares(sample: Sample) -> tuple[float, ...]:
+    return tuple(spent / sample.seconds for spent in (sample.component, sample.server, sample.load))
+
+
+def spread(values: Iterable[float], written: Callable[[float], str]) -> str:
+    """Write a median with the smallest and the largest value; a dash when there are none."""
+    ordered = sorted(values)
+    if not ordered:
+        return "-"
+    middle, least, most = statistics.median(ordered), ordered[0], ordered[-1]
+    return f"{written(middle)} ({written(least)} - {written(most)})"
