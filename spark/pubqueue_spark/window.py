@@ -86,6 +86,7 @@ class Tally:
 @dataclass(slots=True)
 class _Sent:
     publish: Publish
+    number: int
     id: str
     data: bytes
     refused: int = 0
@@ -202,7 +203,7 @@ class Window:
         number = next(self._numbers)
         request = f"{self._task.prefix}{number}"
         head = f"<iq type='set' id='{request}' to={quoteattr(self._task.service)}>"
-        self._fly(_Sent(publish, request, head.encode() + publish.body))
+        self._fly(_Sent(publish, number, request, head.encode() + publish.body))
 
     def _fly(self, sent: _Sent) -> None:
         if not self._flying:
@@ -219,12 +220,12 @@ class Window:
 
     async def _step(self) -> None:
         """Send what is due, then wait for whatever comes first; raises a failure that came."""
+        self._news.clear()  # before anything that may bring news at once
         self._release()
         if self._flying and not self._line.up:
             await self._restore()
         self._flush()
         if self._flying or self._aside:
-            self._news.clear()
             try:
                 async with asyncio.timeout(self._patience()):
                     await self._news.wait()
@@ -299,7 +300,7 @@ class Window:
         self.tally.retries += 1
         self._allowed = max(1, self._allowed // 2)
         due = self._clock() + self._pause(sent.refused)
-        heapq.heappush(self._aside, (due, next(self._numbers), sent))
+        heapq.heappush(self._aside, (due, sent.number, sent))
 
     def _pause(self, failures: int) -> float:
         # Between half and all of it, so that tasks refused together do not come back together.

@@ -1,0 +1,76 @@
+"""A queue as far as a publisher sees one: it takes publishes, absorbs repeated ids, answers disco.
+
+Speaks through `harness.fake.fake_component` behind a real server. What it does about a publish can be
+replaced by `answer`, which sees the item's id and returns the inner XML of an answer:
+None means yes, "" means no answer at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import quoteattr
+
+from lxml import etree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DISCO: Final = "{http://jabber.org/protocol/disco#info}"
+PUBSUB: Final = "{http://jabber.org/protocol/pubsub}"
+QUEUEING: Final = "urn:xmpp:pubsub:queueing:0"
+STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
+
+
+def error(kind: str, condition: str) -> str:
+    """Return the error child of a refusal."""
+    return f"<error type='{kind}'><{condition} xmlns='{STANZAS}'/></error>"
+
+
+@dataclass
+class QueueScript:
+    """What arrived, and what is answered."""
+
+    queues: tuple[str, ...] = ("jobs", "other")
+    plain: tuple[str, ...] = ("news",)
+    answer: Callable[[str], str | None] = lambda _id: None
+    items: dict[str, dict[str, str]] = field(default_factory=dict)
+    meta: dict[str, dict[str, str]] = field(default_factory=dict)
+    publishes: int = 0
+    publishers: set[str] = field(default_factory=set)
+
+    def __call__(self, stanza: etree._Element) -> list[str]:
+        """Answer one stanza."""
+        if stanza.get("type") not in {"get", "set"}:
+            return []
+        pubsub = stanza.find(f"{PUBSUB}pubsub")
+        if pubsub is None:
+            inner: str | None = self._disco(stanza.find(f"{DISCO}query"))
+        else:
+            inner = self._publish(pubsub, stanza.get("from"))
+        if inner == "":
+            return []
+        kind = "error" if inner and inner.startswith("<error") else "result"
+        address = f"from={quoteattr(stanza.get('to'))} to={quoteattr(stanza.get('from'))}"
+        return [f"<iq type='{kind}' id={quoteattr(stanza.get('id'))} {address}>{inner or ''}</iq>"]
+
+    def _disco(self, query: etree._Element) -> str:
+        node = query.get("node")
+        if node is not None and node not in self.queues + self.plain:
+            return error("cancel", "item-not-found")
+        feature = "" if node in self.plain else f"<feature var='{QUEUEING}'/>"
+        return f"<query xmlns='http://jabber.org/protocol/disco#info'>{feature}</query>"
+
+    def _publish(self, pubsub: etree._Element, publisher: str) -> str | None:
+        publish = pubsub.find(f"{PUBSUB}publish")
+        item = publish.find(f"{PUBSUB}item")
+        self.publishes += 1
+        self.publishers.add(publisher)
+        inner = self.answer(item.get("id"))
+        if inner is None:
+            queue = self.items.setdefault(publish.get("node"), {})
+            payload = etree.tostring(item[0], method="c14n", exclusive=True)
+            queue[item.get("id")] = payload.decode()
+            for meta in pubsub.iter("{urn:x-pubqueue:0}meta"):
+                self.meta[item.get("id")] = dict(meta.attrib)
+        return inner

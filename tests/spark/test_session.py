@@ -1,0 +1,185 @@
+"""The stream and the driver's check against a real server, without Spark."""
+
+import logging
+
+import pytest
+from harness.queue_script import error
+
+from pubqueue_spark import session
+from pubqueue_spark.check import check
+from pubqueue_spark.errors import OptionError, RowError, ServiceError
+from pubqueue_spark.options import settings
+from pubqueue_spark.payload import MOST
+from pubqueue_spark.rows import HEAD, Rows
+from pubqueue_spark.schema import Columns
+from pubqueue_spark.writer import publish
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(autouse=True)
+def own_pool():
+    yield
+    session.pool().close()
+
+
+def write(connection, payloads, **options):
+    chosen = settings(connection | {"node": "jobs", "retryBackoff": "0.01-0.1"} | options)
+    rows = Rows(Columns(payload=0), chosen.node, "run", 0)
+    return publish(rows, ((payload,) for payload in payloads), chosen, "app-1")
+
+
+def jobs(count):
+    return [f"<job xmlns='urn:example:job' n='{n}'/>" for n in range(count)]
+
+
+def test_every_row_arrives_exactly(connection, script):
+    tally = write(connection, jobs(500))
+    assert script.items == {"jobs": {f"run-0-{n}": payload_of(n) for n in range(500)}}
+    assert (tally.rows, tally.retries, tally.reconnects) == (500, 0, 0)
+    assert script.publishes == 500
+
+
+def payload_of(n):
+    return f'<job xmlns="urn:example:job" n="{n}"></job>'
+
+
+def test_an_element_without_namespace_arrives_without_one(connection, script):
+    write(connection, ["<job><b/></job>", "<a:job xmlns:a='urn:x'><b/></a:job>"])
+    assert list(script.items["jobs"].values()) == [
+        "<job><b></b></job>",
+        '<job xmlns="urn:x"><b xmlns=""></b></job>',  # the server writes prefixes its own way
+    ]
+
+
+def test_tasks_of_one_process_share_a_stream_that_says_who_it_is(connection, script):
+    for _ in range(3):
+        write(connection, jobs(2))
+    (publisher,) = script.publishers
+    assert publisher.startswith("etl@localhost/spark/app-1/")
+
+
+def test_an_empty_partition_is_fine(connection, script):
+    assert write(connection, []).rows == 0
+
+
+def test_a_stream_lost_in_mid_window_is_made_anew_and_nothing_is_missing(connection, script):
+    def cut_after_150(_item):
+        if script.publishes == 150:
+            loop = session.pool().loop
+            (line,) = session.pool()._sessions.values()
+            loop.call_soon_threadsafe(line.drop)
+
+    script.answer = cut_after_150
+    tally = write(connection, jobs(500))
+    assert len(script.items["jobs"]) == 500
+    assert tally.rows == 500
+    assert tally.reconnects == 1
+    assert len(script.publishers) == 1, "the same resource: the operator sees one publisher"
+
+
+def test_a_refused_row_is_named(connection, script):
+    script.answer = lambda item: error("modify", "bad-request") if item == "run-0-42" else None
+    with pytest.raises(RowError, match=r"refused row 42 of partition 0 \(item 'run-0-42'"):
+        write(connection, jobs(500))
+
+
+def test_a_service_under_pressure_is_given_time(connection, script):
+    seen = set()
+
+    def wait_once(item):
+        if item in seen:
+            return None
+        seen.add(item)
+        return error("wait", "resource-constraint")
+
+    script.answer = wait_once
+    tally = write(connection, jobs(50), maxInFlight="16")
+    assert (tally.rows, tally.retries) == (50, 50)
+    assert len(script.items["jobs"]) == 50
+
+
+def test_a_service_that_went_away_fails_with_a_sentence(connection, prosody):
+    with pytest.raises(ServiceError, match=r"after 2 retries: .*; see that the service runs"):
+        write(connection, jobs(3), retries="2")
+
+
+def test_the_largest_row_arrives_and_a_larger_one_is_refused_here(connection, script):
+    frame = len(Rows(Columns(payload=0), "jobs", "run", 0).publish(0, ("<a/>",)).body)
+    fits = MOST - HEAD - frame
+    assert write(connection, [f"<a>{'x' * (fits - 3)}</a>"]).rows == 1
+    with pytest.raises(RowError, match="it makes a stanza of"):
+        write(connection, [f"<a>{'x' * (fits - 2)}</a>"])
+
+
+def test_a_wrong_password_in_a_task_is_a_sentence_without_it(connection):
+    with pytest.raises(ServiceError, match=r"partition 0 found no way in: .* wrong name") as caught:
+        write(connection, jobs(1), password="wr0ngwr0ng")
+    assert "wr0ng" not in str(caught.value)
+
+
+def test_neither_password_nor_payload_is_logged_even_at_debug(connection, script, caplog):
+    with caplog.at_level(logging.DEBUG):
+        check(settings(connection | {"node": "jobs"}))
+        write(connection, ["<job>n0t-for-l0gs</job>"])
+    assert "n0t-for-l0gs" not in caplog.text
+    assert connection["password"] not in caplog.text
+    assert "auth" not in caplog.text
+
+
+def test_the_check_lets_a_queue_pass(connection, script):
+    check(settings(connection | {"node": "jobs"}))
+    check(settings(connection))
+
+
+def refusal(kind, connection, **options):
+    with pytest.raises(kind) as caught:
+        check(settings(connection | options))
+    return str(caught.value)
+
+
+def test_the_check_refuses_an_unknown_node(connection, script):
+    assert refusal(OptionError, connection, node="jbos") == (
+        "option node: queue.localhost answers for 'jbos': item-not-found, type cancel;"
+        " create the node, or mend its name."
+    )
+
+
+def test_the_check_refuses_a_node_that_is_no_queue(connection, script):
+    assert "'news' is no work queue" in refusal(OptionError, connection, node="news")
+
+
+def test_the_check_refuses_a_wrong_password_without_showing_it(connection, script):
+    message = refusal(ServiceError, connection, password="wr0ngwr0ng")
+    assert message.startswith("option jid=etl@localhost: localhost at 127.0.0.1:")
+    assert "wrong name or password" in message
+    assert "wr0ng" not in message
+
+
+def test_the_check_refuses_a_service_that_is_not_there(connection, prosody):
+    message = refusal(ServiceError, connection, node="jobs")
+    assert message.startswith("option service: queue.localhost does not answer as a service should")
+
+
+def test_the_check_refuses_a_service_without_queues(connection, script):
+    assert "localhost has no work queues" in refusal(OptionError, connection, service="localhost")
+
+
+def test_tls_is_off_only_on_loopback(connection):
+    message = refusal(OptionError, connection, host="xmpp.example.org")
+    assert message.startswith("options jid=etl@localhost, host=xmpp.example.org, tls=off,")
+
+
+def test_a_pool_that_was_closed_can_be_used_again(connection, script):
+    write(connection, jobs(1))
+    session.pool().close()
+    assert write(connection, jobs(2)).rows == 2
+
+
+def test_a_forked_process_has_a_pool_of_its_own(monkeypatch):
+    mine = session.pool()
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    forked = session.pool()
+    assert forked is not mine
+    monkeypatch.undo()
+    assert session.pool() not in (mine, forked)
