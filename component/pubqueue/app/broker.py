@@ -66,10 +66,17 @@ class Broker:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="broker")
 
+    @property
+    def task(self) -> asyncio.Task[None]:
+        """The task that does the work; it ends only by `stop`, or by a fault that it raises."""
+        assert self._task is not None, "the broker has not been started"
+        return self._task
+
     async def stop(self) -> None:
         """Finish what is waiting, then stop. Stopping twice does no harm."""
         if self._task is not None:
-            await self._quiet.wait()
+            if not self._task.done():
+                await self._quiet.wait()
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from hashlib import blake2b
-from typing import NewType
+from typing import Final, NewType
 
 NodeName = NewType("NodeName", str)
 """A NodeID (XEP-0060 4.6.2), normalised, unique in the service."""
@@ -46,6 +46,9 @@ def later(moment: Millis, span: Millis) -> Millis:
 def digest(payload: bytes) -> bytes:
     """Return what stands for a payload after its item is gone."""
     return blake2b(payload, digest_size=16).digest()
+
+
+NO_TIME: Final = Millis(0)
 
 
 @unique
@@ -190,5 +193,5 @@ class Draft:
     id: ItemId
     payload: bytes
     priority: int = 0
-    delay: Millis = Millis(0)
+    delay: Millis = NO_TIME
     ttl: Millis | None = None

@@ -1,1 +1,1 @@
-"""."""
+"""Faces: one folder each. A face speaks a protocol; nothing about a queue is decided here."""

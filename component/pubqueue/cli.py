@@ -1,0 +1,144 @@
+"""The command line: parse, call, print. Exit codes: 0 done, 1 it failed, 2 it was asked wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+
+import click
+
+from pubqueue import __version__, logs, wiring
+from pubqueue.app.ports import StoreError
+from pubqueue.config import ConfigError, Settings, load
+from pubqueue.faces.xmpp.component import RefusedByServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FAILED = 1
+ASKED_WRONGLY = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="pubqueue")
+def main() -> None:
+    """Serve a durable work queue in an XMPP network."""
+
+
+def _settings_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Give a command every setting as a flag."""
+    options = [
+        click.option("--config", type=click.Path(path_type=Path), help="A TOML file."),
+        click.option("--jid", help="The component's address: queue.example.org."),
+        click.option("--secret-file", help="A file with the secret in its first line."),
+        click.option("--server", help="The server's component port: 127.0.0.1:5347."),
+        click.option("--store", help="Where items are kept: sqlite:///path/to/file."),
+        click.option(
+            "--admin",
+            "admins",
+            multiple=True,
+            help="A bare JID that may do everything; repeatable.",
+        ),
+        click.option("--node-creation", help="Who may create nodes: anyone, local, admins."),
+        click.option("--log-level", help="debug, info, warning or error."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _quit(code: int, sentence: object) -> NoReturn:
+    click.echo(f"pubqueue: {sentence}", err=True)
+    sys.exit(code)
+
+
+def _with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
+    """Read the settings for a command; what is wrong with them is said in one sentence."""
+
+    @wraps(command)
+    def read(config: Path | None, **flags: Any) -> None:  # noqa: ANN401  # click's values
+        try:
+            settings = load(config, flags)
+        except ConfigError as problem:
+            _quit(ASKED_WRONGLY, problem)
+        command(settings)
+
+    return read
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Make uvloop's loop where it is installed: it costs less than half of asyncio's."""
+    try:
+        import uvloop  # noqa: PLC0415  # not there on every platform
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _run(work: Coroutine[Any, Any, R]) -> R:
+    with asyncio.Runner(loop_factory=_loop) as runner:
+        return runner.run(work)
+
+
+@main.command()
+@_settings_options
+@_with_settings
+def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then finish what was asked and leave."""
+    logs.configure(settings.log_level)
+    try:
+        _run(_serve(settings))
+    except ConfigError as problem:
+        _quit(ASKED_WRONGLY, problem)
+    except StoreError as problem:
+        _quit(FAILED, f"the store cannot be used: {problem}")
+    except RefusedByServerError as problem:
+        _quit(FAILED, _refused(settings, problem))
+
+
+async def _serve(settings: Settings) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    said = asyncio.Event()
+
+    def ready() -> None:
+        if not said.is_set():
+            said.set()
+            click.echo(f"ready: {settings.jid} on {settings.server}, items in {settings.store}")
+
+    await wiring.serve(settings, stop=stop, on_ready=ready)
+
+
+def _refused(settings: Settings, problem: RefusedByServerError) -> str:
+    return (
+        f"{settings.server} refuses {settings.jid} ({problem}): "
+        "is the secret the one that the server has for this component?"
+    )
+
+
+@main.command()
+@_settings_options
+@_with_settings
+def check(settings: Settings) -> None:
+    """Check the configuration, the store and the server, and say what is wrong."""
+    logs.configure("error")
+    click.echo(f"configuration: good, {len(settings.node)} declared nodes")
+    try:
+        for line in _run(wiring.check(settings)):
+            click.echo(line)
+    except ConfigError as problem:
+        _quit(ASKED_WRONGLY, problem)
+    except StoreError as problem:
+        _quit(FAILED, f"the store cannot be used: {problem}")
+    except RefusedByServerError as problem:
+        _quit(FAILED, _refused(settings, problem))
+    except TimeoutError:
+        _quit(FAILED, f"{settings.server} does not accept the component; is the server running?")

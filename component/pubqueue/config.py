@@ -1,0 +1,160 @@
+"""The configuration: one frozen object from a TOML file, environment variables and flags.
+
+Flags outrank the environment, and the environment outranks the file. Unknown keys refuse to start.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from pubqueue.core.access import CreationPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message is one sentence for the operator."""
+
+
+class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node that is made at start unless it is there."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=1023)]
+    """The NodeID."""
+    queueing: bool = False
+    """Whether it is a work queue (`x-queueing#enabled`)."""
+    owners: tuple[str, ...] = ()
+    """Bare JIDs that own it; administrators may do everything anyway."""
+    publishers: tuple[str, ...] = ()
+    """Bare JIDs that may publish to it."""
+    options: dict[str, str | int | bool] = {}
+    """Further fields of its configuration form, by their names."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything an operator can set."""
+
+    jid: str
+    """The component's address, a domain: queue.example.org."""
+    secret: str | None = None
+    """The secret that the server knows for the component."""
+    secret_file: str | None = None
+    """A file with the secret in its first line; better than `secret`."""
+    server: str = "127.0.0.1:5347"
+    """The server's component port, as host:port."""
+    store: str = "sqlite:///var/lib/pubqueue/pubqueue.db"
+    """Where items are kept: sqlite:///absolute/path, or sqlite:relative/path."""
+    admins: tuple[str, ...] = ()
+    """Bare JIDs that may do everything on every node."""
+    node_creation: CreationPolicy = CreationPolicy.LOCAL
+    """Who may create nodes: anyone, local (accounts of the domain above the component's), admins."""
+    log_level: str = "info"
+    """The least urgent log lines to write: debug, info, warning, error."""
+    node: tuple[NodeSettings, ...] = ()
+    """Nodes to make at start, [[node]] in the file."""
+
+    def address(self) -> tuple[str, int]:
+        """Return the server's host and port.
+
+        Raises:
+            ConfigError: `server` is not host:port.
+
+        """
+        host, _, port = self.server.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004
+            raise ConfigError(f"server has to be host:port, not {self.server!r}")
+        return host.strip("[]"), int(port)
+
+    def shared_secret(self) -> str:
+        """Return the secret, from the setting or from its file.
+
+        Raises:
+            ConfigError: there is none, or the file cannot be read.
+
+        """
+        if self.secret:
+            return self.secret
+        if not self.secret_file:
+            raise ConfigError("a secret is needed: secret_file, or PUBQUEUE_SECRET")
+        try:
+            lines = Path(self.secret_file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise ConfigError(f"secret_file {self.secret_file} cannot be read: {problem}") from None
+        if not lines or not lines[0].strip():
+            raise ConfigError(f"secret_file {self.secret_file} has no secret in its first line")
+        return lines[0].strip()
+
+    def store_path(self) -> Path:
+        """Return the file of the SQLite store.
+
+        Raises:
+            ConfigError: `store` is no address that this program knows.
+
+        """
+        parts = urlsplit(self.store)
+        if parts.scheme != "sqlite" or parts.netloc or not parts.path:
+            raise ConfigError(f"store has to be sqlite:///path/to/file, not {self.store!r}")
+        return Path(unquote(parts.path))
+
+
+ENVIRONMENT: Final = {
+    "PUBQUEUE_JID": "jid",
+    "PUBQUEUE_SECRET": "secret",
+    "PUBQUEUE_SERVER": "server",
+    "PUBQUEUE_STORE": "store",
+}
+"""Settings that can come from the environment."""
+
+
+def load(
+    file: Path | None, flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Return the settings of the file, changed by the environment, changed by the flags.
+
+    Raises:
+        ConfigError: a key is unknown, a value does not fit, or the file cannot be read.
+
+    """
+    found = {} if file is None else _read(file)
+    found |= {key: environment[name] for name, key in ENVIRONMENT.items() if name in environment}
+    found |= {key: value for key, value in flags.items() if value not in (None, ())}
+    if "jid" not in found:
+        raise ConfigError("jid is needed: the component's address, such as queue.example.org")
+    try:
+        settings = msgspec.convert(found, Settings)
+    except msgspec.ValidationError as problem:
+        where = f"{file}: " if file else ""
+        raise ConfigError(f"{where}{problem}") from None
+    _check(settings)
+    return settings
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise ConfigError(f"{file} cannot be read: {problem.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{file} is no TOML: {problem}") from None
+
+
+def _check(settings: Settings) -> None:
+    """Find what the types alone do not show, before anything starts."""
+    settings.address()
+    settings.store_path()
+    settings.shared_secret()
+    if "@" in settings.jid or "/" in settings.jid or not settings.jid.strip():
+        raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
+    if settings.log_level not in {"debug", "info", "warning", "error"}:
+        raise ConfigError("log_level has to be debug, info, warning or error")
+    people = [*settings.admins, *(jid for n in settings.node for jid in (*n.owners, *n.publishers))]
+    for jid in people:
+        if "/" in jid or not jid.strip():
+            raise ConfigError(f"{jid!r} has to be a bare JID, without a resource")

@@ -1,0 +1,207 @@
+"""The stream: slixmpp's component with a short way in and out.
+
+slixmpp carries the connection, the handshake and the small XEPs. Stanzas come in through our own
+parser and are handed on without stanza objects; only what slixmpp's plugins answer is turned into
+theirs. Bytes out are gathered during one turn of the event loop and written at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+import structlog
+from slixmpp.componentxmpp import ComponentXMPP
+
+from pubqueue import __version__
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.stream import StreamParser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.faces.xmpp.stream import Stanza
+
+log = structlog.get_logger(__name__)
+
+FIRST_PAUSE: Final = 0.2
+LONGEST_PAUSE: Final = 15.0
+"""Seconds between two tries to connect: doubling from the first to the longest, with jitter."""
+
+HANDSHAKE_PATIENCE: Final = 10.0
+"""Seconds for the server to accept the stream; then the connection is tried anew."""
+
+
+class RefusedByServerError(Exception):
+    """The server refused the component: the secret or the name is not the one it knows."""
+
+
+class Component(ComponentXMPP):
+    """One component stream to one server, kept up until it is told to stop."""
+
+    def __init__(
+        self,
+        jid: str,
+        secret: str,
+        server: tuple[str, int],
+        *,
+        on_stanza: Callable[[Stanza], None],
+        on_up: Callable[[], None],
+        on_down: Callable[[], None],
+    ) -> None:
+        super().__init__(jid, secret, *server, fix_error_ns=True)  # type: ignore[no-untyped-call]
+        self._server = server
+        self._on_stanza = on_stanza
+        self._on_up = on_up
+        self._on_down = on_down
+        self._out: list[bytes] = []
+        self._flushing = False
+        self._stream: StreamParser | None = None
+        self._up = asyncio.Event()
+        self._down = asyncio.Event()
+        self._refusal: str | None = None
+        self.ready = False
+        self.use_aiodns = False
+        about = {"software_name": "pubqueue", "version": __version__, "os": ""}
+        for plugin, settings in (("xep_0092", about), ("xep_0199", {}), ("xep_0202", {})):
+            self.register_plugin(plugin, settings)
+        self.add_event_handler("session_start", self._on_session)
+        self.add_event_handler("connection_failed", self._on_failure)
+        self.add_event_handler("disconnected", self._on_disconnected)
+        self.add_event_handler("stream_error", self._on_stream_error)
+
+    # --- keeping the stream up ---
+
+    async def run(self) -> None:
+        """Stay connected until cancelled.
+
+        Raises:
+            RefusedByServerError: the server will not have us, and trying again would not help.
+
+        """
+        pause = FIRST_PAUSE
+        while True:
+            if await self._attempt():
+                pause = FIRST_PAUSE
+                await self._down.wait()
+            if self._refusal is not None:
+                raise RefusedByServerError(self._refusal)
+            log.info("stream.down", server=f"{self._server[0]}:{self._server[1]}", again_in=pause)
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _attempt(self) -> bool:
+        """Connect once and say whether the server accepted us."""
+        self._up.clear()
+        self._down.clear()
+        self.connect(*self._server)
+        waits = [asyncio.create_task(event.wait()) for event in (self._up, self._down)]
+        try:
+            await asyncio.wait(
+                waits, timeout=HANDSHAKE_PATIENCE, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self._up.is_set():
+            self.cancel_connection_attempt()
+            self.abort()
+        return self._up.is_set()
+
+    def _on_session(self, _event: object) -> None:
+        self.ready = True
+        self._up.set()
+        self._on_up()
+
+    def _on_failure(self, problem: object) -> None:
+        log.info("stream.unreachable", why=str(problem))
+        self._down.set()
+
+    def _on_disconnected(self, _reason: object) -> None:
+        self._stream = None
+        self._out.clear()
+        if self.ready:
+            self.ready = False
+            self._on_down()
+        self._down.set()
+
+    def _on_stream_error(self, error: object) -> None:
+        condition = error["condition"] if hasattr(error, "__getitem__") else "unknown"
+        log.warning("stream.error", condition=condition)
+        if condition in {"not-authorized", "host-unknown", "invalid-namespace"}:
+            self._refusal = condition
+
+    async def leave(self, *, patience: float = 5.0) -> None:
+        """Write what is left, close the stream politely, and wait for its end."""
+        self.flush()
+        if self.transport is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.disconnect(wait=patience), patience + 1)
+
+    # --- in ---
+
+    def init_parser(self) -> None:
+        """Begin a stream; called by slixmpp for every new connection."""
+        super().init_parser()
+        self._stream = StreamParser()
+
+    def data_received(self, data: bytes | str) -> None:
+        """Take bytes from the server. What cannot be a stream costs the connection, nothing else."""
+        stream = self._stream
+        if stream is None or isinstance(data, str):
+            return
+        greeted = stream.header is not None
+        try:
+            stanzas = stream.feed(data)
+        except ET.ParseError as problem:
+            log.error("stream.unparsable", why=str(problem))  # noqa: TRY400  # a peer's fault
+            self.abort()
+            return
+        if not greeted and stream.header is not None:
+            header = ET.Element("stream", stream.header)
+            self.start_stream_handler(header)  # type: ignore[no-untyped-call]
+        for stanza in stanzas:
+            self._on_stanza(stanza)
+        if stream.closed:
+            self.abort()
+
+    def hand_over(self, stanza: Stanza) -> None:
+        """Give a stanza to slixmpp: to its own business, or to a plugin that answers it."""
+        xml = f'<s xmlns="{ns.COMPONENT}" xmlns:stream="{self.stream_ns}">'.encode()
+        self._spawn_event(ET.fromstring(xml + stanza.raw + b"</s>")[0])  # noqa: S314  # parsed before
+
+    # --- out ---
+
+    def write(self, stanza: bytes) -> bool:
+        """Send a stanza after all that was sent before; False if there is no stream to send it on."""
+        if not self.ready:
+            return False
+        self._out.append(stanza)
+        if not self._flushing:
+            self._flushing = True
+            self.loop.call_soon(self.flush)
+        return True
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        self._flushing = False
+        if self._out and self.transport is not None:
+            self.transport.write(b"".join(self._out))
+        self._out.clear()
+
+    def pause_writing(self) -> None:
+        """Take no more work while the server does not read what we have to say (asyncio calls it)."""
+        log.warning("stream.stalled")
+        if self.transport is not None:
+            self.transport.pause_reading()
+        self._on_down()
+
+    def resume_writing(self) -> None:
+        """Go on: the server reads again."""
+        if self.transport is not None:
+            self.transport.resume_reading()
+        if self.ready:
+            self._on_up()

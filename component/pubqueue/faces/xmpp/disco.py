@@ -1,0 +1,92 @@
+"""Service discovery (XEP-0030): what the service does, what its nodes are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.faces.xmpp import forms, ns
+from pubqueue.faces.xmpp.text import attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.core.decision import Described, Listed
+
+PUBSUB_FEATURES: Final = (
+    "access-open",
+    "access-whitelist",
+    "config-node",
+    "config-node-max",
+    "create-and-configure",
+    "create-nodes",
+    "delete-items",
+    "delete-nodes",
+    "instant-nodes",
+    "item-ids",
+    "member-affiliation",
+    "meta-data",
+    "modify-affiliations",
+    "multi-items",
+    "outcast-affiliation",
+    "persistent-items",
+    "publish",
+    "publish-only-affiliation",
+    "publisher-affiliation",
+    "purge-nodes",
+    "retract-items",
+    "subscribe",
+    "subscription-options",
+)
+"""What of XEP-0060 1.30 section 10 the service does, and no more."""
+
+FEATURES: Final = (
+    ns.DISCO_INFO,
+    ns.DISCO_ITEMS,
+    ns.PUBSUB,
+    *(f"{ns.PUBSUB}#{feature}" for feature in PUBSUB_FEATURES),
+    ns.QUEUEING,
+    ns.OURS,
+    ns.PING,
+    ns.VERSION,
+    ns.TIME,
+)
+
+
+def _query(namespace: str, node: str | None, inner: str) -> str:
+    words = "" if node is None else f' node="{attribute(node)}"'
+    return f'<query xmlns="{namespace}"{words}>{inner}</query>'
+
+
+def _features(names: Iterable[str]) -> str:
+    return "".join(f'<feature var="{attribute(name)}"/>' for name in names)
+
+
+def service_info() -> str:
+    """Return what the service is (XEP-0060 5.1, XEP-0254 3)."""
+    identity = '<identity category="pubsub" type="service" name="pubqueue"/>'
+    return _query(ns.DISCO_INFO, None, identity + _features(FEATURES))
+
+
+def node_info(described: Described) -> str:
+    """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35)."""
+    node = described.node
+    identity = '<identity category="pubsub" type="leaf"/>'
+    features = [ns.DISCO_INFO, ns.PUBSUB]
+    if node.config.queueing:
+        features.append(ns.QUEUEING)
+    inner = identity + _features(features) + forms.meta_data(described)
+    return _query(ns.DISCO_INFO, node.name, inner)
+
+
+def items(listed: Listed, service: str, *, of_node: bool) -> str:
+    """Return nodes (XEP-0060 5.2) or a node's items (5.5: no node attribute on these)."""
+    jid = attribute(service)
+    if of_node:
+        entries = (f'<item jid="{jid}" name="{attribute(name)}"/>' for name, _ in listed.entries)
+    else:
+        entries = (
+            f'<item jid="{jid}" node="{attribute(name)}"'
+            + (f' name="{attribute(title)}"/>' if title else "/>")
+            for name, title in listed.entries
+        )
+    return _query(ns.DISCO_ITEMS, listed.node, "".join(entries))

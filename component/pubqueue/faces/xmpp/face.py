@@ -1,0 +1,252 @@
+"""The face: stanzas in, requests to the broker, replies and notices out.
+
+Each IQ get or set is answered exactly once, whatever is wrong with it. Presence is never answered with
+an error, for a server would then stop telling us who leaves.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.expire import Return
+from pubqueue.core.model import Asker, Jid, bare
+from pubqueue.faces.xmpp import disco, forms, ns, parse, render
+from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.presence import Resources
+from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
+from pubqueue.faces.xmpp.text import attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Notice, Reply
+    from pubqueue.faces.xmpp.stream import Element, Stanza
+
+log = structlog.get_logger(__name__)
+
+ECHOED: Final = 4096
+"""Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
+
+_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
+_SLIXMPP_ANSWERS: Final = frozenset({f"{ns.PING} ping", f"{ns.VERSION} query", f"{ns.TIME} time"})
+
+
+class XmppFace:
+    """Serves the queue on one component stream."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        jid: str,
+        secret: str,
+        server: tuple[str, int],
+        admins: frozenset[Jid] = frozenset(),
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._broker = broker
+        self._jid = jid
+        self._on_ready = on_ready
+        self._resources = Resources()
+        self._asker = _askers(admins, local=jid.partition(".")[2])
+        self.component = Component(
+            jid,
+            secret,
+            server,
+            on_stanza=self._take,
+            on_up=self._up,
+            on_down=broker.pause,
+        )
+        self._kinds: dict[str, Callable[[Stanza], None]] = {
+            f"{ns.COMPONENT} iq": self._take_iq,
+            f"{ns.COMPONENT} message": self._take_message,
+            f"{ns.COMPONENT} presence": self._take_presence,
+        }
+        broker.speak_through(self)
+
+    async def run(self) -> None:
+        """Serve until cancelled; the stream is kept up."""
+        await self.component.run()
+
+    async def stop(self) -> None:
+        """Hand out nothing more, answer what was asked, and close the stream."""
+        self._broker.pause()
+        await self._broker.settled()
+        await self.component.leave()
+
+    def _up(self) -> None:
+        self._broker.resume()
+        self._on_ready()
+
+    # --- in ---
+
+    def _take(self, stanza: Stanza) -> None:
+        kind = self._kinds.get(stanza.top.tag)
+        if kind is None:
+            self.component.hand_over(stanza)  # handshake, stream errors and features
+        else:
+            kind(stanza)
+
+    def _take_iq(self, stanza: Stanza) -> None:
+        top = stanza.top
+        kind = top.get("type")
+        if kind not in {"get", "set"} or top.get("from") is None:
+            return  # an answer to nothing we asked, or from nobody
+        if top.get("to") != self._jid:
+            self._refuse(stanza, SERVICE_UNAVAILABLE)
+            return
+        if len(top.children) != 1:
+            self._refuse(stanza, bad_request(text="an IQ request has exactly one child"))
+            return
+        namespace, _, name = top.children[0].tag.rpartition(" ")
+        if name == "pubsub" and namespace in {ns.PUBSUB, ns.OWNER}:
+            self._ask(stanza, partial(parse.parse, kind=kind, namespace=namespace))
+        elif kind == "get" and name == "query" and namespace == ns.DISCO_INFO:
+            self._take_info(stanza)
+        elif kind == "get" and name == "query" and namespace == ns.DISCO_ITEMS:
+            self._ask(stanza, parse.disco_items)
+        elif kind == "get" and top.children[0].tag in _SLIXMPP_ANSWERS:
+            self.component.hand_over(stanza)
+        else:
+            self._refuse(stanza, SERVICE_UNAVAILABLE)
+
+    def _take_info(self, stanza: Stanza) -> None:
+        if stanza.top.children[0].get("node") is None:
+            self._answer(stanza, disco.service_info())
+        else:
+            self._ask(stanza, parse.disco_info)
+
+    def _ask(self, stanza: Stanza, parser: Callable[[parse.Iq], Request | StanzaError]) -> None:
+        by = self._asker(Jid(stanza.top.attributes["from"]))
+        request = parser(parse.Iq(stanza, by, _new_id))
+        if isinstance(request, StanzaError):
+            self._refuse(stanza, request)
+        else:
+            self._broker.submit(request, partial(self._reply, stanza, request))
+
+    def _take_message(self, stanza: Stanza) -> None:
+        """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""
+        top = stanza.top
+        found = _DELIVERY_ID.fullmatch(top.get("id") or "")
+        sender = top.get("from")
+        if top.get("type") != "error" or found is None or sender is None:
+            return
+        error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
+        back = Return(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error))
+        log.info("delivery.bounced", to=sender, gone=back.gone)
+        self._broker.submit(back, _ignore)
+
+    def _take_presence(self, stanza: Stanza) -> None:
+        """Track who is here; answer a subscription request and a probe with our own presence."""
+        kind, sender = stanza.top.get("type"), stanza.top.get("from")
+        if sender is None or stanza.top.get("to") != self._jid:
+            return
+        jid = Jid(sender)
+        match kind:
+            case None:
+                self._resources.available(jid)
+            case "unavailable":
+                self._broker.submit(self._resources.unavailable(jid), _ignore)
+            case "subscribe":
+                self._send_presence(bare(jid), "subscribed")
+                self._send_presence(bare(jid))
+            case "probe":
+                self._send_presence(jid)
+            case _:
+                pass
+
+    def _send_presence(self, to: Jid, kind: str = "") -> None:
+        words = f' type="{kind}"' if kind else ""
+        self.component.write(
+            f'<presence from="{attribute(self._jid)}" to="{attribute(to)}"{words}/>'.encode()
+        )
+
+    # --- out ---
+
+    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
+        """Send the notices, in order, and return those for which there is no stream."""
+        return [
+            what
+            for what in notices
+            if not self.component.write(render.notice(what, self._jid, _new_id))
+        ]
+
+    def _reply(self, stanza: Stanza, request: Request, reply: Reply) -> None:
+        if isinstance(reply, Refused):
+            beside = ""
+            if reply.refusal is Refusal.CONFIGURATION_REQUIRED:
+                beside = _wanted(stanza, reply)
+            self._refuse(stanza, words(reply), beside)
+        else:
+            self._answer(stanza, render.result(request, reply, self._jid))
+
+    def _answer(self, stanza: Stanza, inner: str) -> None:
+        self.component.write(f'<iq type="result"{_address(stanza)}>{inner}</iq>'.encode())
+
+    def _refuse(self, stanza: Stanza, error: StanzaError, options: str = "") -> None:
+        """Answer with an error that repeats the request's child (RFC 6120 8.3.1)."""
+        head = f'<iq type="error"{_address(stanza)}>'.encode()
+        echo = b"".join(_echo(stanza, child) for child in stanza.top.children[:1])
+        if options:
+            echo = echo.replace(b"</pubsub>", options.encode() + b"</pubsub>")
+        self.component.write(head + echo + error.render().encode() + b"</iq>")
+
+
+def _ignore(_reply: Reply) -> None:
+    """Nobody waits for this reply: what matters has happened in the store."""
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def _askers(admins: frozenset[Jid], *, local: str) -> Callable[[Jid], Asker]:
+    """Return how a JID becomes an asker: what the service's settings say of it, remembered."""
+
+    @lru_cache(maxsize=4096)
+    def asker(jid: Jid) -> Asker:
+        account = bare(jid)
+        domain = account.rpartition("@")[2]
+        return Asker(jid, admin=account in admins, local=domain == local)
+
+    return asker
+
+
+def _address(stanza: Stanza) -> str:
+    """Return the attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
+    top = stanza.top
+    mine, theirs = top.attributes.get("to", ""), top.attributes["from"]
+    own = top.get("id")
+    words = "" if own is None else f' id="{attribute(own)}"'
+    return f'{words} from="{attribute(mine)}" to="{attribute(theirs)}"'
+
+
+def _echo(stanza: Stanza, child: Element) -> bytes:
+    whole = stanza.cut([stanza.top, child])
+    if len(whole) <= ECHOED:
+        return whole
+    namespace, _, name = child.tag.rpartition(" ")
+    return f'<{name} xmlns="{attribute(namespace)}"/>'.encode()
+
+
+def _wanted(stanza: Stanza, refused: Refused) -> str:
+    """Return the options that a subscription needs (XEP-0254 example 1)."""
+    subscribe = stanza.top.children[0].children[0]
+    node, jid = subscribe.get("node") or "", subscribe.get("jid") or ""
+    form = forms.options_wanted(refused.limit)
+    return f'<options node="{attribute(node)}" jid="{attribute(jid)}">{form}</options>'
+
+
+def _is_gone(error: Element | None) -> bool:
+    """Say whether the bounce means that nobody is there: type cancel, or gone (XEP-0060 12.4)."""
+    if error is None:
+        return False
+    return error.get("type") == "cancel" or error.find(ns.tag(ns.STANZAS, "gone")) is not None

@@ -1,0 +1,122 @@
+"""Data forms (XEP-0004): read what was submitted, write what is offered or reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lxml import etree
+
+from pubqueue.core.nodeconfig import FIELDS, FIXED, values
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.payload import tree
+from pubqueue.faces.xmpp.text import attribute, escape, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.core.decision import Described
+    from pubqueue.core.model import NodeConfig, Subscription
+
+_FIELD: Final = f"{{{ns.DATA}}}field"
+_VALUE: Final = f"{{{ns.DATA}}}value"
+
+
+class FormError(ValueError):
+    """The element is no form that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form as it was sent: its type, its FORM_TYPE, and every value under its field."""
+
+    type: str
+    form_type: str | None
+    fields: dict[str, list[str]]
+
+
+def read(document: bytes) -> Form:
+    """Read a form. A field that comes twice has the values of both.
+
+    Raises:
+        FormError: it is not well-formed, or a field has no name.
+
+    """
+    try:
+        x = tree(document)
+    except etree.XMLSyntaxError as problem:
+        raise FormError(str(problem)) from problem
+    fields: dict[str, list[str]] = {}
+    for field in x.iterchildren(_FIELD):
+        var = field.get("var")
+        if var is None:
+            raise FormError("a field without a name")
+        fields.setdefault(var, []).extend(v.text or "" for v in field.iterchildren(_VALUE))
+    form_type = fields.pop("FORM_TYPE", None)
+    return Form(x.get("type", ""), form_type[0] if form_type else None, fields)
+
+
+def _field(
+    var: str, value: str, kind: str = "", *, label: str = "", options: Iterable[str] = ()
+) -> str:
+    words = f' type="{kind}"' if kind else ""
+    words += f' label="{attribute(label)}"' if label else ""
+    inner = f"<value>{escape(value)}</value>"
+    inner += "".join(f"<option><value>{escape(option)}</value></option>" for option in options)
+    return f'<field var="{attribute(var)}"{words}>{inner}</field>'
+
+
+def _form(kind: str, form_type: str, fields: Iterable[str]) -> str:
+    head = _field("FORM_TYPE", form_type, "hidden")
+    return f'<x xmlns="{ns.DATA}" type="{kind}">{head}{"".join(fields)}</x>'
+
+
+def node_config(config: NodeConfig) -> str:
+    """Return the configuration form with the current values (XEP-0060 8.2.2)."""
+    now = values(config)
+    fields = [_field(f.var, now[f.var], f.type, label=f.label, options=f.options) for f in FIELDS]
+    fields += [
+        _field(var, only, kind, options=[only] if kind == "list-single" else ())
+        for var, (kind, only) in FIXED.items()
+    ]
+    return _form("form", ns.NODE_CONFIG, fields)
+
+
+def options_wanted(limit: int | None) -> str:
+    """Return the form that asks for a window (XEP-0254 example 1)."""
+    label = f"Number of parallel requests, from 1 to {limit}"
+    field = (
+        f'<field type="text-single" var="pubsub#queue_requests" label="{attribute(label)}">'
+        "<required/></field>"
+    )
+    return _form("form", ns.SUBSCRIBE_OPTIONS, [field])
+
+
+def options_now(subscription: Subscription, *, kind: str) -> str:
+    """Return the window as it is: a result (XEP-0254 example 3), or a form to change it."""
+    window = str(subscription.queue_requests)
+    words = "text-single" if kind == "form" else ""
+    field = _field("pubsub#queue_requests", window, words)
+    return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
+
+
+def meta_data(described: Described) -> str:
+    """Return what everybody may know of a node (XEP-0060 5.4)."""
+    node = described.node
+    now = values(node.config)
+    fields = [
+        _field(var, now[var])
+        for var in ("pubsub#title", "pubsub#description", "pubsub#type")
+        if now[var]
+    ]
+    fields += [
+        _field(var, now[var])
+        for var in ("pubsub#access_model", "pubsub#publish_model", "pubsub#max_items")
+    ]
+    fields.append(_field("pubsub#creation_date", stamp(node.created), "text-single"))
+    fields.append(_field("pubsub#creator", node.creator, "jid-single"))
+    fields.append(_field("pubsub#num_subscribers", str(node.subscriptions), "text-single"))
+    owners = "".join(f"<value>{escape(jid)}</value>" for jid in described.owners)
+    fields.append(f'<field var="pubsub#owner" type="jid-multi">{owners}</field>')
+    fields.append(_field("x-queueing#enabled", now["x-queueing#enabled"], "boolean"))
+    return _form("result", ns.META_DATA, fields)

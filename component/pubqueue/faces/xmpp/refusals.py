@@ -1,0 +1,95 @@
+"""The words of this face for every way to say no (XEP-0060 1.5 of the error catalogue, RFC 6120 8.3.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.text import attribute, escape
+
+
+@dataclass(frozen=True, slots=True)
+class StanzaError:
+    """A stanza error: type, condition, and where there is one the condition of pubsub."""
+
+    type: str
+    condition: str
+    detail: str = ""
+    feature: str = ""
+    text: str = ""
+
+    def render(self) -> str:
+        """Return the error element; its children are in their own namespaces."""
+        inner = f'<{self.condition} xmlns="{ns.STANZAS}"/>'
+        if self.text:
+            inner += f'<text xmlns="{ns.STANZAS}" xml:lang="en">{escape(self.text)}</text>'
+        if self.detail:
+            feature = f' feature="{attribute(self.feature)}"' if self.feature else ""
+            inner += f'<{self.detail} xmlns="{ns.ERRORS}"{feature}/>'
+        return f'<error type="{self.type}">{inner}</error>'
+
+
+def bad_request(detail: str = "", text: str = "") -> StanzaError:
+    """Return the error for a request that cannot be understood."""
+    return StanzaError("modify", "bad-request", detail, text=text)
+
+
+def unsupported(feature: str) -> StanzaError:
+    """Return the error for what the service does not do, with the feature's name (XEP-0060)."""
+    return StanzaError("cancel", "feature-not-implemented", "unsupported", feature)
+
+
+NODEID_REQUIRED: Final = bad_request("nodeid-required")
+ITEM_REQUIRED: Final = bad_request("item-required")
+JID_REQUIRED: Final = bad_request("jid-required")
+INVALID_JID: Final = bad_request("invalid-jid")
+PAYLOAD_REQUIRED: Final = bad_request("payload-required")
+INVALID_PAYLOAD: Final = bad_request("invalid-payload")
+SERVICE_UNAVAILABLE: Final = StanzaError("cancel", "service-unavailable")
+
+# fmt: off
+WORDS: Final[dict[Refusal, StanzaError]] = {
+    Refusal.NODE_NOT_FOUND:           StanzaError("cancel", "item-not-found"),
+    Refusal.ITEM_NOT_FOUND:           StanzaError("cancel", "item-not-found"),
+    Refusal.FORBIDDEN:                StanzaError("auth",   "forbidden"),
+    Refusal.NOT_YOURS:                StanzaError("auth",   "forbidden"),
+    Refusal.LOCKED_BY_ANOTHER:        StanzaError("cancel", "conflict"),
+    Refusal.LOCK_LOST:                StanzaError("wait",   "unexpected-request"),
+    Refusal.NOT_A_QUEUE:              StanzaError("cancel", "feature-not-implemented"),
+    Refusal.NODE_EXISTS:              StanzaError("cancel", "conflict"),
+    Refusal.NODE_FULL:                StanzaError("cancel", "conflict",                "node-full"),
+    Refusal.TOO_MANY_ITEMS:           StanzaError("cancel", "not-allowed",             "max-items-exceeded"),
+    Refusal.PAYLOAD_TOO_BIG:          StanzaError("modify", "not-acceptable",          "payload-too-big"),
+    Refusal.ITEM_LOCKED:              StanzaError("cancel", "conflict"),
+    Refusal.CLOSED_NODE:              StanzaError("cancel", "not-allowed",             "closed-node"),
+    Refusal.CONFIGURATION_REQUIRED:   StanzaError("modify", "not-acceptable",          "configuration-required"),
+    Refusal.INVALID_OPTIONS:          StanzaError("modify", "bad-request",             "invalid-options"),
+    Refusal.INVALID_CONFIG:           StanzaError("modify", "not-acceptable"),
+    Refusal.UNSUPPORTED_ACCESS_MODEL: StanzaError("modify", "not-acceptable",          "unsupported-access-model"),
+    Refusal.COLLECTIONS_UNSUPPORTED:  StanzaError("cancel", "feature-not-implemented", "unsupported", "collections"),
+    Refusal.FOREIGN_JID:              StanzaError("modify", "bad-request",             "invalid-jid"),
+    Refusal.NOT_SUBSCRIBED:           StanzaError("modify", "unexpected-request",      "not-subscribed"),
+    Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
+    Refusal.LAST_OWNER:               StanzaError("modify", "not-acceptable"),
+    Refusal.BAD_REQUEST:              StanzaError("modify", "bad-request"),
+    Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
+}
+# fmt: on
+
+
+def words(refused: Refused) -> StanzaError:
+    """Return this face's error for a refusal, with its sentence and its bound where there is one."""
+    error = WORDS[refused.refusal]
+    text = refused.reason
+    if not text and refused.limit is not None and refused.refusal in _BOUNDED:
+        text = f"{_BOUNDED[refused.refusal]} {refused.limit}"
+    return replace(error, text=text) if text else error
+
+
+_BOUNDED: Final = {
+    Refusal.NODE_FULL: "the largest number of items in this node is",
+    Refusal.TOO_MANY_ITEMS: "the largest number of items in one request is",
+    Refusal.PAYLOAD_TOO_BIG: "the largest payload in bytes is",
+}

@@ -1,0 +1,208 @@
+"""From bytes to stanzas, without building what nobody reads.
+
+Expat does the parsing. Of each stanza only the upper levels become elements, down to an item's payload;
+what lies below is passed over, and the payload is cut out of the received bytes. So a payload is never
+serialised anew: prefixes, attribute order and white space are what the publisher's server sent.
+
+The stream comes from our own server, which has checked that stanzas are well-formed. What it may still
+relay is bounded here: no document type (so no entities), and depth is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.etree.ElementTree import ParseError
+from xml.parsers import expat
+
+from pubqueue.faces.xmpp import ns
+
+KEPT: Final = 5
+"""Levels that become elements: iq, pubsub, publish, item, payload."""
+
+_EMPTY: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*/>")
+_NAME_END: Final = re.compile(rb"[\s/>]")
+
+
+class Element:
+    """An upper-level element, with where its bytes are in its stanza."""
+
+    __slots__ = ("attributes", "children", "declared", "end", "start", "tag", "text")
+
+    def __init__(self, tag: str, attributes: dict[str, str], start: int) -> None:
+        self.tag = tag
+        self.attributes = attributes
+        self.children: list[Element] = []
+        self.text = ""
+        self.declared: dict[str, str] | None = None
+        self.start = start
+        self.end = start
+
+    def get(self, name: str) -> str | None:
+        """Return an attribute."""
+        return self.attributes.get(name)
+
+    def find(self, tag: str) -> Element | None:
+        """Return the first child with this tag."""
+        for child in self.children:
+            if child.tag == tag:
+                return child
+        return None
+
+
+class Stanza:
+    """A whole stanza: its top element, its bytes, and how deep it goes."""
+
+    __slots__ = ("_base", "depth", "raw", "top")
+
+    def __init__(self, top: Element, raw: bytes, base: int, depth: int) -> None:
+        self.top = top
+        self.raw = raw
+        self.depth = depth
+        self._base = base
+
+    def cut(self, path: list[Element]) -> bytes:
+        """Return the bytes of the last element of `path`, as a document of its own.
+
+        `path` leads to it from the top element. Namespace declarations that it takes from its
+        ancestors are written into it.
+        """
+        element = path[-1]
+        piece = self.raw[element.start - self._base : element.end - self._base]
+        inherited: dict[str, str] = {"": ns.CLIENT}  # what a component's own namespace stands for
+        for ancestor in path[:-1]:
+            inherited.update(ancestor.declared or {})
+        own = element.declared or {}
+        missing = [
+            (prefix, uri)
+            for prefix, uri in inherited.items()
+            if prefix not in own and (not prefix or prefix.encode() + b":" in piece)
+        ]
+        return _declare(piece, missing) if missing else piece
+
+
+def _declare(piece: bytes, missing: list[tuple[str, str]]) -> bytes:
+    """Write namespace declarations into the start tag."""
+    found = _NAME_END.search(piece)
+    at = found.start() if found else len(piece)
+    words = "".join(
+        f' xmlns{":" + prefix if prefix else ""}="{_attribute(uri)}"' for prefix, uri in missing
+    )
+    return piece[:at] + words.encode() + piece[at:]
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+class StreamParser:
+    """Cuts one connection's bytes into stanzas. Feed it; take what is complete."""
+
+    def __init__(self) -> None:
+        self.header: dict[str, str] | None = None
+        self.closed = False
+        self._depth = 0
+        self._deepest = 0
+        self._path: list[Element] = []
+        self._declared: dict[str, str] = {}
+        self._childless = False
+        self._buffer = b""
+        self._base = 0
+        self._complete = 0
+        self._done: list[Stanza] = []
+        self._expat = _expat(self)
+
+    def feed(self, data: bytes) -> list[Stanza]:
+        """Take bytes from the wire and return the stanzas that they complete.
+
+        Raises:
+            ParseError: this is no XML stream, or it carries a document type.
+
+        """
+        self._buffer += data
+        try:
+            self._expat.Parse(data, False)  # noqa: FBT003  # expat's own signature
+        except expat.ExpatError as problem:
+            raise ParseError(str(problem)) from problem
+        done, self._done = self._done, []
+        if done:  # the bytes before the end of the last one are needed no more
+            self._buffer = self._buffer[self._complete - self._base :]
+            self._base = self._complete
+        return done
+
+    def on_namespace(self, prefix: str | None, uri: str | None) -> None:
+        """Note a declaration; it comes just before the element that it stands on."""
+        self._declared[prefix or ""] = uri or ""
+
+    def on_start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Open an element."""
+        depth = self._depth
+        self._depth = depth + 1
+        if depth > KEPT:
+            self._deepest = max(depth, self._deepest)
+            self._childless = False
+            self._declared.clear()
+            return
+        if depth == 0:
+            self.header = attributes
+            self._declared.clear()
+            return
+        element = Element(tag, attributes, self._expat.CurrentByteIndex)
+        if self._declared:
+            element.declared, self._declared = self._declared, {}
+        if self._path:
+            self._path[-1].children.append(element)
+        self._path.append(element)
+        self._childless = True
+
+    def on_text(self, text: str) -> None:
+        """Keep the text of upper-level elements."""
+        if self._path and self._depth <= KEPT + 1:
+            self._path[-1].text += text
+
+    def on_end(self, _tag: str) -> None:
+        """Close an element; at the stanza's own end it is complete."""
+        depth = self._depth = self._depth - 1
+        if depth > KEPT:
+            self._childless = False
+            return
+        if depth == 0:
+            self.closed = True
+            return
+        element = self._path.pop()
+        element.end = self._end_of(element)
+        self._childless = False
+        if depth == 1:
+            raw = self._buffer[element.start - self._base : element.end - self._base]
+            self._done.append(Stanza(element, raw, element.start, max(self._deepest, KEPT)))
+            self._deepest = 0
+            self._complete = element.end
+
+    def _end_of(self, element: Element) -> int:
+        """Return where the element's last byte is followed by the next.
+
+        Expat stands behind an empty-element tag, but in front of an end tag.
+        """
+        here = self._expat.CurrentByteIndex - self._base
+        if self._childless and not element.text:
+            start = element.start - self._base
+            if _EMPTY.fullmatch(self._buffer, start, here):
+                return self._base + here
+        return self._base + self._buffer.index(b">", here) + 1
+
+    def on_doctype(self, *_facts: object) -> None:
+        """Refuse a document type: with it would come entities."""
+        raise ParseError("a document type in the stream")
+
+
+def _expat(target: StreamParser) -> expat.XMLParserType:
+    parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
+    parser.buffer_text = True
+    parser.StartNamespaceDeclHandler = target.on_namespace
+    parser.StartElementHandler = target.on_start
+    parser.EndElementHandler = target.on_end
+    parser.CharacterDataHandler = target.on_text
+    parser.StartDoctypeDeclHandler = target.on_doctype
+    if hasattr(parser, "SetReparseDeferralEnabled"):
+        parser.SetReparseDeferralEnabled(False)  # noqa: FBT003  # a complete stanza shall not wait for more bytes
+    return parser

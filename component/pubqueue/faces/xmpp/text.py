@@ -1,0 +1,30 @@
+"""Text for the wire: escaping and time stamps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import escape as _escape
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Millis
+
+_IN_ATTRIBUTES: Final = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+
+
+def escape(text: str) -> str:
+    """Return the text as character data."""
+    return _escape(text, {"\r": "&#13;"})
+
+
+@lru_cache(maxsize=4096)
+def attribute(text: str) -> str:
+    """Return the text for between double quotes. Kept, for the same names come again and again."""
+    return _escape(text, _IN_ATTRIBUTES)
+
+
+def stamp(moment: Millis) -> str:
+    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC."""
+    when = datetime.fromtimestamp(moment / 1000, UTC)
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,167 @@
+"""Puts the parts together: starts them in order, stops them in the reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.reaper import Reaper
+from pubqueue.config import ConfigError
+from pubqueue.core.decision import Refused
+from pubqueue.core.manage import Declare
+from pubqueue.core.model import Asker, Jid, Millis, NodeName
+from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.parse import jid_of, name_of
+from pubqueue.faces.xmpp.payload import same
+from pubqueue.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from pubqueue.config import NodeSettings, Settings
+
+log = structlog.get_logger(__name__)
+
+
+def now() -> Millis:
+    """Return the time of the machine."""
+    return Millis(time.time_ns() // 1_000_000)
+
+
+@asynccontextmanager
+async def queue(settings: Settings) -> AsyncIterator[Broker]:
+    """Run the queue without a face: store, broker, reaper, and the declared nodes.
+
+    Raises:
+        ForeignStoreError: the store cannot be used.
+        ConfigError: a declared node does not fit.
+
+    """
+    store = SqliteStore(settings.store_path())
+    await store.open()
+    reaper = Reaper(clock=now)
+    broker = Broker(
+        store,
+        clock=now,
+        policy=settings.node_creation,
+        same_payload=same,
+        on_moment=reaper.on_moment,
+    )
+    broker.start()
+    try:
+        for node in settings.node:
+            await _declare(broker, settings, node)
+        reaper.start(broker)
+        yield broker
+    finally:
+        await reaper.stop()
+        await broker.stop()
+        await store.close()
+
+
+async def _declare(broker: Broker, settings: Settings, node: NodeSettings) -> None:
+    """Make a node of the configuration file, unless it is there."""
+    if name_of(node.name) is None:
+        raise ConfigError(f"node {node.name!r}: this is no NodeID")
+    words = {var: [_form_value(value)] for var, value in node.options.items()}
+    people = {jid: jid_of(jid) for jid in (*node.owners, *node.publishers)}
+    if wrong := [jid for jid, read in people.items() if read is None]:
+        raise ConfigError(f"node {node.name!r}: {wrong[0]!r} is no JID")
+    request = Declare(
+        by=Asker(Jid(settings.jid), admin=True),
+        node=NodeName(node.name),
+        form={"x-queueing#enabled": [_form_value(node.queueing)]} | words,
+        owners=tuple(jid for name in node.owners if (jid := people[name])),
+        publishers=tuple(jid for name in node.publishers if (jid := people[name])),
+    )
+    reply = await broker.handle(request)
+    if isinstance(reply, Refused):
+        raise ConfigError(f"node {node.name!r}: {reply.reason or reply.refusal.name.lower()}")
+
+
+def _form_value(value: str | int | bool) -> str:  # noqa: FBT001  # what TOML may hold
+    return ("1" if value else "0") if isinstance(value, bool) else str(value)
+
+
+async def serve(
+    settings: Settings,
+    *,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until `stop` is set, then hand out nothing more, answer what was asked, and leave.
+
+    Raises:
+        ForeignStoreError: the store cannot be used.
+        ConfigError: a declared node does not fit.
+        RefusedByServerError: the server will not have the component.
+
+    """
+    async with queue(settings) as broker:
+        face = XmppFace(
+            broker,
+            jid=settings.jid,
+            secret=settings.shared_secret(),
+            server=settings.address(),
+            admins=frozenset(Jid(jid) for jid in settings.admins),
+            on_ready=on_ready,
+        )
+        serving = asyncio.create_task(face.run(), name="face")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait(
+                {serving, stopping, broker.task}, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in (serving, broker.task):
+                if task.done():
+                    task.result()  # raises what ended it
+            await face.stop()
+        finally:
+            stopping.cancel()
+            serving.cancel()
+            await asyncio.gather(serving, stopping, return_exceptions=True)
+
+
+async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
+    """Open the store and knock at the server; return a line about each.
+
+    Raises:
+        StoreError, ConfigError, RefusedByServerError: as `serve`.
+        TimeoutError: the server cannot be reached, or did not accept us in time.
+
+    """
+    store = SqliteStore(settings.store_path())
+    await store.open()
+    nodes = await store.batch(lambda tx: len(tx.nodes()))
+    await store.close()
+    accepted = asyncio.Event()
+    component = Component(
+        settings.jid,
+        settings.shared_secret(),
+        settings.address(),
+        on_stanza=lambda _stanza: None,
+        on_up=accepted.set,
+        on_down=lambda: None,
+    )
+    serving = asyncio.create_task(component.run())
+    waiting = asyncio.create_task(accepted.wait())
+    try:
+        done, _ = await asyncio.wait(
+            {serving, waiting}, timeout=patience, return_when=asyncio.FIRST_COMPLETED
+        )
+        if serving in done:
+            serving.result()
+        if not done:
+            raise TimeoutError
+    finally:
+        serving.cancel()
+        waiting.cancel()
+        await asyncio.gather(serving, waiting, return_exceptions=True)
+        await component.leave()
+    return [f"store: good, {nodes} nodes", f"server: {settings.server} accepts {settings.jid}"]
