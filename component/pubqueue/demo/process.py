@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 TAIL_LINES = 15
 
+# The Spark job names its ten thousand items in one line: some hundred kilobytes.
+LONGEST_LINE = 2**26
+
+# How long a killed group may take until the kernel has ended all of it.
+DYING = 2.0
+
 
 class ChildError(RuntimeError):
     """A child process did not do what was waited for."""
@@ -88,11 +94,21 @@ class Child:
                 await asyncio.wait_for(self.process.wait(), grace)
         finally:
             self._kill_group()
-        return await self.process.wait()
+        code = await self.process.wait()
+        await self._group_gone()
+        return code
 
     def _kill_group(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+
+    async def _group_gone(self) -> None:
+        """Wait for the children that it had, such as Spark's Java: their files are removed next."""
+        with suppress(ProcessLookupError, TimeoutError):
+            async with asyncio.timeout(DYING):
+                while True:
+                    os.killpg(self.process.pid, 0)
+                    await asyncio.sleep(0.01)
 
 
 async def spawn(
@@ -101,6 +117,7 @@ async def spawn(
     name: str,
     log: Path,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
     read: bool = True,
 ) -> Child:
     """Start a program that dies with us; `read=False` sends its stdout to the log too."""
@@ -113,7 +130,9 @@ async def spawn(
             stdout=asyncio.subprocess.PIPE if read else sink,
             stderr=sink,
             env=None if env is None else dict(env),
+            cwd=cwd,
             process_group=0,
+            limit=LONGEST_LINE,
         )
     return Child(name, process, log)
 

@@ -63,6 +63,10 @@ class PortTakenError(Exception):
     """Another program was quicker to take a port that was free."""
 
 
+class NotInstalledError(Exception):
+    """There is no Prosody on this machine."""
+
+
 class Prosody:
     """A Prosody server for `domain`, with one external component, on loopback.
 
@@ -200,7 +204,7 @@ def program() -> str:
     """Find Prosody; one sentence when it is not installed."""
     found = shutil.which("prosody") or shutil.which("prosody", path="/usr/bin:/usr/sbin")
     if found is None:
-        raise FileNotFoundError("Prosody is not installed: `apt-get install prosody` does it")
+        raise NotInstalledError("Prosody is not installed: `apt-get install prosody` does it")
     return found
 
 

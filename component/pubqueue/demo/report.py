@@ -85,9 +85,6 @@ Line = (
     Ready | Delivered | Result | Done | Unlocked | Lost | Doomed | Stalling | Selected | Published
 )
 
-# A line with ten thousand ids has some hundred kilobytes.
-LONGEST_LINE: Final = 2**26
-
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 
 

@@ -62,6 +62,8 @@ class Tally:
     first_published: float = math.inf
     last_done: float = -math.inf
     redelivered: int = 0
+    # how many reports there were, to see whether anything happens
+    lines: int = 0
     _results: Counter[str] = field(default_factory=Counter)
     _minutes: dict[str, int] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
@@ -76,6 +78,7 @@ class Tally:
 
     def add(self, worker: str, line: report.Line) -> None:
         """Count one report of this worker."""
+        self.lines += 1
         count = self.workers.setdefault(worker, WorkerCount())
         match line:
             case report.Delivered():

@@ -1,0 +1,137 @@
+"""A worker bot of the demo: rebooks the passengers of late flights, and has a fault or two.
+
+A program of its own, `python -Im pubqueue.demo.bot`. Without the faults and the reports it is what a
+user's bot would be: a handler, and `Worker.run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from pubqueue.demo.faults import Faults
+from pubqueue.demo.flights import flown
+from pubqueue.demo.rebook import Timetable, read_payload
+from pubqueue.demo.report import (
+    Delivered,
+    Done,
+    Doomed,
+    Lost,
+    Ready,
+    Result,
+    Stalling,
+    Unlocked,
+    tell,
+)
+from pubqueue_xeps.errors import LockLost
+from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.worker import Worker
+
+if TYPE_CHECKING:
+    from pubqueue_xeps.item import Item
+
+# The server is on this machine: an answer that has not come by then was lost with the component.
+TIMINGS = Timings(answer=2, backoff_min=0.1, backoff_max=1)
+
+
+class Bot:
+    """Handles items, and reports each step."""
+
+    def __init__(self, timetable: Timetable, faults: Faults) -> None:
+        self._timetable = timetable
+        self._faults = faults
+        self._delivered = 0
+
+    async def handle(self, item: Item) -> None:
+        """Rebook one flight."""
+        self._delivered += 1
+        _tell_delivery(item)
+        if self._delivered == self._faults.die_at:
+            await _wait_for_the_end()
+        if self._delivered == self._faults.stall_at:
+            _hang(self._faults.stall_seconds)
+        if self._faults.unlocks(item.id, item.attempt):
+            await item.unlock()
+            return tell(Unlocked(id=item.id, at=time.time()))
+        return await self._rebook(item)
+
+    async def _rebook(self, item: Item) -> None:
+        if item.payload is None:
+            raise ValueError("a work item of the demo has a payload")
+        rebooking = self._timetable.rebook(read_payload(item.payload))
+        # Said before the retract: who dies in between has done the work all the same.
+        tell(Result(id=item.id, minutes=rebooking.minutes, at=time.time()))
+        try:
+            await item.retract()
+        except LockLost:
+            tell(Lost(id=item.id, at=time.time()))
+        else:
+            tell(Done(id=item.id, at=time.time()))
+
+
+def _tell_delivery(item: Item) -> None:
+    if item.published is None:
+        raise ValueError("a delivery of this project's service says when the item was published")
+    published = item.published.timestamp()
+    tell(Delivered(id=item.id, attempt=item.attempt, published=published, at=time.time()))
+
+
+async def _wait_for_the_end() -> NoReturn:
+    tell(Doomed())
+    while True:
+        await asyncio.Event().wait()
+
+
+def _hang(seconds: float) -> None:
+    """Block the whole program, its event loop included, as a worker does that hangs."""
+    tell(Stalling(seconds=seconds))
+    time.sleep(seconds)
+
+
+async def _work(worker: Worker, bot: Bot) -> None:
+    async with worker:
+        tell(Ready())
+        await worker.run(bot.handle)
+
+
+@click.command()
+@click.option("--service", required=True)
+@click.option("--node", required=True)
+@click.option("--jid", required=True)
+@click.option("--host", required=True)
+@click.option("--port", required=True, type=int)
+@click.option("--requests", required=True, type=int, help="How many items to hold at a time.")
+@click.option("--die-at", default=0, help="At which item to wait for being killed; 0: never.")
+@click.option("--stall-at", default=0, help="At which item to hang; 0: never.")
+@click.option("--stall-seconds", default=0.0, help="For how long.")
+@click.option("--unlock-share", default=0, help="One in how many items to give back; 0: none.")
+def main(
+    *, service: str, node: str, jid: str, host: str, port: int, requests: int, **faults: float
+) -> None:
+    """Work until SIGTERM; the password is in PUBQUEUE_PASSWORD."""
+    # a million small objects that live to the end: looking for garbage among them is for nothing
+    gc.disable()
+    timetable = Timetable(flown())
+    gc.freeze()
+    gc.enable()
+    worker = Worker(
+        jid,
+        os.environ["PUBQUEUE_PASSWORD"],
+        service=service,
+        node=node,
+        requests=requests,
+        host=host,
+        port=port,
+        tls="off",
+        timings=TIMINGS,
+    )
+    asyncio.run(_work(worker, Bot(timetable, Faults(**faults))))  # type: ignore[arg-type]  # by click
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Run the demo from the command line: check what was asked, play, and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from importlib.util import find_spec
+from typing import Final
+
+from pubqueue.demo.flights import NoTableError
+from pubqueue.demo.java import NoJavaError
+from pubqueue.demo.process import ChildError
+from pubqueue.demo.prosody import NotInstalledError, PortTakenError
+from pubqueue.demo.screen import Screen
+from pubqueue.demo.stage import Plan, Stage
+
+DEFAULT_WORKERS: Final = 4
+# Each worker is a process that holds the table: 130 MB.
+MOST_WORKERS: Final = 32
+MOST_KILLS: Final = 50
+
+GOOD: Final = 0
+FAILED: Final = 1
+MISUSED: Final = 2
+SIGNALLED: Final = 128
+
+ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_demo(
+    *, items: int | None = None, workers: int = DEFAULT_WORKERS, kill_component: int = 0
+) -> int:
+    """Play the demo and return the exit code.
+
+    0: nothing was lost and every item was completed. 1: something was, or a part of the demo could
+    not run. 2: the arguments make no sense. 128 and the signal's number: interrupted. `items` is how
+    many flights become work (None: all that are two hours late), `kill_component` how often the
+    component is killed at random moments. Leaves no process and no file behind.
+    """
+    complaint = _complaint(items, workers, kill_component)
+    if complaint:
+        return _refuse(complaint, MISUSED)
+    try:
+        return asyncio.run(_play(Plan(items, workers, kill_component)))
+    except* (ChildError, NoJavaError, NoTableError, NotInstalledError, PortTakenError) as errors:
+        code = _refuse(str(_first(errors)), FAILED)
+    return code
+
+
+def _complaint(items: int | None, workers: int, kills: int) -> str | None:
+    if items is not None and items < 1:
+        return f"the demo needs at least one item, not {items}"
+    if not 1 <= workers <= MOST_WORKERS:
+        return f"the demo runs with 1 to {MOST_WORKERS} workers, not {workers}"
+    if not 0 <= kills <= MOST_KILLS:
+        return f"the component is killed 0 to {MOST_KILLS} times, not {kills}"
+    if find_spec("pyspark") is None:
+        return "the demo needs Spark: `pip install pubqueue[demo]`"
+    return None
+
+
+async def _play(plan: Plan) -> int:
+    loop = asyncio.get_running_loop()
+    play = asyncio.ensure_future(_perform(plan))
+    received: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        # Only once: a second Ctrl-C must not cut the tidying up short.
+        if not received:
+            play.cancel()
+        received.append(number)
+
+    for number in ENDINGS:
+        loop.add_signal_handler(number, end, number)
+    try:
+        return await play
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        return _refuse("interrupted; everything is ended and removed", SIGNALLED + received[0])
+
+
+async def _perform(plan: Plan) -> int:
+    with Screen() as screen:
+        figures = await Stage(plan, screen).play()
+    screen.end(figures)
+    return GOOD if figures.good else FAILED
+
+
+def _first(errors: BaseExceptionGroup[Exception]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _refuse(sentence: str, code: int) -> int:
+    print(f"pubqueue demo: {sentence}", file=sys.stderr)  # noqa: T201 - the command line's answer
+    return code
