@@ -4,6 +4,7 @@ Spark's calls block, so nothing that they wait for may share the test's thread.
 """
 
 import asyncio
+import os
 import sys
 import threading
 import warnings
@@ -76,13 +77,22 @@ def connection(prosody):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def java(tmp_path_factory):
+    """The environment in which Spark finds a Java and this Python."""
+    return os.environ | {
+        "JAVA_HOME": str(java_home(tmp_path_factory.mktemp("java"))),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, java):
     """The session of all Spark tests: a task may fail twice before its job does (local[2,3])."""
     folder = tmp_path_factory.mktemp("spark")
     patch = pytest.MonkeyPatch()
-    patch.setenv("PYSPARK_PYTHON", sys.executable)
-    patch.setenv("JAVA_HOME", str(java_home(folder)))
-    patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
+        patch.setenv(name, java[name])
     with warnings.catch_warnings():
         # PySpark 4.3 says so of pandas 3, which it then does not use.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")

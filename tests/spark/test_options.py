@@ -1,4 +1,5 @@
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -123,3 +124,14 @@ def test_the_docstring_of_the_source_has_each_option_with_its_default():
     assert [row[0].strip("`") for row in rows] == [option.name for option in OPTIONS]
     for row, option in zip(rows, OPTIONS, strict=True):
         assert option.default in (None, row[1])
+
+
+def test_the_readme_has_each_option_with_its_default():
+    readme = (Path(__file__).parents[2] / "spark" / "README.md").read_text()
+    section = readme.split("## Options")[1].split("\n## ")[0]
+    rows = [
+        [c.strip(" `") for c in line.split("|")] for line in section.splitlines() if "| `" in line
+    ]
+    assert [row[1] for row in rows] == [option.name for option in OPTIONS]
+    for row, option in zip(rows, OPTIONS, strict=True):
+        assert option.default in (None, row[2])

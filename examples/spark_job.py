@@ -1,0 +1,36 @@
+"""Make a work item of each row of a CSV file, with Spark.
+
+    ORDERS_PASSWORD=... python examples/spark_job.py orders.csv \
+        service=queue.example.org node=jobs jid=etl@example.org passwordEnv=ORDERS_PASSWORD
+
+The options are those of the format "pubqueue" (spark/README.md). The file has a header; its column
+`order` names the item, so that running the job again adds nothing while the items wait.
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+
+def main(path: str, *options: str) -> None:
+    spark = SparkSession.builder.master("local[2]").appName("orders").getOrCreate()
+    orders = spark.read.csv(path, header=True)
+    fields = [f.lit("urn:example:order").alias("_xmlns"), *orders.columns]  # "_": an attribute
+    items = orders.select(
+        f.col("order").alias("item_id"),
+        f.to_xml(f.struct(*fields), {"rowTag": "order", "indent": ""}).alias("payload"),
+    )
+    (
+        items.coalesce(2)  # few fat partitions: each task logs in once
+        .write.format("pubqueue")
+        .mode("append")
+        .options(**dict(option.split("=", 1) for option in options))
+        .save()
+    )
+    print(f"{items.count()} orders are in the queue")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

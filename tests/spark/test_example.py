@@ -1,0 +1,40 @@
+"""The example is run as a user runs it: a program of its own, with the script as the queue."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_job.py"
+
+
+def test_the_example_makes_an_item_of_each_line(connection, script, java, tmp_path):
+    (tmp_path / "orders.csv").write_text("order,customer,total\nA-1,Ann & Co,12.50\nA-2,Bob,7\n")
+    options = {name: value for name, value in connection.items() if name != "password"}
+    ran = subprocess.run(
+        [
+            *(sys.executable, EXAMPLE, "orders.csv", "node=jobs", "passwordEnv=ORDERS_PASSWORD"),
+            *(f"{name}={value}" for name, value in options.items()),
+        ],
+        env=java | {"ORDERS_PASSWORD": connection["password"]},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "2 orders are in the queue\n"
+    assert script.items["jobs"] == {
+        "A-1": '<order xmlns="urn:example:order"><order>A-1</order>'
+        "<customer>Ann &amp; Co</customer><total>12.50</total></order>",
+        "A-2": '<order xmlns="urn:example:order"><order>A-2</order>'
+        "<customer>Bob</customer><total>7</total></order>",
+    }
+
+
+def test_the_example_is_short():
+    assert len(EXAMPLE.read_text().splitlines()) < 40
