@@ -1,10 +1,49 @@
+import pytest
 import pytest_asyncio
+from harness.queue_service import QueueService
 
 from pubqueue.demo.prosody import Prosody
+from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.worker import Worker
 
 
-@pytest_asyncio.fixture(loop_scope="function")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def prosody():
     async with Prosody() as server:
         await server.account("bot", "secret")
         yield server
+
+
+@pytest.fixture
+async def service(prosody):
+    async with QueueService(prosody.component_port, prosody.secret) as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def worker_of(prosody):
+    """Make workers of the scripted service's node, which lose patience quickly."""
+
+    def make(**settings):
+        timings = {
+            "answer": 2,
+            "patience": 8,
+            "backoff_min": 0.01,
+            "backoff_max": 0.1,
+            "parting": 2,
+        }
+        timings |= settings.pop("timings", {})
+        settings = {
+            "jid": "bot@localhost/one",
+            "password": "secret",
+            "service": "queue.localhost",
+            "node": "jobs",
+            "host": prosody.host,
+            "port": prosody.c2s_port,
+            "tls": "off",
+            "signals": (),
+            "timings": Timings(**timings),
+        } | settings
+        return Worker(settings.pop("jid"), settings.pop("password"), **settings)
+
+    return make

@@ -101,8 +101,12 @@ async def login(client: ClientXMPP, *, timeout: float = 30) -> None:  # noqa: AS
 
 async def logout(client: ClientXMPP, *, timeout: float = 2) -> None:  # noqa: ASYNC109  a promise
     """Close the stream when all that was sent before is out, or after `timeout` seconds."""
+    lost = client.disconnected
     if client.is_connected():
         await client.disconnect(wait=timeout)
+    if client.is_connected():  # the server did not close its side, and slixmpp has just given up
+        await lost
+    _end_sender(client)
 
 
 async def _give_up(client: ClientXMPP) -> None:
@@ -111,6 +115,15 @@ async def _give_up(client: ClientXMPP) -> None:
         lost = client.disconnected
         client.abort()
         await lost
+    _end_sender(client)
+
+
+def _end_sender(client: ClientXMPP) -> None:
+    """End the task that sends; slixmpp leaves it to the garbage collector, and starts a new one."""
+    sender = client._run_out_filters  # noqa: SLF001 - there is no other way to it
+    if sender is not None:
+        sender.cancel()
+        client._run_out_filters = None  # noqa: SLF001 - or the next connection would rely on it
 
 
 class _Door:

@@ -1,8 +1,17 @@
 """What can go wrong for a bot author; each docstring is the message when nothing more is known.
 
 PubqueueError
-├── LoginFailed (ConnectionError)
+├── LoginFailed (also a ConnectionError)
+├── Replaced (also a ConnectionError)
+├── ServiceUnavailable
+├── NoSuchNode
+├── NotAQueue
+├── Refused
+├── LockLost
+└── NotConfirmed
 """
+
+# ruff: noqa: N818 - the names say what happened, the root says that it is an error
 
 
 class PubqueueError(Exception):
@@ -12,5 +21,33 @@ class PubqueueError(Exception):
         super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
 
 
-class LoginFailed(PubqueueError, ConnectionError):  # noqa: N818  reads as what happened
+class LoginFailed(PubqueueError, ConnectionError):
     """The XMPP server did not let the client in."""
+
+
+class Replaced(PubqueueError, ConnectionError):
+    """Another client has logged in under the same full JID."""
+
+
+class ServiceUnavailable(PubqueueError):
+    """The queue service does not answer now."""
+
+
+class NoSuchNode(PubqueueError):
+    """The service has no such node."""
+
+
+class NotAQueue(PubqueueError):
+    """The node is not a work queue."""
+
+
+class Refused(PubqueueError):
+    """The service refused the request."""
+
+
+class LockLost(PubqueueError):
+    """The item is no longer locked to this worker: its work may be done again elsewhere."""
+
+
+class NotConfirmed(PubqueueError):
+    """The service did not confirm in time; whether the item is still there is not known."""

@@ -1,0 +1,178 @@
+"""A scripted queue service behind a real XMPP server: it does what a test tells it, badly if asked.
+
+It keeps no queue. It answers subscribe, retract and unlock as a service should, until a test puts
+another answer into `script`; it delivers what a test gives it; and it keeps what it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING, Self
+from xml.sax.saxutils import escape
+
+from harness.server import ACCEPT, ROOT, Frames, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lxml import etree
+
+    Answer = Callable[[etree._Element], list[str]]
+
+PUBSUB = "http://jabber.org/protocol/pubsub"
+QUEUEING = "urn:xmpp:pubsub:queueing:0"
+STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
+OPTIONS = f"""<options><x xmlns='jabber:x:data' type='%s'>
+    <field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#subscribe_options</value></field>
+    <field var='pubsub#queue_requests'>%s</field></x></options>"""
+
+
+class QueueService:
+    """The component `domain` with the node `jobs`; an async context manager."""
+
+    def __init__(self, port: int, secret: str, *, domain: str = "queue.localhost") -> None:
+        self.port, self.secret, self.domain = port, secret, domain
+        self.script: dict[str, Answer] = {
+            "subscribe": self.subscribed,
+            "unsubscribe": lambda iq: [result(iq)],
+            "retract": lambda iq: [result(iq), self.retracted(iq)],
+            "unlock": lambda iq: [result(iq), self.unlocked(iq)],
+        }
+        self.seen: deque[tuple[str, etree._Element]] = deque()
+        self._news = asyncio.Condition()
+        self._tokens = itertools.count(1)
+        self._ids = itertools.count(1)
+
+    async def __aenter__(self) -> Self:
+        reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._writer.write(f"<?xml version='1.0'?>{ROOT[:-1]} to='{self.domain}'>".encode())
+        accepted = asyncio.Event()
+        self._task = asyncio.create_task(self._listen(reader, accepted))
+        await accepted.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._writer.close()
+
+    async def next(self, *verbs: str) -> etree._Element:
+        """Return the next stanza of one of these verbs, passing over others."""
+        async with asyncio.timeout(10), self._news:
+            while True:
+                while self.seen:
+                    verb, stanza = self.seen.popleft()
+                    if verb in verbs:
+                        return stanza
+                await self._news.wait()
+
+    async def subscriber(self) -> str:
+        """Return who has subscribed and sent presence, in this order."""
+        jid = (await self.next("subscribe"))[0][0].get("jid")
+        assert (await self.next("available")).get("from") == jid
+        return jid
+
+    def deliver(
+        self, to: str, name: str, payload: str = "<job xmlns='x'/>", **lock: object
+    ) -> None:
+        """Send an item; every attribute of the lock may be given."""
+        attributes = {
+            "token": next(self._tokens),
+            "deadline": "2100-01-01T00:00:00.000Z",
+            "attempt": 1,
+            "published": "2000-01-01T00:00:00.000Z",
+        } | lock
+        written = " ".join(f"{key}='{value}'" for key, value in attributes.items())
+        item = f"<item id='{name}' publisher='etl@localhost'>{payload}</item>"
+        self.send(self.event(to, item, f"<lock xmlns='urn:x-pubqueue:0' {written}/>"))
+
+    def send(self, *stanzas: str) -> None:
+        self._writer.write("".join(stanzas).encode())
+
+    def event(self, to: str, child: str, beside: str = "") -> str:
+        """Render a notification about the node `jobs`."""
+        return (
+            f"<message from='{self.domain}' to='{to}' id='m{next(self._ids)}'>"
+            f"<event xmlns='{PUBSUB}#event'><items node='jobs'>{child}</items></event>"
+            f"{beside}</message>"
+        )
+
+    def subscribed(self, iq: etree._Element) -> list[str]:
+        window = iq.findtext(".//{jabber:x:data}field[@var='pubsub#queue_requests']/{*}value")
+        if window is None:
+            return [refuse(iq, "not-acceptable")]
+        form = OPTIONS % ("result", f"<value>{window}</value>")
+        return [result(iq, f"{subscription(iq)}{form}")]
+
+    def retracted(self, iq: etree._Element) -> str:
+        return self.event(iq.get("from"), f"<retract id='{item(iq)}'/>")
+
+    def unlocked(self, iq: etree._Element) -> str:
+        return self.event(iq.get("from"), f"<unlock xmlns='{QUEUEING}' id='{item(iq)}'/>")
+
+    async def _listen(self, reader: asyncio.StreamReader, accepted: asyncio.Event) -> None:
+        found: list[str] = []
+        frames = Frames(self._greet, found.append)
+        while data := await reader.read(65536):
+            frames.feed(data)
+            for raw in found:
+                stanza = parse(raw)
+                if stanza.tag == f"{{{ACCEPT}}}handshake":
+                    accepted.set()
+                else:
+                    await self._take(stanza)
+            found.clear()
+
+    def _greet(self, header: dict[str, str]) -> None:
+        digest = hashlib.sha1(f"{header['id']}{self.secret}".encode()).hexdigest()
+        self.send(f"<handshake>{digest}</handshake>")
+
+    async def _take(self, stanza: etree._Element) -> None:
+        verb = verb_of(stanza)
+        async with self._news:
+            self.seen.append((verb, stanza))
+            self._news.notify_all()
+        if stanza.get("type") in ("set", "get"):
+            self.send(
+                *self.script.get(verb, lambda iq: [refuse(iq, "service-unavailable")])(stanza)
+            )
+
+
+def verb_of(stanza: etree._Element) -> str:
+    """Name a stanza by what it asks."""
+    if stanza.tag == f"{{{ACCEPT}}}presence":
+        return stanza.get("type", "available")
+    if stanza.tag == f"{{{ACCEPT}}}iq" and stanza.get("type") in ("set", "get") and len(stanza[0]):
+        return stanza[0][0].tag.partition("}")[2]
+    return "other"
+
+
+def item(iq: etree._Element) -> str:
+    """Return the id of the item asked about, fit for an attribute."""
+    return escape(iq.find(".//{*}item").get("id"), {"'": "&apos;"})
+
+
+def subscription(iq: etree._Element, state: str = "subscribed") -> str:
+    jid = iq[0][0].get("jid")
+    return f"<subscription node='jobs' jid='{jid}' subid='s1' subscription='{state}'/>"
+
+
+def result(iq: etree._Element, content: str = "") -> str:
+    inside = f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>" if content else ""
+    return (
+        f"<iq type='result' id='{iq.get('id')}' from='{iq.get('to')}' to='{iq.get('from')}'>"
+        f"{inside}</iq>"
+    )
+
+
+def refuse(iq: etree._Element, condition: str, specific: str = "", content: str = "") -> str:
+    """Answer an error; `content` is what stands in its pubsub element."""
+    detail = f"<{specific} xmlns='{PUBSUB}#errors'/>" if specific else ""
+    return (
+        f"<iq type='error' id='{iq.get('id')}' from='{iq.get('to')}' to='{iq.get('from')}'>"
+        f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>"
+        f"<error type='cancel'><{condition} xmlns='{STANZAS}'/>{detail}</error></iq>"
+    )

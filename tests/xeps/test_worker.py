@@ -1,0 +1,268 @@
+"""The worker against a scripted service behind a real Prosody."""
+
+import asyncio
+
+import pytest
+from harness.queue_service import refuse, result
+
+from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
+
+pytestmark = pytest.mark.e2e
+
+
+def in_turn(*answers):
+    """Answer the first request by the first, and so on."""
+    left = iter(answers)
+
+    def answer(iq):
+        return next(left)(iq)
+
+    return answer
+
+
+async def leave(item):
+    async with item:
+        pass
+
+
+async def answered(service, worker):
+    """Return when the worker has read what the service sent before: it answers in order."""
+    service.deliver(worker.jid, "marker")
+    await anext(worker)
+
+
+async def test_it_subscribes_its_full_jid_with_its_window_and_sends_presence(service, worker_of):
+    async with worker_of(requests=3) as worker:
+        iq = await service.next("subscribe")
+        assert iq[0][0].get("jid") == "bot@localhost/one" == worker.jid
+        assert iq.findtext(".//{*}field[@var='pubsub#queue_requests']/{*}value") == "3"
+        presence = await service.next("available")
+        assert presence.get("from") == "bot@localhost/one"
+
+
+async def test_a_random_resource_is_chosen_where_the_jid_has_none(service, worker_of):
+    async with worker_of(jid="bot@localhost") as worker:
+        assert worker.jid.startswith("bot@localhost/worker-")
+
+
+async def test_an_item_says_what_the_service_knows_of_it(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", "<job xmlns='x'>1 &lt; 2</job>", token=17, attempt=2)
+        item = await anext(worker)
+    assert (item.id, item.node, item.publisher) == ("i1", "jobs", "etl@localhost")
+    assert (item.payload.tag, item.payload.text) == ("{x}job", "1 < 2")
+    assert (item.token, item.attempt) == (17, 2)
+    assert item.deadline.isoformat() == "2100-01-01T00:00:00+00:00"
+    assert item.published.isoformat() == "2000-01-01T00:00:00+00:00"
+
+
+async def test_an_item_of_a_service_that_knows_no_locks_says_less(service, worker_of):
+    async with worker_of() as worker:
+        service.send(service.event(worker.jid, "<item id='i1'/>"))
+        item = await anext(worker)
+    assert (item.payload, item.publisher, item.attempt) == (None, None, 1)
+    assert (item.token, item.deadline, item.published) == (None, None, None)
+
+
+async def test_a_clean_exit_retracts_and_waits_for_the_delete_notification(service, worker_of):
+    service.script["retract"] = lambda iq: []
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        left = asyncio.create_task(leave(item))
+        iq = await service.next("retract")
+        assert iq.get("type") == "set"
+        assert iq[0][0].get("node") == "jobs"
+        service.send(
+            f"<iq type='result' id='{iq.get('id')}' from='queue.localhost' to='{worker.jid}'/>"
+        )
+        await answered(service, worker)
+        assert item.state == "in hand"
+        service.send(service.retracted(iq))
+        await left
+        assert item.state == "retracted"
+
+
+async def test_an_exception_unlocks_and_goes_on_its_way(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        with pytest.raises(ZeroDivisionError):
+            async with await anext(worker) as item:
+                item.attempt / 0
+        assert item.state == "unlocked"
+        iq = await service.next("unlock")
+        assert (iq.get("type"), iq[0][0].get("node"), iq[0][0][0].get("id")) == (
+            "set",
+            "jobs",
+            "i1",
+        )
+        assert iq[0][0].tag == iq[0][0][0].tag.replace("item", "unlock")
+
+
+async def test_ids_and_nodes_are_escaped(service, worker_of):
+    odd = "a'b\"c<&>d"
+    async with worker_of() as worker:
+        escaped = "a&apos;b&quot;c&lt;&amp;&gt;d"
+        service.deliver(worker.jid, escaped)
+        async with await anext(worker) as item:
+            assert item.id == odd
+        assert (await service.next("retract")).find(".//{*}item").get("id") == odd
+
+
+async def test_a_lost_delete_notification_is_asked_for(service, worker_of):
+    """The second retract answers item-not-found: the first one, accepted, did its work."""
+    service.script["retract"] = in_turn(
+        lambda iq: [result(iq)], lambda iq: [refuse(iq, "item-not-found")]
+    )
+    async with worker_of(timings={"answer": 0.05}) as worker:
+        service.deliver(worker.jid, "i1")
+        async with await anext(worker) as item:
+            pass
+        assert item.state == "retracted"
+
+
+async def test_a_lost_answer_is_asked_for(service, worker_of):
+    service.script["retract"] = in_turn(
+        lambda iq: [], lambda iq: [result(iq), service.retracted(iq)]
+    )
+    async with worker_of(timings={"answer": 0.05}) as worker:
+        service.deliver(worker.jid, "i1")
+        async with await anext(worker) as item:
+            pass
+        assert item.state == "retracted"
+
+
+async def test_a_service_that_is_away_is_asked_again(service, worker_of):
+    service.script["retract"] = in_turn(
+        lambda iq: [refuse(iq, "remote-server-timeout")],
+        lambda iq: [result(iq), service.retracted(iq)],
+    )
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        async with await anext(worker) as item:
+            pass
+        assert item.state == "retracted"
+
+
+async def test_patience_has_an_end(service, worker_of):
+    service.script["retract"] = lambda iq: []
+    async with worker_of(timings={"answer": 0.02, "patience": 0.2}) as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        with pytest.raises(NotConfirmed, match="'i1' was not confirmed in time"):
+            await item.retract()
+
+
+@pytest.mark.parametrize(
+    "condition", ["conflict", "unexpected-request", "item-not-found", "forbidden"]
+)
+async def test_a_late_retract_raises_lock_lost(service, worker_of, condition):
+    service.script["retract"] = lambda iq: [refuse(iq, condition)]
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        with pytest.raises(LockLost, match="'i1' is no longer locked to this worker"):
+            await item.retract()
+        assert item.state == "lost"
+
+
+async def test_a_late_retract_by_leaving_the_block_is_not_fatal(service, worker_of):
+    service.script["retract"] = lambda iq: [refuse(iq, "conflict")]
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        async with await anext(worker) as item:
+            pass
+        assert item.state == "lost"
+
+
+async def test_a_refusal_for_another_reason_is_told(service, worker_of):
+    service.script["retract"] = lambda iq: [refuse(iq, "bad-request", "item-required")]
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        with pytest.raises(Refused, match="'i1' was refused: bad-request, item-required"):
+            await item.retract()
+
+
+async def test_settling_twice_asks_once(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        async with await anext(worker) as item:
+            await item.retract()
+            await item.retract()
+            with pytest.raises(LockLost, match="is retracted already"):
+                await item.unlock()
+        worker.stop()
+        await service.next("unsubscribe")
+    assert [verb for verb, _ in service.seen] == ["unavailable"]
+
+
+async def test_a_copy_of_an_item_in_hand_is_dropped_and_renews_its_lock(service, worker_of):
+    async with worker_of(requests=2) as worker:
+        service.deliver(worker.jid, "i1", token=1)
+        first = await anext(worker)
+        service.deliver(worker.jid, "i1", token=2, attempt=2)
+        service.deliver(worker.jid, "i2")
+        assert (await anext(worker)).id == "i2"
+        assert (first.token, first.attempt) == (2, 2)
+
+
+async def test_another_item_under_the_id_of_one_in_hand_makes_that_one_lost(service, worker_of):
+    async with worker_of(requests=2) as worker:
+        service.deliver(worker.jid, "i1", "<old/>")
+        old = await anext(worker)
+        service.deliver(worker.jid, "i1", "<new/>")
+        new = await anext(worker)
+        assert (old.state, new.state) == ("lost", "in hand")
+        with pytest.raises(LockLost):
+            await old.retract()
+        await new.retract()
+
+
+async def test_an_unlocked_item_may_come_right_back(service, worker_of):
+    def again(iq):
+        return [result(iq), service.event(worker.jid, "<item id='i1'/>")]
+
+    service.script["unlock"] = again
+    async with worker_of() as worker:
+        service.send(service.event(worker.jid, "<item id='i1'/>"))
+        first = await anext(worker)
+        await first.unlock()
+        assert (await anext(worker)).id == "i1"
+
+
+@pytest.mark.parametrize("namespace", ["urn:xmpp:pubsub:queueing:0", "urn:xmpp:queueing:0"])
+async def test_a_lock_that_timed_out_loses_the_item_and_a_new_one_brings_it_back(
+    service, worker_of, namespace
+):
+    async with worker_of(requests=2) as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        service.send(service.event(worker.jid, f"<unlock xmlns='{namespace}' id='i1'/>"))
+        service.deliver(worker.jid, "i2")
+        await anext(worker)
+        assert item.state == "lost"
+        service.deliver(worker.jid, "i1", attempt=2)
+        service.deliver(worker.jid, "i3")
+        await anext(worker)
+        await item.retract()
+        assert item.state == "retracted"
+
+
+async def test_an_item_lost_before_it_was_begun_is_not_begun(service, worker_of):
+    async with worker_of(requests=2) as worker:
+        service.deliver(worker.jid, "i1")
+        service.send(service.event(worker.jid, "<retract id='i1'/>"))
+        service.deliver(worker.jid, "i2")
+        assert (await anext(worker)).id == "i2"
+
+
+async def test_events_of_strangers_and_of_other_nodes_are_not_ours(service, worker_of):
+    async with worker_of() as worker:
+        stranger = service.event(worker.jid, "<item id='i1'/>")
+        service.send(
+            stranger.replace("from='queue.localhost'", "from='x@queue.localhost'"),
+            stranger.replace("node='jobs'", "node='else'"),
+        )
+        service.deliver(worker.jid, "i2")
+        assert (await anext(worker)).id == "i2"

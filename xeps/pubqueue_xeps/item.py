@@ -1,0 +1,127 @@
+"""One item of a queue, in the hands of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, Protocol, Self
+
+from pubqueue_xeps.errors import LockLost, PubqueueError
+from pubqueue_xeps.log import log
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from types import TracebackType
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.settlement import Verb
+    from pubqueue_xeps.xep_0254.event import Delivered, Lock
+
+State = Literal["waiting", "in hand", "retracted", "unlocked", "lost"]
+
+
+class Hands(Protocol):
+    """Who holds the item."""
+
+    parting: float
+
+    async def settle(self, item: Item, verb: Verb) -> None:
+        """Retract or unlock it."""
+
+
+class Item:
+    """An item that is locked to this worker until it is retracted or unlocked.
+
+    `async with item:` retracts it on a clean exit and unlocks it when the block raises. If the
+    lock is lost meanwhile, leaving the block logs that and does not raise: `item.state` tells it.
+    """
+
+    __slots__ = ("_delivered", "_hands", "lock", "state")
+
+    def __init__(self, delivered: Delivered, hands: Hands) -> None:
+        self._delivered = delivered
+        self._hands = hands
+        self.lock: Lock | None = delivered.lock
+        self.state: State = "waiting"
+
+    @property
+    def id(self) -> str:
+        """The item's id, unique in its node: what a worker remembers to do nothing twice."""
+        return self._delivered.id
+
+    @property
+    def node(self) -> str:
+        """The queue it comes from."""
+        return self._delivered.node
+
+    @property
+    def payload(self) -> Element | None:
+        """The payload as an element, or None where the item has none."""
+        return self._delivered.payload
+
+    @property
+    def publisher(self) -> str | None:
+        """The JID that published it, where the service tells."""
+        return self._delivered.publisher
+
+    @property
+    def attempt(self) -> int:
+        """How often it has been handed out, this time included; 1 where the service does not say."""
+        return self.lock.attempt if self.lock else 1
+
+    @property
+    def token(self) -> int | None:
+        """The token of the lock, which only rises, where the service tells."""
+        return self.lock.token if self.lock else None
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the lock times out by the service's clock, where the service tells."""
+        return self.lock.deadline if self.lock else None
+
+    @property
+    def published(self) -> datetime | None:
+        """When it was published by the service's clock, where the service tells."""
+        return self.lock.published if self.lock else None
+
+    async def retract(self) -> None:
+        """Delete the item from the queue: its work is done (XEP-0254 section 2.3).
+
+        Returns when the delete notification is here; only then commit what depends on it. Raises
+        LockLost when the item is not ours any more, and NotConfirmed when nothing was heard in
+        spite of all patience: then it may have been deleted or not.
+        """
+        await self._hands.settle(self, "retract")
+
+    async def unlock(self) -> None:
+        """Give the item back, for another worker or another time (XEP-0254 section 2.4)."""
+        await self._hands.settle(self, "unlock")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.state not in ("in hand", "lost"):
+            return  # the block has done it
+        if error is None:
+            await self._retract_unless_lost()
+        else:
+            await self._unlock_quickly()
+
+    async def _retract_unless_lost(self) -> None:
+        with suppress(LockLost):  # logged when it was found out
+            await self.retract()
+
+    async def _unlock_quickly(self) -> None:
+        """Unlock, but let nothing hide the exception that is on its way, or hold it up for long."""
+        try:
+            async with asyncio.timeout(self._hands.parting):
+                await self.unlock()
+        except (PubqueueError, TimeoutError) as error:
+            # the lock's deadline does it
+            log.warning("item.not_unlocked", node=self.node, id=self.id, why=str(error))

@@ -1,0 +1,196 @@
+"""The line to the queue: one session, one subscription, kept up over reconnects.
+
+On every session the worker subscribes its full JID again (that is harmless where the subscription
+still exists) and sends directed presence to the service, by which the service learns when the
+worker goes away (XEP-0254 section 4). Servers replay no presence to a service that was restarted,
+and nothing tells a worker that it has been forgotten; so it subscribes again after a long silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from typing import TYPE_CHECKING, Protocol
+from xml.sax.saxutils import quoteattr
+
+from pubqueue_xeps.client import Client, login, logout
+from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServiceUnavailable
+from pubqueue_xeps.log import log
+from pubqueue_xeps.ns import PUBSUB
+from pubqueue_xeps.xep_0254.queueing import queueing
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from slixmpp.xmlstream import StanzaBase
+
+    from pubqueue_xeps.timings import Timings
+
+
+class Listener(Protocol):
+    """Who wants to know what comes over the line."""
+
+    def read(self, stanza: Element) -> bool:
+        """Take a stanza; False if it is none of ours."""
+
+    def cut(self) -> None:
+        """Learn that the connection is lost."""
+
+    def before_subscribing(self) -> None:
+        """Send what must reach the service before the subscription makes it deliver."""
+
+    def failed(self, error: PubqueueError) -> None:
+        """Learn that the line will not come back."""
+
+
+class Line:
+    """Connects, subscribes, and does both again whenever it has to, until closed."""
+
+    def __init__(
+        self,
+        client: Client,
+        listener: Listener,
+        timings: Timings,
+        *,
+        service: str,
+        node: str,
+        requests: int,
+    ) -> None:
+        self._client = client
+        self._listener = listener
+        self._timings = timings
+        self._service, self._node, self._requests = service, node, requests
+        self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
+        self._online = asyncio.Event()
+        self._cut = asyncio.Event()
+        self._session = False
+        self._replaced = False
+        self._heard = 0.0
+        self._keeper: asyncio.Task[None] | None = None
+        client.short_way = self._read
+        client.add_event_handler("session_start", self._session_started)
+        client.add_event_handler("disconnected", self._disconnected)
+        client.add_event_handler("stream_error", self._stream_error)
+
+    @property
+    def jid(self) -> str:
+        """The full JID that is subscribed, as the server has bound it."""
+        return str(self._client.boundjid.full)
+
+    async def open(self) -> None:
+        """Connect and subscribe; raise what is in the way."""
+        await login(self._client, timeout=self._timings.login)
+        try:
+            await self._subscribe()
+        except BaseException:
+            await logout(self._client)
+            raise
+        self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
+
+    async def close(self) -> None:
+        """Tell the service that we leave, and close the stream; nothing is retried any more."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait({self._keeper})
+        self._online.clear()
+        self.send(f"<presence type='unavailable' to={quoteattr(self._service)}/>".encode())
+        self._session = False
+        await logout(self._client, timeout=self._timings.parting)
+
+    async def ready(self) -> None:
+        """Return when the subscription stands."""
+        await self._online.wait()
+
+    def new_id(self) -> str:
+        """Return an id that no other stanza of this process has."""
+        return next(self._ids)
+
+    def send(self, stanza: bytes) -> bool:
+        """Send it now; False if there is no session, and then it is forgotten."""
+        if self._session:
+            self._client.send_raw(stanza)
+        return self._session
+
+    def unsubscribe(self) -> None:
+        """End the subscription: no more deliveries, but the locks stay (XEP-0254 section 4)."""
+        wanted = f"<unsubscribe node={quoteattr(self._node)} jid={quoteattr(self.jid)}/>"
+        self.send(
+            f"<iq type='set' id='{self.new_id()}' to={quoteattr(self._service)}>"
+            f"<pubsub xmlns='{PUBSUB}'>{wanted}</pubsub></iq>".encode()
+        )
+
+    async def _subscribe(self) -> None:
+        self._listener.before_subscribing()
+        plugin = queueing(self._client)
+        try:
+            async with asyncio.timeout(self._timings.answer):
+                granted = await plugin.subscribe_queue(self._service, self._node, self._requests)
+        except TimeoutError:
+            raise ServiceUnavailable(f"{self._service} does not answer.") from None
+        # Directed presence, each time: nobody replays it to a service that was away.
+        self.send(f"<presence to={quoteattr(self._service)}/>".encode())
+        if not self._online.is_set():
+            log.info(
+                "worker.subscribed",
+                jid=self.jid,
+                node=self._node,
+                requests=granted.queue_requests,
+            )
+        self._heard = asyncio.get_running_loop().time()
+        self._online.set()
+
+    async def _keep(self) -> None:
+        """Wait until the line needs care, and give it, for ever."""
+        failures = 0
+        while True:
+            try:
+                await self._quiet()
+                if not self._session:
+                    await login(self._client, timeout=self._timings.login)
+                await self._subscribe()
+                failures = 0
+            except (LoginFailed, ServiceUnavailable) as error:
+                pause = self._timings.backoff(failures)
+                failures += 1
+                self._heard = float("-inf")  # no quiet until it stands again
+                log.warning("worker.waiting", why=str(error), seconds=round(pause, 1))
+                await asyncio.sleep(pause)
+            except PubqueueError as error:
+                return self._listener.failed(error)
+
+    async def _quiet(self) -> None:
+        """Return when the connection is cut, or nothing has been heard for `refresh` seconds."""
+        loop = asyncio.get_running_loop()
+        while not self._cut.is_set() and (
+            (left := self._heard + self._timings.refresh - loop.time()) > 0
+        ):
+            try:
+                async with asyncio.timeout(left):
+                    await self._cut.wait()
+            except TimeoutError:
+                continue
+        if self._replaced:
+            raise Replaced(f"Another client has logged in as {self.jid}.")
+
+    def _read(self, stanza: Element) -> bool:
+        if not self._listener.read(stanza):
+            return False
+        self._heard = asyncio.get_running_loop().time()
+        return True
+
+    def _session_started(self, _: object) -> None:
+        self._session = True
+        self._cut.clear()
+
+    def _disconnected(self, reason: object) -> None:
+        if not self._session:
+            return  # an attempt that failed, which login reports, or our own end
+        self._session = False
+        self._online.clear()
+        self._cut.set()
+        log.warning("worker.disconnected", jid=self.jid, why=str(reason))
+        self._listener.cut()
+
+    def _stream_error(self, error: StanzaBase) -> None:
+        self._replaced = error["condition"] == "conflict"

@@ -1,0 +1,207 @@
+"""A worker bot: takes items from a queue, a window at a time, and settles each.
+
+    async with Worker(jid, password, service="queue.example.org", node="jobs") as worker:
+        async for item in worker:
+            async with item:
+                ...
+
+Every item is done at least once. It is done twice when a lock times out or a connection breaks
+between the work and its retraction: the service then hands the item out again. A worker that must
+not do the same thing twice remembers the ids of what it has done (`examples/crash_safe_worker.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import AsyncExitStack, ExitStack
+from signal import SIGINT, SIGTERM, Signals
+from typing import TYPE_CHECKING, Final, Self
+
+from slixmpp.jid import JID, InvalidJID
+
+from pubqueue_xeps.client import Tls, make_client
+from pubqueue_xeps.hand import Hand
+from pubqueue_xeps.line import Line
+from pubqueue_xeps.log import log
+from pubqueue_xeps.signals import stopping_on
+from pubqueue_xeps.timings import Timings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+    from types import TracebackType
+
+    from pubqueue_xeps.item import Item
+
+SIGNALS: Final = (SIGTERM, SIGINT)
+
+
+class Worker:
+    """Takes items from one queue, at most `requests` at a time.
+
+    The full JID is subscribed; where `jid` has no resource, a random one is chosen and kept over
+    reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`
+    is how many seconds a drain waits for the items in hand.
+
+    Use it once, as an async context manager and iterator, or by `run`. Entering raises LoginFailed,
+    ServiceUnavailable, NoSuchNode, NotAQueue or Refused. Later troubles are waited out with
+    backoff, except those that would not pass: the node is deleted, the same full JID logs in
+    elsewhere, the subscription is refused; these end the iteration with an exception.
+    """
+
+    def __init__(
+        self,
+        jid: str,
+        password: str,
+        *,
+        service: str,
+        node: str,
+        requests: int = 1,
+        host: str | None = None,
+        port: int = 5222,
+        tls: Tls = "required",
+        ca_file: str | None = None,
+        grace: float = 30,
+        signals: Collection[Signals] = SIGNALS,
+        timings: Timings | None = None,
+    ) -> None:
+        if requests < 1:
+            raise ValueError(f"A worker takes one item at a time at least, not {requests}.")
+        if not node:
+            raise ValueError("A worker needs the name of a node.")
+        self._login = (_full(jid), password)
+        self._address = (host, port, tls, ca_file)
+        self._service, self._node = str(_jid(service)), node
+        self._requests = requests
+        self._grace = grace
+        self._signals = signals
+        self._timings = timings or Timings()
+        self._hand: Hand | None = None
+        self._line: Line | None = None
+        self._stack = ExitStack()
+
+    async def __aenter__(self) -> Self:
+        host, port, tls, ca_file = self._address
+        client = make_client(*self._login, host=host, port=port, tls=tls, ca_file=ca_file)
+        hand = Hand(self._service, self._node, self._timings)
+        line = Line(
+            client,
+            hand,
+            self._timings,
+            service=self._service,
+            node=self._node,
+            requests=self._requests,
+        )
+        hand.hold(line)
+        await line.open()
+        self._hand, self._line = hand, line
+        self._stack.enter_context(stopping_on(self._signals, self.stop))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        hand, line = self._parts()
+        self._stack.close()
+        self.stop()
+        hand.let_go()
+        await line.close()
+        log.info("worker.closed", jid=line.jid)
+
+    @property
+    def jid(self) -> str:
+        """The full JID that is subscribed."""
+        return self._parts()[1].jid
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        """Return the next item; it is in hand until it is retracted, unlocked or lost."""
+        hand, _ = self._parts()
+        item = await hand.take()
+        if item is not None:
+            return item
+        if hand.failure is not None:
+            raise hand.failure
+        raise StopAsyncIteration
+
+    def stop(self) -> None:
+        """Take no more items: unsubscribe, and unlock what was delivered and not begun.
+
+        The iteration ends after the items in hand.
+        """
+        hand, line = self._parts()
+        if not hand.ended.is_set():
+            line.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
+            hand.end()
+
+    async def drain(self) -> None:
+        """Stop, and return when nothing is in hand any more, or the grace is over."""
+        hand, _ = self._parts()
+        self.stop()
+        try:
+            async with asyncio.timeout(self._grace):
+                await hand.emptied()
+        except TimeoutError:
+            log.warning("worker.grace_over", node=self._node, seconds=self._grace)
+
+    async def run(
+        self, handler: Callable[[Item], Awaitable[object]], *, concurrency: int | None = None
+    ) -> None:
+        """Give each item to `handler`, until `stop`, `drain` or a signal.
+
+        An item is retracted when its handler returns, and unlocked when it raises, which is logged
+        and not fatal. At most `concurrency` handlers run at a time, by default as many as
+        `requests`. Those that have not finished when the grace is over are cancelled.
+        """
+        if concurrency is not None and concurrency < 1:
+            raise ValueError(f"A worker runs one handler at a time at least, not {concurrency}.")
+        async with AsyncExitStack() as stack:
+            if self._hand is None:
+                await stack.enter_async_context(self)
+            hand, _ = self._parts()
+            await self._employ(hand, handler, concurrency or self._requests)
+            if hand.failure is not None:
+                raise hand.failure
+
+    async def _employ(
+        self, hand: Hand, handler: Callable[[Item], Awaitable[object]], number: int
+    ) -> None:
+        tasks = {asyncio.create_task(_handle_all(hand, handler)) for _ in range(number)}
+        try:
+            await hand.ended.wait()
+            await asyncio.wait(tasks, timeout=self._grace)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _parts(self) -> tuple[Hand, Line]:
+        if self._hand is None or self._line is None:
+            raise RuntimeError("The worker is not connected: enter it with `async with`.")
+        return self._hand, self._line
+
+
+async def _handle_all(hand: Hand, handler: Callable[[Item], Awaitable[object]]) -> None:
+    while (item := await hand.take()) is not None:
+        try:
+            async with item:
+                await handler(item)
+        except Exception as error:  # the handler's, and the next item must not suffer for it
+            log.exception("item.failed", node=item.node, id=item.id, error=type(error).__name__)
+
+
+def _jid(text: str) -> JID:
+    try:
+        return JID(text)
+    except InvalidJID:
+        raise ValueError(f"{text!r} is not a JID.") from None
+
+
+def _full(text: str) -> str:
+    jid = _jid(text)
+    return str(jid) if jid.resource else f"{jid}/worker-{secrets.token_hex(4)}"

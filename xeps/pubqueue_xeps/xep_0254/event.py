@@ -1,0 +1,132 @@
+"""What a queue tells its subscribers, read from bare elements (XEP-0254 sections 2.2 to 2.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.log import log
+from pubqueue_xeps.ns import PUBQUEUE, PUBSUB_EVENT, QUEUEING, QUEUEING_SHORT
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The lock under which an item was delivered; `token` only rises."""
+
+    token: int
+    deadline: datetime
+    attempt: int
+    published: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """An item is locked to us. A service that knows no `urn:x-pubqueue:0` tells nothing of `lock`."""
+
+    service: str
+    node: str
+    id: str
+    payload: Element | None
+    publisher: str | None
+    lock: Lock | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retracted:
+    """The item is deleted: what was done for it may be committed, if we retracted it."""
+
+    service: str
+    node: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlocked:
+    """The item is no longer locked to us: we unlocked it, or took too long."""
+
+    service: str
+    node: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """All items of the node are gone (XEP-0060 section 8.5)."""
+
+    service: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The node is gone (XEP-0060 section 8.4)."""
+
+    service: str
+    node: str
+
+
+QueueEvent = Delivered | Retracted | Unlocked | Purged | Deleted
+
+EVENT: Final = f"{{{PUBSUB_EVENT}}}event"
+ITEMS: Final = f"{{{PUBSUB_EVENT}}}items"
+ITEM: Final = f"{{{PUBSUB_EVENT}}}item"
+RETRACT: Final = f"{{{PUBSUB_EVENT}}}retract"
+PURGE: Final = f"{{{PUBSUB_EVENT}}}purge"
+DELETE: Final = f"{{{PUBSUB_EVENT}}}delete"
+UNLOCK: Final = frozenset(f"{{{ns}}}unlock" for ns in (QUEUEING, QUEUEING_SHORT))
+LOCK: Final = f"{{{PUBQUEUE}}}lock"
+
+
+def read_event(message: Element) -> list[QueueEvent]:
+    """Return what the message tells of a queue, in its order; nothing if it tells nothing."""
+    event = message.find(EVENT)
+    if event is None or message.get("type") == "error":
+        return []
+    found: list[QueueEvent] = []
+    service = message.get("from", "")
+    for part in event:
+        node = part.get("node", "")
+        if part.tag == ITEMS:
+            found += _read_items(message, part, service, node)
+        elif part.tag == PURGE:
+            found.append(Purged(service, node))
+        elif part.tag == DELETE:
+            found.append(Deleted(service, node))
+    return found
+
+
+def _read_items(message: Element, items: Element, service: str, node: str) -> list[QueueEvent]:
+    found: list[QueueEvent] = []
+    for child in items:
+        id = child.get("id", "")  # noqa: A001 - the name of the attribute
+        if child.tag == ITEM:
+            payload = child[0] if len(child) else None
+            lock = _read_lock(message)
+            found.append(Delivered(service, node, id, payload, child.get("publisher"), lock))
+        elif child.tag == RETRACT:
+            found.append(Retracted(service, node, id))
+        elif child.tag in UNLOCK:
+            found.append(Unlocked(service, node, id))
+    return found
+
+
+def _read_lock(message: Element) -> Lock | None:
+    lock = message.find(LOCK)
+    if lock is None:
+        return None
+    published = lock.get("published")
+    try:
+        return Lock(
+            token=int(lock.get("token", "")),
+            deadline=datetime.fromisoformat(lock.get("deadline", "")),
+            attempt=int(lock.get("attempt", "")),
+            published=None if published is None else datetime.fromisoformat(published),
+        )
+    except ValueError as error:
+        # the item is as good without it
+        log.warning("lock.unreadable", sender=message.get("from"), error=str(error))
+        return None

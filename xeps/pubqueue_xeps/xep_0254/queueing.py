@@ -1,0 +1,240 @@
+"""XEP-0254: PubSub Queueing, the subscriber's side, as a slixmpp plugin.
+
+Events, each with a frozen dataclass of `pubqueue_xeps.xep_0254.event`, for the queues that were
+subscribed with `subscribe_queue`: `queue_item`, `queue_retract`, `queue_unlock`, `queue_purge` and
+`queue_delete`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from slixmpp.exceptions import IqError, IqTimeout
+from slixmpp.plugins import BasePlugin
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import MatchXPath
+
+from pubqueue_xeps.errors import NotAQueue, Refused, ServiceUnavailable
+from pubqueue_xeps.ns import DATA, PUBSUB, PUBSUB_EVENT, SUBSCRIBE_OPTIONS
+from pubqueue_xeps.xep_0254 import stanza
+from pubqueue_xeps.xep_0254.event import (
+    Deleted,
+    Delivered,
+    Purged,
+    QueueEvent,
+    Retracted,
+    Unlocked,
+    read_event,
+)
+from pubqueue_xeps.xep_0254.refusal import conditions, refusal
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from slixmpp.stanza import Iq
+    from slixmpp.xmlstream import StanzaBase
+
+EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
+    Delivered: "queue_item",
+    Retracted: "queue_retract",
+    Unlocked: "queue_unlock",
+    Purged: "queue_purge",
+    Deleted: "queue_delete",
+}
+QUEUE_REQUESTS: Final = "pubsub#queue_requests"
+FORM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{{DATA}}}x"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSubscription:
+    """A subscription as the service granted it; `queue_requests` may be less than was asked."""
+
+    service: str
+    node: str
+    jid: str
+    subid: str
+    queue_requests: int
+
+
+class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins go
+    """XEP-0254: PubSub Queueing.
+
+    `client.register_plugin("xep_0254", module="pubqueue_xeps.xep_0254")` adds it to a client.
+    """
+
+    name = "xep_0254"
+    description = "XEP-0254: PubSub Queueing"
+    dependencies: ClassVar[set[str]] = {"xep_0004", "xep_0030", "xep_0060"}
+    stanza = stanza
+
+    def plugin_init(self) -> None:
+        """Begin to listen for the events of queues."""
+        self._queues: set[tuple[str, str]] = set()
+        event = f"{{{self.xmpp.default_ns}}}message/{{{PUBSUB_EVENT}}}event"
+        self.xmpp.register_handler(Callback("Queue Event", MatchXPath(event), self._handle_event))
+
+    def plugin_end(self) -> None:
+        """Stop listening."""
+        self.xmpp.remove_handler("Queue Event")
+
+    async def subscribe_queue(
+        self, service: str, node: str, queue_requests: int, *, jid: str | None = None
+    ) -> QueueSubscription:
+        """Subscribe `jid`, by default our full JID, with a window of `queue_requests` items.
+
+        Doing it again is harmless and sets the window anew. The options go along at once (XEP-0254
+        example 2); a service that answers with another form gets that one filled in (section 2.1).
+        Raises NoSuchNode, NotAQueue, ServiceUnavailable or Refused.
+        """
+        subscriber = jid or self.xmpp.boundjid.full
+        reply = await self._negotiate(service, node, subscriber, str(queue_requests))
+        subscription = reply["pubsub"]["subscription"]
+        granted = _value(reply.xml.find(FORM), _queue_field(reply.xml) or QUEUE_REQUESTS)
+        if granted is None:
+            await self._ask(self._unsubscription(service, node, subscriber), service, node)
+            raise NotAQueue(f"{node!r} at {service} is not a work queue.")
+        if subscription["subscription"] != "subscribed":
+            state = subscription["subscription"]
+            raise Refused(f"{service} left the subscription to {node!r} {state or 'unknown'}.")
+        self._queues.add((service, node))
+        return QueueSubscription(service, node, subscriber, subscription["subid"], int(granted))
+
+    async def unsubscribe_queue(self, service: str, node: str, *, jid: str | None = None) -> None:
+        """End the subscription; items locked to it stay so until settled or timed out."""
+        self._queues.discard((service, node))
+        subscriber = jid or self.xmpp.boundjid.full
+        await self._ask(self._unsubscription(service, node, subscriber), service, node)
+
+    async def retract(self, service: str, node: str, item: str) -> None:
+        """Delete an item that is done (XEP-0254 section 2.3); raise slixmpp's IqError if refused.
+
+        Returns with the answer. Nothing should be committed before `queue_retract` tells of it.
+        """
+        iq = self.xmpp.Iq(sto=service, stype="set")
+        iq["pubsub"]["retract"]["node"] = node
+        iq["pubsub"]["retract"]["item"]["id"] = item
+        await _answer(iq)
+
+    async def unlock(self, service: str, node: str, item: str) -> None:
+        """Give an item back (XEP-0254 section 2.4); raise slixmpp's IqError if refused.
+
+        Always in an IQ of type set: example 10 has get, which must not change anything.
+        """
+        iq = self.xmpp.Iq(sto=service, stype="set")
+        iq["pubsub"]["unlock"]["node"] = node
+        wanted = stanza.UnlockItem()
+        wanted["id"] = item
+        iq["pubsub"]["unlock"].append(wanted)
+        await _answer(iq)
+
+    async def publish(
+        self,
+        service: str,
+        node: str,
+        payload: Element,
+        *,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+        delay: float | None = None,
+        priority: int | None = None,
+        ttl: float | None = None,
+    ) -> str:
+        """Publish an item and return its id; raise slixmpp's IqError if refused.
+
+        `delay` and `ttl` are seconds. Publishing the same id and payload again is harmless.
+        """
+        iq = self.xmpp.Iq(sto=service, stype="set")
+        item = stanza.Item()
+        item["id"] = id or self.xmpp.new_id()
+        item["payload"] = payload
+        iq["pubsub"]["publish"]["node"] = node
+        iq["pubsub"]["publish"].append(item)
+        for name, value in (("delay", delay), ("priority", priority), ("ttl", ttl)):
+            if value is not None:
+                iq["pubsub"]["queue_meta"][name] = str(value)
+        reply = await _answer(iq)
+        return str(reply["pubsub"]["publish"]["item"]["id"] or item["id"])
+
+    async def _negotiate(self, service: str, node: str, jid: str, window: str) -> Iq:
+        request = self._subscription(service, node, jid, {QUEUE_REQUESTS: window})
+        try:
+            return await _send(request, service)
+        except IqError as error:
+            if conditions(error.iq.xml)[1] != "configuration-required":
+                raise refusal(error.iq.xml, service, node) from None
+            answers = _fill(error.iq.xml, window)
+        if not answers:
+            raise NotAQueue(f"{node!r} at {service} asks for options, and none is a window.")
+        return await self._ask(self._subscription(service, node, jid, answers), service, node)
+
+    async def _ask(self, iq: Iq, service: str, node: str) -> Iq:
+        try:
+            return await _send(iq, service)
+        except IqError as error:
+            raise refusal(error.iq.xml, service, node) from None
+
+    def _subscription(self, service: str, node: str, jid: str, answers: dict[str, str]) -> Iq:
+        iq = self.xmpp.Iq(sto=service, stype="set")
+        iq["pubsub"]["subscribe"]["node"] = node
+        iq["pubsub"]["subscribe"]["jid"] = jid
+        forms: Any = self.xmpp.plugin["xep_0004"]
+        form = forms.make_form(ftype="submit")
+        form.add_field(var="FORM_TYPE", ftype="hidden", value=SUBSCRIBE_OPTIONS)
+        for name, value in answers.items():
+            form.add_field(var=name, value=value)
+        # Neither node nor jid on the options: XEP-0060 section 6.3.7
+        iq["pubsub"]["options"]["options"] = form
+        return iq
+
+    def _unsubscription(self, service: str, node: str, jid: str) -> Iq:
+        iq = self.xmpp.Iq(sto=service, stype="set")
+        iq["pubsub"]["unsubscribe"]["node"] = node
+        iq["pubsub"]["unsubscribe"]["jid"] = jid
+        return iq
+
+    def _handle_event(self, message: StanzaBase) -> None:
+        for event in read_event(message.xml):
+            if (event.service, event.node) in self._queues:
+                self.xmpp.event(EVENT_NAMES[type(event)], event)
+
+
+def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not know our plugin
+    """Return the plugin of this client, registering it if need be."""
+    xmpp.register_plugin(XEP_0254.name, module="pubqueue_xeps.xep_0254")
+    return cast("XEP_0254", xmpp.plugin[XEP_0254.name])
+
+
+async def _answer(iq: Any) -> Iq:  # noqa: ANN401 - slixmpp's send has no types
+    return cast("Iq", await iq.send())
+
+
+async def _send(iq: Iq, service: str) -> Iq:
+    try:
+        return await _answer(iq)
+    except IqTimeout:
+        raise ServiceUnavailable(f"{service} does not answer.") from None
+
+
+def _fill(iq: Element, window: str) -> dict[str, str]:
+    """Fill the form of XEP-0254 example 1: its defaults stay; empty if it asks for no window."""
+    wanted = _queue_field(iq)
+    form = iq.find(FORM)
+    if wanted is None or form is None:
+        return {}
+    names = [field.get("var", "") for field in form if field.get("type") != "hidden"]
+    answers = {name: value for name in names if (value := _value(form, name)) is not None}
+    return answers | {wanted: window}
+
+
+def _queue_field(iq: Element) -> str | None:
+    """Return the name by which the form of `iq` calls the window; XEP-0254 has two."""
+    form = iq.find(FORM)
+    names = () if form is None else (field.get("var", "") for field in form)
+    return next((name for name in names if name.endswith("queue_requests")), None)
+
+
+def _value(form: Element | None, name: str) -> str | None:
+    for field in () if form is None else form:
+        if field.get("var") == name:
+            return field.findtext(f"{{{DATA}}}value")
+    return None
