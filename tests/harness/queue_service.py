@@ -89,6 +89,12 @@ class QueueService:
         item = f"<item id='{name}' publisher='etl@localhost'>{payload}</item>"
         self.send(self.event(to, item, f"<lock xmlns='urn:x-pubqueue:0' {written}/>"))
 
+    async def heard(self, jid: str) -> None:
+        """Return when `jid` has read all that was sent to it: it answers this, and in order."""
+        self.send(f"<iq type='get' id='heard' from='{self.domain}' to='{jid}'><x xmlns='y'/></iq>")
+        while (await self.next("other")).get("id") != "heard":
+            pass
+
     def send(self, *stanzas: str) -> None:
         self._writer.write("".join(stanzas).encode())
 

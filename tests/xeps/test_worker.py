@@ -25,12 +25,6 @@ async def leave(item):
         pass
 
 
-async def answered(service, worker):
-    """Return when the worker has read what the service sent before: it answers in order."""
-    service.deliver(worker.jid, "marker")
-    await anext(worker)
-
-
 async def test_it_subscribes_its_full_jid_with_its_window_and_sends_presence(service, worker_of):
     async with worker_of(requests=3) as worker:
         iq = await service.next("subscribe")
@@ -76,7 +70,7 @@ async def test_a_clean_exit_retracts_and_waits_for_the_delete_notification(servi
         service.send(
             f"<iq type='result' id='{iq.get('id')}' from='queue.localhost' to='{worker.jid}'/>"
         )
-        await answered(service, worker)
+        await service.heard(worker.jid)
         assert item.state == "in hand"
         service.send(service.retracted(iq))
         await left
@@ -253,6 +247,7 @@ async def test_an_item_lost_before_it_was_begun_is_not_begun(service, worker_of)
     async with worker_of(requests=2) as worker:
         service.deliver(worker.jid, "i1")
         service.send(service.event(worker.jid, "<retract id='i1'/>"))
+        await service.heard(worker.jid)
         service.deliver(worker.jid, "i2")
         assert (await anext(worker)).id == "i2"
 
