@@ -14,7 +14,7 @@ from bench.contestants import PROGRAMS
 from bench.measure import Sample, Work, rounds
 from bench.places import PLACES
 from bench.profile import profile
-from bench.report import table
+from bench.report import NOTE, table
 from bench.wire import BenchError
 from pubqueue.demo.process import ChildError
 
@@ -84,6 +84,7 @@ async def compare(servers: list[str], contestants: list[str], work: Work, count:
             samples.append(sample)
             status.update(f"round {len(samples)} of {total}: {sample.place}, {sample.contestant}")
     console.print(table(samples))
+    console.print(NOTE, highlight=False)
 
 
 if __name__ == "__main__":

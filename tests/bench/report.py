@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 REFERENCE: Final = "lean"
 NOTE: Final = """\
-An item's life is publish, delivery and retract: six stanzas of the component. CPU is the component's
-own, user and system, all threads. Figures are the median of the rounds (smallest - largest); "x lean"
-is that of the CPU in the same round; "busy" says how much of one processor the component, the server
-and this program's clients took. pubqueue syncs every item to disk twice, in groups, before it
-answers; lean and documented store nothing."""
+An item's life is publish, delivery and retract: six stanzas of the component. CPU is what the
+component used, user and system, all threads. Figures are the median of the rounds (smallest -
+largest). "x lean" is the ratio of CPU in the same round; "busy" is how much of one processor the
+component, the server and this program's clients took. pubqueue has every item on disk before it
+answers, twice, in groups; lean and documented store nothing."""
 
 
 def table(samples: Sequence[Sample]) -> Table:
@@ -32,7 +32,7 @@ def table(samples: Sequence[Sample]) -> Table:
         f"x {REFERENCE}",
         "busy",
     )
-    shown = Table(title=f"{len(samples)} rounds of {samples[0].items} items", caption=NOTE)
+    shown = Table(title=f"{len(samples)} rounds of {samples[0].items} items")
     for number, name in enumerate(columns):
         shown.add_column(name, justify="right" if number > 1 else "left", no_wrap=True)
     for place, here in groupby(samples, key=lambda sample: sample.place):

@@ -38,8 +38,9 @@ class Stanza(NamedTuple):
 class Scanner:
     """Cuts a stream into stanzas."""
 
-    def __init__(self, on_stanza: Callable[[Stanza], None]) -> None:
+    def __init__(self, on_stanza: Callable[[Stanza], None], on_end: Callable[[], None]) -> None:
         self._on_stanza = on_stanza
+        self._on_end = on_end
         self._depth = 0
         self._name = self._event = self._item = ""
         self._attributes: dict[str, str] = {}
@@ -72,6 +73,8 @@ class Scanner:
             self._on_stanza(
                 Stanza(self._name, self._attributes, self._names, self._event, self._item)
             )
+        elif self._depth == 0:
+            self._on_end()
 
 
 class Stream(asyncio.Protocol):
@@ -87,7 +90,7 @@ class Stream(asyncio.Protocol):
 
     def reopen(self) -> None:
         """Expect a new stream header on the same connection."""
-        self._scanner = Scanner(self._heard)
+        self._scanner = Scanner(self._heard, self._answer_end)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Keep the transport."""
@@ -132,6 +135,10 @@ class Stream(asyncio.Protocol):
 
     def _heard(self, stanza: Stanza) -> None:
         self.on_stanza(stanza)
+
+    def _answer_end(self) -> None:
+        """End our direction of the stream too (RFC 6120 4.4)."""
+        self.write(b"</stream:stream>")
 
     def _flush(self) -> None:
         self._transport.write(b"".join(self._pending))

@@ -1,0 +1,43 @@
+"""The benchmark runs, with few items: what it measures is asserted nowhere."""
+
+import re
+
+import pytest
+from bench.__main__ import main
+from bench.contestants import PROGRAMS
+from bench.places import PLACES
+from bench.report import spread
+from click.testing import CliRunner
+
+pytestmark = pytest.mark.e2e
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def test_every_contestant_is_measured_in_every_place():
+    result = run("--items", "40", "--rounds", "1", "--window", "8", "--requests", "2")
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ (\w+) +│ (\w+) +│ +(\d+) \(", result.output, re.MULTILINE)
+    assert [(place, name) for place, name, _ in rows] == [
+        (place, name) for place in PLACES for name in PROGRAMS
+    ]
+    assert all(int(rate) > 0 for _, _, rate in rows)
+
+
+def test_the_profile_shows_the_threads_of_the_component(tmp_path):
+    options = ("--servers", "direct", "--items", "8", "--profile", str(tmp_path))
+    result = run(*options)
+    assert result.exit_code == 0, result.output
+    assert "main.prof" in result.output
+    assert "thread-1.prof" in result.output
+
+
+def test_an_unknown_server_is_named():
+    assert "openfire is not one of direct, prosody" in run("--servers", "openfire").output
+
+
+def test_a_spread_shows_median_smallest_and_largest():
+    assert spread([3, 1, 2], "{:.0f}".format) == "2 (1 - 3)"
+    assert spread([], "{:.0f}".format) == "-"
