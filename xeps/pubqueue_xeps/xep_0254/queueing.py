@@ -7,8 +7,10 @@ subscribed with `subscribe_queue`: `queue_item`, `queue_retract`, `queue_unlock`
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from xml.etree.ElementTree import tostring
 
 from slixmpp.exceptions import IqError, IqTimeout
 from slixmpp.plugins import BasePlugin
@@ -42,6 +44,7 @@ EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Purged: "queue_purge",
     Deleted: "queue_delete",
 }
+ILLEGAL: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 QUEUE_REQUESTS: Final = "pubsub#queue_requests"
 FORM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{{DATA}}}x"
 
@@ -139,20 +142,23 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         priority: int | None = None,
         ttl: float | None = None,
     ) -> str:
-        """Publish an item and return its id; raise slixmpp's IqError if refused.
+        """Publish an item and return its id; the service has it when this returns.
 
-        `delay` and `ttl` are seconds. Publishing the same id and payload again is harmless.
+        `delay` and `ttl` are seconds. Publishing the same id and payload again is harmless, so who
+        does not know whether it went through publishes again. Raises NoSuchNode,
+        ServiceUnavailable or Refused, and ValueError for what cannot be written as XML.
         """
         iq = self.xmpp.Iq(sto=service, stype="set")
         item = stanza.Item()
-        item["id"] = id or self.xmpp.new_id()
+        item["id"] = _writable(id or self.xmpp.new_id(), "item id")
+        _writable(tostring(payload, "unicode"), f"payload of {item['id']!r}")
         item["payload"] = payload
         iq["pubsub"]["publish"]["node"] = node
         iq["pubsub"]["publish"].append(item)
         for name, value in (("delay", delay), ("priority", priority), ("ttl", ttl)):
             if value is not None:
                 iq["pubsub"]["queue_meta"][name] = str(value)
-        reply = await _answer(iq)
+        reply = await self._ask(iq, service, node)
         return str(reply["pubsub"]["publish"]["item"]["id"] or item["id"])
 
     async def _negotiate(self, service: str, node: str, jid: str, window: str) -> Iq:
@@ -196,6 +202,13 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         for event in read_event(message.xml):
             if (event.service, event.node) in self._queues:
                 self.xmpp.event(EVENT_NAMES[type(event)], event)
+
+
+def _writable(text: str, what: str) -> str:
+    """Refuse what would make the server end the stream, and all other work with it."""
+    if (bad := ILLEGAL.search(text)) is not None:
+        raise ValueError(f"The {what} has a character that XML forbids: U+{ord(bad[0]):04X}.")
+    return text
 
 
 def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not know our plugin

@@ -1,0 +1,125 @@
+"""The publisher and the workers of examples/, as programs, on a real server and component."""
+
+import asyncio
+import os
+import sqlite3
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from harness.live import component
+from harness.queue_service import QueueService
+
+from pubqueue.demo.prosody import Prosody
+
+pytestmark = pytest.mark.e2e
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest_asyncio.fixture
+async def server():
+    async with Prosody() as prosody:
+        await prosody.account("etl", "secret")
+        await prosody.account("bot", "secret")
+        yield prosody
+
+
+@asynccontextmanager
+async def example(server, name, account, *arguments):
+    """Run an example; whatever it says on stderr shows, and it is killed if it does not end."""
+    settings = {
+        "XMPP_JID": f"{account}@localhost",
+        "XMPP_PASSWORD": "secret",
+        "XMPP_HOST": server.host,
+        "XMPP_PORT": str(server.c2s_port),
+        "XMPP_TLS": "off",
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        EXAMPLES / name,
+        "queue.localhost",
+        "jobs",
+        *arguments,
+        env=os.environ | settings,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        process._transport.close()
+
+
+async def publish(server, text):
+    async with example(server, "publisher.py", "etl") as publisher:
+        said, _ = await asyncio.wait_for(publisher.communicate(text), 20)
+        assert publisher.returncode == 0
+        return said
+
+
+async def line(process):
+    return await asyncio.wait_for(process.stdout.readline(), 20)
+
+
+async def terminated(process):
+    """Send SIGTERM, and return what it said to the end."""
+    process.terminate()
+    said, _ = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 0
+    return said
+
+
+async def test_the_worker_does_what_the_publisher_has_queued(server, tmp_path):
+    async with component(server, tmp_path):
+        said = await publish(server, b"i1 rebook me\ni2 and <me> & you\n")
+        assert said == b"i1 is in the queue\ni2 is in the queue\n"
+        async with example(server, "worker.py", "bot") as worker:
+            assert {await line(worker), await line(worker)} == {
+                b"i1: REBOOK ME\n",
+                b"i2: AND <ME> & YOU\n",
+            }
+            assert await terminated(worker) == b""
+
+
+async def test_the_crash_safe_worker_keeps_its_results(server, tmp_path):
+    database = tmp_path / "results.db"
+    async with component(server, tmp_path):
+        await publish(server, b"i1 rebook me\n")
+        async with example(server, "crash_safe_worker.py", "bot", database) as worker:
+            assert await line(worker) == b"i1 is done\n"
+            assert await terminated(worker) == b""
+    assert results(database) == [("i1", "REBOOK ME")]
+
+
+async def test_the_crash_safe_worker_does_nothing_twice(server, tmp_path):
+    """It is killed after its result is on disk, and before its retract is answered."""
+    database = tmp_path / "results.db"
+    job = "<job xmlns='urn:example:job'>rebook me</job>"
+    async with QueueService(server.component_port, server.secret) as service:
+        answer = service.script["retract"]
+        service.script["retract"] = lambda iq: []
+        async with example(server, "crash_safe_worker.py", "bot", database) as worker:
+            service.deliver(await service.subscriber(), "i1", job)
+            await service.next("retract")
+            worker.kill()
+        service.script["retract"] = answer
+        async with example(server, "crash_safe_worker.py", "bot", database) as worker:
+            service.deliver(await service.subscriber(), "i1", job, attempt=2)
+            assert await line(worker) == b"i1 was done before\n"
+            await service.next("retract")
+            await terminated(worker)
+    assert results(database) == [("i1", "REBOOK ME")]
+
+
+def results(database):
+    connection = sqlite3.connect(database)
+    try:
+        return connection.execute("SELECT item, text FROM result").fetchall()
+    finally:
+        connection.close()

@@ -1,0 +1,45 @@
+"""The component behind a real XMPP server, as its operator runs it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from harness.program import Program, write_config
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from harness.ejabberd import Ejabberd
+
+    from pubqueue.demo.prosody import Prosody
+
+JOBS: Final = """
+[[node]]
+name = "jobs"
+queueing = true
+owners = ["boss@localhost"]
+publishers = ["etl@localhost"]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """The component port of a server, as `write_config` wants to know it."""
+
+    domain: str
+    secret: str
+    host: str
+    port: int
+
+
+@asynccontextmanager
+async def component(
+    server: Prosody | Ejabberd, folder: Path, extra: str = JOBS
+) -> AsyncIterator[Program]:
+    """Serve queue.localhost behind `server`; `extra` goes into the configuration."""
+    listener = _Listener(server.component, server.secret, server.host, server.component_port)
+    async with Program(write_config(folder, listener, extra)) as program:
+        yield program
