@@ -1,0 +1,106 @@
+"""The plugin on a client of slixmpp's own, against a scripted service behind a real Prosody."""
+
+import asyncio
+from xml.etree.ElementTree import Element
+
+import pytest
+from harness.queue_service import item, refuse, result
+from slixmpp.exceptions import IqError
+
+from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.errors import NoSuchNode
+from pubqueue_xeps.xep_0254 import QueueSubscription, queueing
+from pubqueue_xeps.xep_0254.event import Delivered, Retracted, Unlocked
+
+pytestmark = pytest.mark.e2e
+QUEUE = ("queue.localhost", "jobs")
+
+
+@pytest.fixture
+async def client(prosody):
+    made = make_client(
+        "bot@localhost/one", "secret", host=prosody.host, port=prosody.c2s_port, tls="off"
+    )
+    made.register_plugin("xep_0254", module="pubqueue_xeps.xep_0254")
+    await login(made)
+    yield made
+    await logout(made)
+
+
+def events_of(client):
+    queue = asyncio.Queue()
+    for name in ("queue_item", "queue_retract", "queue_unlock"):
+        client.add_event_handler(name, queue.put_nowait)
+    return queue
+
+
+async def test_a_subscription_is_as_it_was_granted(service, client):
+    subscription = await queueing(client).subscribe_queue(*QUEUE, 5)
+    assert subscription == QueueSubscription(*QUEUE, "bot@localhost/one", "s1", 5)
+
+
+async def test_the_events_of_a_subscribed_queue_are_told(service, client):
+    events = events_of(client)
+    await queueing(client).subscribe_queue(*QUEUE, 5)
+    service.deliver("bot@localhost/one", "i1")
+    delivered = await events.get()
+    assert isinstance(delivered, Delivered)
+    assert (delivered.id, delivered.payload.tag, delivered.lock.token) == ("i1", "{x}job", 1)
+    await queueing(client).retract(*QUEUE, "i1")
+    assert await events.get() == Retracted(*QUEUE, "i1")
+    await queueing(client).unlock(*QUEUE, "i2")
+    assert await events.get() == Unlocked(*QUEUE, "i2")
+
+
+async def test_events_of_other_nodes_are_not_told(service, client):
+    events = events_of(client)
+    service.deliver("bot@localhost/one", "i1")
+    await service.heard("bot@localhost/one")
+    assert events.empty()
+
+
+async def test_after_unsubscribing_nothing_is_told(service, client):
+    events = events_of(client)
+    await queueing(client).subscribe_queue(*QUEUE, 5)
+    await queueing(client).unsubscribe_queue(*QUEUE)
+    assert (await service.next("unsubscribe"))[0][0].get("jid") == "bot@localhost/one"
+    service.deliver("bot@localhost/one", "i1")
+    await service.heard("bot@localhost/one")
+    assert events.empty()
+
+
+async def test_a_refused_unlock_is_slixmpps_error(service, client):
+    service.script["unlock"] = lambda iq: [refuse(iq, "conflict")]
+    with pytest.raises(IqError) as caught:
+        await queueing(client).unlock(*QUEUE, "i1")
+    assert caught.value.condition == "conflict"
+
+
+async def test_a_publish_says_the_id_and_sends_its_metadata(service, client):
+    service.script["publish"] = lambda iq: [
+        result(iq, f"<publish node='jobs'><item id='{item(iq)}'/></publish>")
+    ]
+    job = Element("{x}job")
+    assert await queueing(client).publish(*QUEUE, job, id="i1", delay=2.5, ttl=60) == "i1"
+    publish, meta = (await service.next("publish"))[0]
+    assert (publish.get("node"), publish[0].get("id"), publish[0][0].tag) == ("jobs", "i1", job.tag)
+    assert dict(meta.attrib) == {"delay": "2.5", "ttl": "60"}
+    assert await queueing(client).publish(*QUEUE, job) != await queueing(client).publish(
+        *QUEUE, job
+    )
+
+
+async def test_a_refused_publish_is_one_sentence(service, client):
+    service.script["publish"] = lambda iq: [refuse(iq, "item-not-found")]
+    with pytest.raises(NoSuchNode, match=r"^queue\.localhost has no node 'jobs'\.$"):
+        await queueing(client).publish(*QUEUE, Element("{x}job"))
+
+
+@pytest.mark.parametrize("bad", ["\x00", "\x1b", "\ufffe"])
+async def test_what_xml_forbids_is_not_sent(service, client, bad):
+    job = Element("{x}job")
+    job.text = f"a{bad}"
+    with pytest.raises(ValueError, match=rf"payload of 'i1' .* U\+{ord(bad):04X}"):
+        await queueing(client).publish(*QUEUE, job, id="i1")
+    with pytest.raises(ValueError, match="The item id has a character"):
+        await queueing(client).publish(*QUEUE, Element("{x}job"), id=bad)

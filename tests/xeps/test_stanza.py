@@ -1,0 +1,124 @@
+from datetime import UTC, datetime
+from xml.etree.ElementTree import Element, fromstring, tostring
+
+import pytest
+from slixmpp import Iq, Message
+
+from pubqueue_xeps.xep_0254 import stanza
+from pubqueue_xeps.xep_0254.event import (
+    Deleted,
+    Delivered,
+    Lock,
+    Purged,
+    Retracted,
+    Unlocked,
+    read_event,
+)
+
+HEAD = "<message xmlns='jabber:client' from='q.localhost' to='bot@localhost/one'>"
+EVENT = "<event xmlns='http://jabber.org/protocol/pubsub#event'>"
+TAIL = "</event></message>"
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+SOON = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
+
+
+def message(inside, beside=""):
+    return fromstring(f"{HEAD}{EVENT}{inside}</event>{beside}</message>")
+
+
+def again(xml):
+    """Send it through bytes."""
+    return fromstring(tostring(xml))
+
+
+def test_a_request_to_unlock_is_example_10_of_the_xep():
+    iq = Iq()
+    iq["pubsub"]["unlock"]["node"] = "jobs"
+    item = stanza.UnlockItem()
+    item["id"] = "i1"
+    iq["pubsub"]["unlock"].append(item)
+    unlock = again(iq.xml).find("*/*")
+    assert unlock.tag == "{urn:xmpp:pubsub:queueing:0}unlock"
+    assert unlock.attrib == {"node": "jobs"}
+    assert [(child.tag, child.attrib) for child in unlock] == [
+        ("{urn:xmpp:pubsub:queueing:0}item", {"id": "i1"})
+    ]
+    read = Iq(xml=again(iq.xml))["pubsub"]["unlock"]
+    assert (read["node"], [item["id"] for item in read]) == ("jobs", ["i1"])
+
+
+def test_publish_metadata_stands_beside_the_publish():
+    iq = Iq()
+    iq["pubsub"]["publish"]["node"] = "jobs"
+    iq["pubsub"]["queue_meta"]["delay"] = "60"
+    iq["pubsub"]["queue_meta"]["priority"] = "7"
+    assert [child.tag for child in again(iq.xml)[0]] == [
+        "{http://jabber.org/protocol/pubsub}publish",
+        "{urn:x-pubqueue:0}meta",
+    ]
+    meta = Iq(xml=again(iq.xml))["pubsub"]["queue_meta"]
+    assert (meta["delay"], meta["priority"], meta["ttl"]) == ("60", "7", "")
+
+
+def test_the_lock_of_a_delivery_survives_the_wire():
+    sent = Message()
+    for name, value in (("token", "17"), ("attempt", "2"), ("deadline", "2026-01-01T00:05:00Z")):
+        sent["queue_lock"][name] = value
+    read = Message(xml=again(sent.xml))["queue_lock"]
+    assert (read["token"], read["attempt"], read["deadline"]) == ("17", "2", "2026-01-01T00:05:00Z")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [("urn:xmpp:pubsub:queueing:0", "unlock"), ("urn:xmpp:queueing:0", "unlock_short")],
+)
+def test_an_unlock_event_is_read_in_both_namespaces(namespace, name):
+    xml = message(f"<items node='jobs'><unlock xmlns='{namespace}' id='i1'/></items>")
+    assert Message(xml=xml)["pubsub_event"]["items"][name]["id"] == "i1"
+    assert read_event(xml) == [Unlocked("q.localhost", "jobs", "i1")]
+
+
+def test_slixmpp_does_not_take_an_unlocked_item_for_a_published_one():
+    xml = message("<items node='jobs'><unlock xmlns='urn:xmpp:queueing:0' id='i1'/></items>")
+    assert len(Message(xml=xml)["pubsub_event"]["items"]) == 0
+
+
+def test_a_delivery_is_read_with_its_payload_and_lock():
+    lock = (
+        "<lock xmlns='urn:x-pubqueue:0' token='17' attempt='2' deadline='2026-01-01T00:05:00.000Z'"
+        " published='2026-01-01T00:00:00.000Z'/>"
+    )
+    item = "<item id='i1' publisher='etl@localhost'><job xmlns='x'/></item>"
+    (event,) = read_event(message(f"<items node='jobs'>{item}</items>", lock))
+    assert isinstance(event.payload, Element)
+    assert event == Delivered(
+        "q.localhost", "jobs", "i1", event.payload, "etl@localhost", Lock(17, SOON, 2, LONG_AGO)
+    )
+
+
+@pytest.mark.parametrize("lock", ["token='x' attempt='1' deadline='2026-01-01'", "token='1'"])
+def test_a_lock_that_cannot_be_read_does_not_take_the_item_with_it(lock, caplog):
+    beside = f"<lock xmlns='urn:x-pubqueue:0' {lock}/>"
+    (event,) = read_event(message("<items node='jobs'><item id='i1'/></items>", beside))
+    assert event == Delivered("q.localhost", "jobs", "i1", None, None, None)
+    assert "lock.unreadable" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("inside", "events"),
+    [
+        ("<items node='jobs'><retract id='i1'/></items>", [Retracted("q.localhost", "jobs", "i1")]),
+        ("<purge node='jobs'/>", [Purged("q.localhost", "jobs")]),
+        ("<delete node='jobs'/>", [Deleted("q.localhost", "jobs")]),
+        ("<configuration node='jobs'/>", []),
+        ("", []),
+    ],
+)
+def test_other_events(inside, events):
+    assert read_event(message(inside)) == events
+
+
+def test_a_bounce_is_no_event():
+    xml = message("<items node='jobs'><item id='i1'/></items>")
+    xml.set("type", "error")
+    assert read_event(xml) == []
