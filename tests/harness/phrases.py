@@ -20,7 +20,7 @@ CREATE: Final = """
         <configure>{form}</configure>
       </pubsub>
     </iq>
-{who} gets a result
+{who} receives: <iq type='result'><?more?></iq>
 """
 
 SUBSCRIBE: Final = """

@@ -49,14 +49,21 @@ class Receive(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Step):
-    """The last iq of `who` is answered by this error, its own child echoed."""
+class Error:
+    """A stanza error: condition, type, and the child of `pubsub#errors` that explains it."""
 
-    who: str
     condition: str
     kind: str
     child: str = ""
     feature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Step):
+    """The last iq of `who` is answered by one of these errors, its own children echoed."""
+
+    who: str
+    errors: tuple[Error, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +183,8 @@ def _result(_: Scenario, step: Step, found: re.Match[str], _block: str) -> Recei
 
 
 def _refused(_: Scenario, step: Step, found: re.Match[str], _block: str) -> Refused:
-    who, condition, kind, child, feature = found.groups(default="")
-    return Refused(step.line, step.text, who, condition, kind, child, feature)
+    errors = [Error(*re.fullmatch(ERROR, one).groups(default="")) for one in found[2].split(" or ")]
+    return Refused(step.line, step.text, found[1], tuple(errors))
 
 
 def _nothing(_: Scenario, step: Step, found: re.Match[str], _block: str) -> Nothing:
@@ -193,6 +200,7 @@ def _upset(what: str) -> Maker:
 
 
 WHO: Final = r"([a-z]\w*)"
+ERROR: Final = r"([a-z-]+) \((\w+)\)(?: with ([a-z-]+)(?: ((?!or )[a-z-]+))?)?"
 GRAMMAR: Final[list[tuple[str, Maker]]] = [
     (r"the service has taken it in", _taken_in),
     (r"the service is configured with", _config),
@@ -206,7 +214,7 @@ GRAMMAR: Final[list[tuple[str, Maker]]] = [
     (rf"(?P<who>{WHO}) receives after (?P<after>[\d.]+) s or more", _receive),
     (r"one of (?P<who>\w+(?:, \w+)+) \(as (?P<roles>\w+(?:, \w+)+)\) receives", _receive),
     (rf"{WHO} gets a result", _result),
-    (rf"{WHO} is refused ([a-z-]+) \((\w+)\)(?: with ([a-z-]+)(?: ([a-z-]+))?)?", _refused),
+    (rf"{WHO} is refused ({ERROR}(?: or {ERROR})*)", _refused),
     (rf"(?P<who>{WHO}) receives nothing", _nothing),
     (r"nobody receives anything", _nothing),
 ]

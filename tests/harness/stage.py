@@ -23,7 +23,7 @@ from lxml import etree
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.scenario import Scenario, Step
+    from harness.scenario import Error, Scenario, Step
     from harness.server import Stanza, StubServer
 
 CONDITION: Final = "{urn:ietf:params:xml:ns:xmpp-stanzas}"
@@ -143,17 +143,14 @@ class Stage:
     async def _refused(self, step: Refused) -> None:
         who = self._entity(step.who)
         _, stanza = await self._next([who])
-        expected = etree.Element(f"{{{ACCEPT}}}iq", type="error")
-        self._complete(expected, who)
-        expected.extend(deepcopy(child) for child in self._asked[who])
-        error = etree.SubElement(expected, f"{{{ACCEPT}}}error", type=step.kind)
-        etree.SubElement(error, CONDITION + step.condition)
-        if step.child:
-            child = etree.SubElement(error, PUBSUB_ERROR + step.child)
-            if step.feature:
-                child.set("feature", step.feature)
-        diff = difference(expected, stanza.tree, self._names)
-        assert not diff, diff
+        diffs = []
+        for error in step.errors:
+            expected = etree.Element(f"{{{ACCEPT}}}iq", type="error")
+            self._complete(expected, who)
+            expected.extend(deepcopy(child) for child in self._asked[who])
+            expected.append(_written(error))
+            diffs.append(difference(expected, stanza.tree, self._names))
+        assert not all(diffs), "\n".join(diffs)
 
     async def _nothing(self, who: str) -> None:
         await self._round_trip()
@@ -210,12 +207,13 @@ class Stage:
 
     def _complete(self, expected: etree._Element, who: str) -> None:
         """Fill in what goes without saying: the addresses, the iq's id, some id of a message."""
-        _default(expected, "from", self._scenario.service)
         _default(expected, "to", self._names[who])
         if expected.tag == f"{{{ACCEPT}}}message":
             _default(expected, "id", "{any}")
         elif who in self._asked:
             _default(expected, "id", self._asked[who].get("id", ""))
+            _default(expected, "from", self._asked[who].get("to", ""))
+        _default(expected, "from", self._scenario.service)
 
     def _cast_as(self, role: str, who: str) -> None:
         self._roles[role] = who
@@ -228,6 +226,16 @@ class Stage:
 def _default(stanza: etree._Element, key: str, value: str) -> None:
     if key not in stanza.attrib:
         stanza.set(key, value)
+
+
+def _written(error: Error) -> etree._Element:
+    element = etree.Element(f"{{{ACCEPT}}}error", type=error.kind)
+    etree.SubElement(element, CONDITION + error.condition)
+    if error.child:
+        child = etree.SubElement(element, PUBSUB_ERROR + error.child)
+        if error.feature:
+            child.set("feature", error.feature)
+    return element
 
 
 def _bytes_on_a_stream(stanza: etree._Element) -> str:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from harness.scenario import (
+    Error,
     Nothing,
     Receive,
     Refused,
@@ -32,7 +33,7 @@ bee receives after 0.9 s or more: <message/>
 one of bee, ant (as holder, idle) receives: <message/>
 holder gets a result
 idle is refused forbidden (auth)
-idle is refused bad-request (modify) with nodeid-required
+idle is refused bad-request (modify) with nodeid-required or not-acceptable (modify)
 idle is refused feature-not-implemented (cancel) with unsupported publish
 bee receives nothing
 nobody receives anything
@@ -58,8 +59,13 @@ def test_every_step_is_read():
     assert steps[2].exactly
     assert steps[3].after == 0.9
     assert (steps[4].who, steps[4].roles) == (("bee", "ant"), ("holder", "idle"))
-    assert (steps[7].kind, steps[7].child) == ("modify", "nodeid-required")
-    assert steps[8].feature == "publish"
+    assert steps[7].errors == (
+        Error("bad-request", "modify", "nodeid-required"),
+        Error("not-acceptable", "modify"),
+    )
+    assert steps[8].errors == (
+        Error("feature-not-implemented", "cancel", "unsupported", "publish"),
+    )
     assert [step.what for step in steps[-3:]] == ["restart", "kill", "cut"]
 
 
