@@ -23,6 +23,7 @@ pytestmark = pytest.mark.e2e
 SUBSCRIBE_REFUSALS = [
     (["item-not-found"], NoSuchNode, r"queue\.localhost has no node 'jobs'\."),
     (["feature-not-implemented", "unsupported"], NotAQueue, "is not a work queue"),
+    (["bad-request", "invalid-options"], NotAQueue, "is not a work queue"),
     (["forbidden"], Refused, r"refused the request about 'jobs': forbidden\."),
     (["not-allowed", "closed-node"], Refused, "not-allowed, closed-node"),
     (["service-unavailable"], ServiceUnavailable, "does not answer now: service-unavailable"),

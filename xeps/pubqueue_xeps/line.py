@@ -84,7 +84,7 @@ class Line:
         try:
             await self._subscribe()
         except BaseException:
-            await logout(self._client)
+            await self._leave()
             raise
         self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
 
@@ -95,8 +95,7 @@ class Line:
             await asyncio.wait({self._keeper})
         self._online.clear()
         self.send(f"<presence type='unavailable' to={quoteattr(self._service)}/>".encode())
-        self._session = False
-        await logout(self._client, timeout=self._timings.parting)
+        await self._leave()
 
     async def ready(self) -> None:
         """Return when the subscription stands."""
@@ -119,6 +118,10 @@ class Line:
             f"<iq type='set' id='{self.new_id()}' to={quoteattr(self._service)}>"
             f"<pubsub xmlns='{PUBSUB}'>{wanted}</pubsub></iq>".encode()
         )
+
+    async def _leave(self) -> None:
+        self._session = False
+        await logout(self._client, timeout=self._timings.parting)
 
     async def _subscribe(self) -> None:
         self._listener.before_subscribing()

@@ -50,6 +50,7 @@ def refusal(iq: Element, service: str, node: str) -> PubqueueError:
         return ServiceUnavailable(f"{service} does not answer now: {why}.")
     if defined == "item-not-found":
         return NoSuchNode(f"{service} has no node {node!r}.")
-    if defined == "feature-not-implemented":
+    # a plain node knows no option queue_requests (XEP-0060 section 6.3.5)
+    if defined == "feature-not-implemented" or specific == "invalid-options":
         return NotAQueue(f"{node!r} at {service} is not a work queue: {why}.")
     return Refused(f"{service} refused the request about {node!r}: {why}.")

@@ -1,0 +1,214 @@
+"""The worker on the real component, behind Prosody and behind ejabberd."""
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager
+from xml.etree.ElementTree import Element
+
+import pytest
+import pytest_asyncio
+from harness.ejabberd import Ejabberd
+from harness.live import component
+
+from pubqueue.demo.prosody import Prosody
+from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.errors import LockLost, NoSuchNode, NotAQueue
+from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.xep_0254 import queueing
+
+pytestmark = pytest.mark.e2e
+SERVICE = "queue.localhost"
+QUICK = Timings(answer=2, backoff_min=0.05, backoff_max=0.5)
+NODES = """
+[[node]]
+name = "jobs"
+queueing = true
+publishers = ["etl@localhost"]
+[node.options]
+"x-queueing#backoff_min" = 0
+
+[[node]]
+name = "short"
+queueing = true
+publishers = ["etl@localhost"]
+[node.options]
+"x-queueing#lock_timeout" = 1
+"x-queueing#backoff_min" = 0
+
+[[node]]
+name = "plain"
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
+async def server(request):
+    async with request.param() as started:
+        for name in ("etl", "bot", "second"):
+            await started.account(name, "secret")
+        yield started
+
+
+@pytest.fixture
+async def program(server, tmp_path):
+    async with component(server, tmp_path, NODES) as started:
+        yield started
+
+
+@pytest.fixture
+def worker_of(server):
+    def make(jid="bot@localhost/one", node="jobs", **settings):
+        address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
+        fixed = {"service": SERVICE, "node": node, "signals": (), "timings": QUICK}
+        return Worker(jid, "secret", **fixed, **address, **settings)
+
+    return make
+
+
+@asynccontextmanager
+async def publishing(server):
+    client = make_client(
+        "etl@localhost", "secret", host=server.host, port=server.c2s_port, tls="off"
+    )
+    await login(client)
+
+    async def publish(*names, node="jobs"):
+        for name in names:
+            await queueing(client).publish(SERVICE, node, Element("{x}job", nr=name), id=name)
+
+    try:
+        yield publish
+    finally:
+        await logout(client)
+
+
+def cut(worker):
+    worker._line._client.abort()
+
+
+async def test_two_workers_share_the_items_and_each_is_done_once(server, program, worker_of):
+    names = [f"i{n}" for n in range(100)]
+    done, all_done = Counter(), asyncio.Event()
+
+    async def handler(item):
+        assert item.payload.get("nr") == item.id
+        done[item.id] += 1
+        if len(done) == len(names):
+            all_done.set()
+
+    workers = [worker_of(f"{name}@localhost", requests=4) for name in ("bot", "second")]
+    async with publishing(server) as publish, asyncio.TaskGroup() as group:
+        for worker in workers:
+            group.create_task(worker.run(handler))
+        await publish(*names)
+        await all_done.wait()
+        for worker in workers:
+            await worker.drain()
+    assert done == Counter(names)
+
+
+async def test_what_a_handler_gives_up_comes_again(server, program, worker_of):
+    async with publishing(server) as publish, worker_of() as worker:
+        await publish("i1")
+        with pytest.raises(ZeroDivisionError):
+            async with await anext(worker) as first:
+                raise ZeroDivisionError
+        async with await anext(worker) as second:
+            assert (second.id, second.token > first.token) == ("i1", True)
+        assert (first.state, second.state) == ("unlocked", "retracted")
+
+
+async def test_a_retract_counts_when_nothing_is_left(server, program, worker_of):
+    async with publishing(server) as publish, worker_of() as worker:
+        await publish("i1")
+        async with await anext(worker) as item:
+            assert item.published <= item.deadline
+        assert item.state == "retracted"
+        await publish("i1")  # the id is free again
+        assert (await anext(worker)).id == "i1"
+
+
+async def test_the_lock_of_a_slow_worker_goes_to_another(server, program, worker_of):
+    async with publishing(server) as publish, worker_of(node="short") as slow:
+        await publish("i1", node="short")
+        item = await anext(slow)
+        async with worker_of("second@localhost/two", node="short") as quick:
+            async with await anext(quick) as again:
+                assert again.id == "i1"
+                assert again.attempt == 2
+                with pytest.raises(LockLost):
+                    await item.retract()
+            assert again.state == "retracted"
+
+
+async def test_a_worker_alone_whose_connection_broke_gets_its_item_back(server, program, worker_of):
+    """The service frees it, and hands it out again to the same worker, who has it in hand."""
+    async with publishing(server) as publish, worker_of() as worker:
+        await publish("i1")
+        async with await anext(worker) as item:
+            cut(worker)
+        assert (item.attempt, item.state) == (2, "retracted")
+
+
+async def test_a_worker_whose_connection_broke_may_lose_its_item(server, program, worker_of):
+    async with publishing(server) as publish, worker_of() as worker:
+        await publish("i1")
+        item = await anext(worker)
+        async with worker_of("second@localhost/two") as other:
+            cut(worker)
+            again = await anext(other)
+            with pytest.raises(LockLost):
+                await item.retract()
+            await again.retract()
+
+
+async def test_another_worker_gets_what_a_vanished_one_had(server, program, worker_of):
+    async with publishing(server) as publish, worker_of("second@localhost/two") as other:
+        async with worker_of() as vanishing:
+            await publish("i1", "i2")
+            held = {(await anext(vanishing)).id, (await anext(other)).id}
+            assert held == {"i1", "i2"}
+        other._hand.let_go()
+        assert {(await anext(other)).id} < held
+
+
+async def test_a_retract_waits_for_a_component_that_was_killed(server, program, worker_of):
+    async with publishing(server) as publish, worker_of() as worker:
+        await publish("i1", "i2")
+        item = await anext(worker)
+        await program.kill()
+        retracted = asyncio.create_task(item.retract())
+        await program.start()
+        await retracted
+        assert item.state == "retracted"
+        async with await anext(worker) as another:
+            assert another.id == "i2"
+        assert another.state == "retracted"
+
+
+async def test_what_was_not_begun_goes_to_others_when_a_worker_stops(server, program, worker_of):
+    async with publishing(server) as publish, worker_of(requests=3) as stopping:
+        await publish("i1", "i2", "i3")
+        async with await anext(stopping) as item:
+            stopping.stop()
+            async with worker_of("second@localhost/two", requests=3) as other:
+                assert {(await anext(other)).id, (await anext(other)).id} == {"i2", "i3"}
+        assert (item.id, item.state) == ("i1", "retracted")
+
+
+@pytest.mark.parametrize(
+    ("node", "error"),
+    [
+        ("nowhere", NoSuchNode("queue.localhost has no node 'nowhere'.")),
+        (
+            "plain",
+            NotAQueue(
+                "'plain' at queue.localhost is not a work queue: bad-request, invalid-options."
+            ),
+        ),
+    ],
+)
+async def test_a_wrong_node_is_one_sentence(program, worker_of, node, error):
+    with pytest.raises(type(error)) as caught:
+        await worker_of(node=node).__aenter__()
+    assert str(caught.value) == str(error)
