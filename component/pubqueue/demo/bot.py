@@ -10,6 +10,8 @@ import asyncio
 import gc
 import os
 import time
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -28,11 +30,13 @@ from pubqueue.demo.report import (
     Unlocked,
     tell,
 )
-from pubqueue_xeps.errors import LockLost
+from pubqueue_xeps.errors import LockLost, ServiceUnavailable
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pubqueue_xeps.item import Item
 
 # The server is on this machine: an answer that has not come by then was lost with the component.
@@ -93,10 +97,20 @@ def _hang(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def _work(worker: Worker, bot: Bot) -> None:
-    async with worker:
+async def _work(make_worker: Callable[[], Worker], bot: Bot) -> None:
+    async with AsyncExitStack() as stack:
+        worker = await _enter(stack, make_worker)
         tell(Ready())
         await worker.run(bot.handle)
+
+
+async def _enter(stack: AsyncExitStack, make_worker: Callable[[], Worker]) -> Worker:
+    """Connect and subscribe; a component that has just been killed is waited for."""
+    while True:
+        try:
+            return await stack.enter_async_context(make_worker())
+        except ServiceUnavailable:
+            await asyncio.sleep(TIMINGS.backoff_min)
 
 
 @click.command()
@@ -119,7 +133,8 @@ def main(
     timetable = Timetable(flown())
     gc.freeze()
     gc.enable()
-    worker = Worker(
+    make_worker = partial(
+        Worker,
         jid,
         os.environ["PUBQUEUE_PASSWORD"],
         service=service,
@@ -130,7 +145,8 @@ def main(
         tls="off",
         timings=TIMINGS,
     )
-    asyncio.run(_work(worker, Bot(timetable, Faults(**faults))))  # type: ignore[arg-type]  # by click
+    bot = Bot(timetable, Faults(**faults))  # type: ignore[arg-type]  # click has checked them
+    asyncio.run(_work(make_worker, bot))
 
 
 if __name__ == "__main__":

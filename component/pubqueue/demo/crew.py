@@ -85,11 +85,10 @@ class Crew:
             code = await self._run(bot)
             if self._ending:
                 return
-            if code >= 0:
+            if code > 0:
                 raise ChildError(bot.name, f"ended with status {code}", self._log(bot))
-            self._note(
-                f"{bot.name} was killed ({signal.Signals(-code).name}); another takes its place"
-            )
+            how = f"was killed ({signal.Signals(-code).name})" if code else "has ended"
+            self._note(f"{bot.name} {how}; another takes its place")
             bot.faults = replace(bot.faults, die_at=0, stall_at=0)
             bot.state, bot.busy = "starting", 0
 

@@ -76,6 +76,7 @@ class Screen:
         )
         self._began = time.monotonic()
         self._last_line = -math.inf
+        self._last_text = ""
 
     def __enter__(self) -> Self:
         if self._live:
@@ -98,15 +99,21 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Say that something has happened; it stays on the screen."""
-        self._console.print(Text.assemble((f"{self.elapsed:6.1f} s  ", "dim"), text))
+        line = Text.assemble((f"{self.elapsed:6.1f} s  ", "dim"), text)
+        # a file has no width, and a line of it shall be one line
+        self._console.print(line, soft_wrap=not self._console.is_terminal)
 
     def show(self, view: View) -> None:
         """Show how things are now."""
         if self._live:
             self._live.update(_picture(view))
         elif self.elapsed - self._last_line >= PLAIN_EVERY:
-            self._last_line = self.elapsed
-            self.note(_plain(view))
+            self._show_plainly(_plain(view))
+
+    def _show_plainly(self, text: str) -> None:
+        if text != self._last_text:
+            self._last_line, self._last_text = self.elapsed, text
+            self.note(text)
 
     def end(self, figures: Figures) -> None:
         """Print the table of the run."""

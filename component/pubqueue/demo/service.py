@@ -111,6 +111,7 @@ class Service:
 
     def kill(self) -> None:
         """Kill the component as a crash would (SIGKILL); `supervise` starts it again."""
+        self._ready = False
         if self._child is not None and self._child.running:
             self._child.process.kill()
 

@@ -67,6 +67,8 @@ class Stage:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pubqueue-demo-")))
             await self._set(stack, folder)
             async with asyncio.TaskGroup() as tasks:
+                workers = self._plan.workers
+                self._screen.note(f"starting Spark and {workers} workers; Java takes its time")
                 supervisor = tasks.create_task(self._service.supervise())
                 for bot in self._crew.bots:
                     tasks.create_task(self._crew.employ(bot))
