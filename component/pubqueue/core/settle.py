@@ -104,13 +104,17 @@ SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Retract or unlock these items, all or none (XEP-0060 12.11)."""
+    """Retract or unlock these items, all or none (XEP-0060 12.11).
+
+    `queue_only` asks for a refusal on any other node: the asker used a form that only queues know.
+    """
 
     by: Asker
     node: NodeName
     ids: tuple[ItemId, ...]
     verb: Verb
     notify: bool = False
+    queue_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,8 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
     """Retract from a node that is no queue: the owner, or the item's publisher (XEP-0060 7.2)."""
     if request.verb is Verb.UNLOCK:
         return refuse(Refusal.NOT_A_QUEUE)
+    if request.queue_only:
+        return refuse(Refusal.BAD_REQUEST, "only items of a queue are retracted in this way")
     affiliation = access.standing(request.by, facts.affiliation)
     items = [item for item in facts.items if item is not None]
     if len(items) < len(facts.items):

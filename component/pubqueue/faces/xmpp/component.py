@@ -66,7 +66,7 @@ class Component(ComponentXMPP):
         self.ready = False
         self.use_aiodns = False
         about = {"software_name": "pubqueue", "version": __version__, "os": ""}
-        for plugin, settings in (("xep_0092", about), ("xep_0199", {}), ("xep_0202", {})):
+        for plugin, settings in (("xep_0092", about), ("xep_0199", {})):
             self.register_plugin(plugin, settings)
         self.add_event_handler("session_start", self._on_session)
         self.add_event_handler("connection_failed", self._on_failure)

@@ -7,6 +7,7 @@ an error, for a server would then stop telling us who leaves.
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ import structlog
 
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.expire import Return
-from pubqueue.core.model import Asker, Jid, bare
+from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, parse, render
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.presence import Resources
@@ -36,7 +37,7 @@ ECHOED: Final = 4096
 """Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
-_SLIXMPP_ANSWERS: Final = frozenset({f"{ns.PING} ping", f"{ns.VERSION} query", f"{ns.TIME} time"})
+_SLIXMPP_ANSWERS: Final = frozenset({f"{ns.PING} ping", f"{ns.VERSION} query"})
 
 
 class XmppFace:
@@ -113,6 +114,8 @@ class XmppFace:
             self._take_info(stanza)
         elif kind == "get" and name == "query" and namespace == ns.DISCO_ITEMS:
             self._ask(stanza, parse.disco_items)
+        elif kind == "get" and top.children[0].tag == f"{ns.TIME} time":
+            self._answer(stanza, render.entity_time(Millis(time.time_ns() // 1_000_000)))
         elif kind == "get" and top.children[0].tag in _SLIXMPP_ANSWERS:
             self.component.hand_over(stanza)
         else:

@@ -6,7 +6,7 @@ request of the core, or the stanza error for a request that cannot be understood
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -226,6 +226,12 @@ def retract(iq: Iq) -> Request | StanzaError:
     return _settle(iq, Verb.RETRACT, ns.tag(ns.PUBSUB, "item"))
 
 
+def retract_from_queue(iq: Iq) -> Request | StanzaError:
+    """XEP-0254 example 6: with `get`, which means a change on queues alone (row 1)."""
+    request = retract(iq)
+    return replace(request, queue_only=True) if isinstance(request, Settle) else request
+
+
 def unlock(iq: Iq) -> Request | StanzaError:
     """XEP-0254 2.4; the item may be written in either namespace (row 6)."""
     return _settle(iq, Verb.UNLOCK, ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
@@ -424,7 +430,7 @@ _P, _O, _Q = ns.PUBSUB, ns.OWNER, ns.QUEUEING
 VERBS: Final[dict[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]] = {
     ("set", _P, f"{_P} publish"):       publish,
     ("set", _P, f"{_P} retract"):       retract,
-    ("get", _P, f"{_P} retract"):       retract,   # as examples 6-9 of XEP-0254 print it (row 1)
+    ("get", _P, f"{_P} retract"):       retract_from_queue,  # as example 6 of XEP-0254 (row 1)
     ("set", _P, f"{_Q} unlock"):        unlock,
     ("get", _P, f"{_Q} unlock"):        unlock,    # as examples 10-15 print it
     ("set", _P, f"{_P} subscribe"):     subscribe,
@@ -438,6 +444,7 @@ VERBS: Final[dict[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]] 
     ("get", _P, f"{_P} affiliations"):  _cannot("retrieve-affiliations"),
     ("get", _O, f"{_O} configure"):     get_configuration,
     ("set", _O, f"{_O} configure"):     set_configuration,
+    ("get", _O, f"{_O} default"):       _cannot("retrieve-default"),
     ("set", _O, f"{_O} delete"):        delete,
     ("set", _O, f"{_O} purge"):         purge,
     ("get", _O, f"{_O} affiliations"):  get_affiliations,
@@ -447,6 +454,9 @@ VERBS: Final[dict[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]] 
 }
 # fmt: on
 
+ACCOMPANIED: Final = frozenset({publish, subscribe, create})
+"""What may stand with something beside it; each of them judges what that is."""
+
 _UNKNOWN: Final = bad_request(text="this is no request of XEP-0060 or XEP-0254")
 
 
@@ -455,4 +465,8 @@ def parse(iq: Iq, kind: str, namespace: str) -> Request | StanzaError:
     if not iq.child.children:
         return _UNKNOWN
     parser = VERBS.get((kind, namespace, iq.verb.tag))
-    return _UNKNOWN if parser is None else parser(iq)
+    if parser is None:
+        return _UNKNOWN
+    if len(iq.child.children) > 1 and parser not in ACCOMPANIED:
+        return bad_request(text="beside this request stands another")
+    return parser(iq)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Item, ItemId, Jid, NodeName
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, NodeName
 
     Answer = Done | Published | Subscribed | Created | Described | Listed | Affiliations
 
@@ -56,6 +56,11 @@ def result(request: Request, reply: Answer, service: str) -> str:
             return _affiliations(reply)
         case _:
             assert_never(reply)
+
+
+def entity_time(now: Millis) -> str:
+    """Return the time here, which is UTC (XEP-0202; slixmpp 1.17 stumbles over its own reply)."""
+    return f'<time xmlns="{ns.TIME}"><tzo>Z</tzo><utc>{stamp(now)}</utc></time>'
 
 
 def _published(reply: Published) -> str:
