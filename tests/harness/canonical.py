@@ -68,6 +68,9 @@ def lines(element: _Element) -> list[str]:
 
 def _lines(node: _Element, around: str | None, depth: int, *, layout: bool) -> Iterator[str]:
     indent = "  " * depth
+    if not isinstance(node.tag, str):
+        yield f"{indent}<?{node.target}?>"
+        return
     space, name = _split(node.tag)
     layout = _layout(node, layout)
     attributes = sorted((_written(key), value) for key, value in node.attrib.items())
@@ -118,7 +121,7 @@ def _fill(wanted: _Element, got: _Element, names: Names) -> None:
     if rule:
         _arrange(wanted, got, names, drop=rule == "more")
     for mine, theirs in zip(wanted, got, strict=False):
-        if mine.tag == theirs.tag:
+        if mine.tag == theirs.tag and isinstance(mine.tag, str):
             _fill(mine, theirs, names)
         mine.tail = _resolved(mine.tail, theirs.tail, names)
 

@@ -51,6 +51,7 @@ def test_the_same(expected, actual):
         ("<iq><?any-order?><a/><b/></iq>", "<iq><b/><a/><c/></iq>"),
         ("<iq><?any-order?><a/><b/></iq>", "<iq><b/></iq>"),
         ("<iq><?more?><b/></iq>", "<iq><a/></iq>"),
+        ("<iq><?more?><b><?more?><c/></b></iq>", "<iq><a/></iq>"),
         ("<iq><p xml:space='preserve'><a/> </p></iq>", "<iq><p xml:space='preserve'><a/></p></iq>"),
     ],
 )
