@@ -19,8 +19,8 @@ ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 NAME: Final = re.compile(rb"<[^\s/>]+")
 MOST: Final = 256 * 1024
 """Bytes of a stanza that Prosody and ejabberd take from a client, as Debian ships them."""
-DEEPEST: Final = 200
-"""Elements within elements; the parsers on the way, libxml2 among them, end at 256."""
+DEEPEST: Final = 100
+"""Elements within each other; what the pubqueue service takes."""
 
 
 def payload(text: str) -> bytes:

@@ -8,9 +8,11 @@ import os
 import sys
 import threading
 import warnings
+from types import SimpleNamespace
 
 import pytest
 from harness.fake import fake_component
+from harness.program import Program, write_config
 from harness.queue_script import QueueScript
 from pyspark.sql import SparkSession
 
@@ -61,6 +63,44 @@ def script(background, prosody):
     background.run(component.__aenter__())
     yield script
     background.run(component.__aexit__(None, None, None))
+
+
+NODES = """
+[[node]]
+name = "jobs"
+queueing = true
+owners = ["boss@localhost"]
+publishers = ["etl@localhost"]
+[[node]]
+name = "private"
+queueing = true
+owners = ["boss@localhost"]
+[node.options]
+"pubsub#publish_model" = "publishers"
+[[node]]
+name = "small"
+queueing = true
+owners = ["boss@localhost"]
+publishers = ["etl@localhost"]
+[node.options]
+"pubsub#max_items" = 10
+"""
+
+
+@pytest.fixture
+def component(background, prosody, tmp_path):
+    """The component itself, `pubqueue serve`, with an empty store."""
+    place = SimpleNamespace(
+        domain=prosody.component,
+        secret=prosody.secret,
+        host=prosody.host,
+        port=prosody.component_port,
+    )
+    program = Program(write_config(tmp_path, place, NODES))
+    background.run(program.__aenter__())
+    program.store = tmp_path / "pubqueue.db"
+    yield program
+    background.run(program.__aexit__(None, None, None))
 
 
 @pytest.fixture(scope="session")
