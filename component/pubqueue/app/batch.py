@@ -6,7 +6,7 @@ requests run under one, and only if that fails they run again, each under its ow
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -151,13 +151,22 @@ def hand_out(context: Context, name: NodeName) -> list[Notice]:
 
 
 def _locked(lock: Lock) -> Item:
-    """Return the item as the lock has left it."""
-    return replace(
-        lock.item,
+    """Return the item as the lock has left it (spelled out: this is the hottest copy there is)."""
+    was = lock.item
+    return Item(
+        seq=was.seq,
+        node=was.node,
+        id=was.id,
         state=State.LOCKED,
+        publisher=was.publisher,
+        published=was.published,
+        priority=was.priority,
+        expires=was.expires,
+        acquired=was.acquired + 1,
+        failed=was.failed,
+        released=was.released,
         holder=lock.holder,
-        token=lock.token,
         deadline=lock.deadline,
-        acquired=lock.item.acquired + 1,
-        due=None,
+        token=lock.token,
+        avoid=was.avoid,
     )

@@ -96,7 +96,7 @@ def for_settle(context: Context, request: Settle) -> SettleFacts:
     items = tuple(tx.item(node.name, item) for item in request.ids)
     jids = (asker.jid, asker.bare)
     receipts = frozenset(
-        (item.seq, jid) for item in items if item and item.acquired for jid in tx.held(item, jids)
+        (item.seq, jid) for item in items if item and _was_held(item) for jid in tx.held(item, jids)
     )
     return SettleFacts(
         now=context.now,
@@ -107,6 +107,11 @@ def for_settle(context: Context, request: Settle) -> SettleFacts:
         subscribed=tx.subscribed(node.name, asker.bare),
         audience=_audience(tx, node),
     )
+
+
+def _was_held(item: Item) -> bool:
+    """Say whether any lock of the item has ended, so that there can be receipts."""
+    return item.acquired > (1 if item.state is State.LOCKED else 0)
 
 
 def for_subscription(

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.core.decision import Change
+    from pubqueue.stores.sqlite.counts import Counts
 
     Connection = sqlite3.Connection
 
 
-def apply(connection: Connection, changes: Sequence[Change]) -> None:
+def apply(connection: Connection, counts: Counts, changes: Sequence[Change]) -> None:
     """Make the changes in order.
 
     Raises:
@@ -28,10 +29,14 @@ def apply(connection: Connection, changes: Sequence[Change]) -> None:
 
     """
     if len(changes) > 1 and all(type(change) is d.Lock for change in changes):
-        _lock_all(connection, changes)  # the commonest long run, in one call
+        _lock_all(connection, counts, changes)  # the commonest long run, in one call
         return
     for change in changes:
-        _MAKE[type(change)](connection, change)
+        make = _MAKE.get(type(change))
+        if make is not None:
+            make(connection, change)
+        else:
+            _MAKE_AND_COUNT[type(change)](connection, counts, change)
 
 
 def _must(connection: Connection, query: str, *values: object) -> None:
@@ -60,8 +65,10 @@ def _delete_node(connection: Connection, change: d.DeleteNode) -> None:
     _must(connection, "delete_node", change.node)
 
 
-def _purge_node(connection: Connection, change: d.PurgeNode) -> None:
-    _may(connection, "purge_node", change.node)
+def _purge_node(connection: Connection, counts: Counts, change: d.PurgeNode) -> None:
+    counts.write()
+    for query in ("purge_node", "no_items", "no_locks"):
+        _may(connection, query, change.node)
 
 
 def _set_affiliation(connection: Connection, change: d.SetAffiliation) -> None:
@@ -92,8 +99,9 @@ def _end_subscription(connection: Connection, change: d.EndSubscription) -> None
     _must(connection, "end_subscription", change.node, change.jid)
 
 
-def _add_item(connection: Connection, change: d.AddItem) -> None:
+def _add_item(connection: Connection, counts: Counts, change: d.AddItem) -> None:
     draft = change.draft
+    counts.item(change.node, 1)
     _must(
         connection,
         "add_item",
@@ -106,8 +114,9 @@ def _replace_payload(connection: Connection, change: d.ReplacePayload) -> None:
     _must(connection, "replace_payload", change.payload, change.publisher, change.item.seq)
 
 
-def _lock(connection: Connection, change: d.Lock) -> None:
+def _lock(connection: Connection, counts: Counts, change: d.Lock) -> None:
     _must(connection, "lock", *_lock_values(change))
+    counts.locked(change.item.node, change.holder, change.token)
 
 
 def _lock_values(change: d.Lock) -> tuple[object, ...]:
@@ -115,14 +124,17 @@ def _lock_values(change: d.Lock) -> tuple[object, ...]:
     return change.holder, change.deadline, change.token, item.seq, item.token
 
 
-def _lock_all(connection: Connection, changes: Sequence[Any]) -> None:
+def _lock_all(connection: Connection, counts: Counts, changes: Sequence[Any]) -> None:
     values = [_lock_values(change) for change in changes]
     if connection.executemany(SQL["lock"], values).rowcount != len(values):
         raise StaleError("lock")
+    for change in changes:
+        counts.locked(change.item.node, change.holder, change.token)
 
 
-def _release(connection: Connection, change: d.Release) -> None:
+def _release(connection: Connection, counts: Counts, change: d.Release) -> None:
     item = change.item
+    counts.freed(item.node, item.holder)
     _must(
         connection,
         "release",
@@ -143,8 +155,9 @@ def _forget(connection: Connection, change: d.Forget) -> None:
     _may(connection, "forget", change.now)
 
 
-def _bury(connection: Connection, change: d.Bury) -> None:
+def _bury(connection: Connection, counts: Counts, change: d.Bury) -> None:
     item = change.item
+    counts.freed(item.node, item.holder)
     believed = (item.seq, item.state, item.token)
     if change.to is None:
         _must(connection, "bury", change.at, change.reason, change.failed, *believed)
@@ -153,10 +166,14 @@ def _bury(connection: Connection, change: d.Bury) -> None:
         return
     _must(connection, "entomb", change.to, change.at, change.reason, item.node, *believed)
     _may(connection, "drop_receipts", item.seq)
+    counts.item(item.node, -1)
+    counts.item(change.to, 1)
 
 
-def _remove_item(connection: Connection, change: d.RemoveItem) -> None:
+def _remove_item(connection: Connection, counts: Counts, change: d.RemoveItem) -> None:
     item = change.item
+    counts.item(item.node, -1)
+    counts.freed(item.node, item.holder)
     if change.absorb_until is not None:
         (payload,) = connection.execute(SQL["payload"], (item.seq,)).fetchone()
         until = change.absorb_until
@@ -168,19 +185,22 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.CreateNode: _create_node,
     d.ConfigureNode: _configure_node,
     d.DeleteNode: _delete_node,
-    d.PurgeNode: _purge_node,
     d.SetAffiliation: _set_affiliation,
     d.AddSubscription: _add_subscription,
     d.SetWindow: _set_window,
     d.SetAvailable: _set_available,
     d.EndSubscription: _end_subscription,
-    d.AddItem: _add_item,
     d.ReplacePayload: _replace_payload,
-    d.Lock: _lock,
-    d.Release: _release,
     d.Postpone: _postpone,
     d.Ripen: _ripen,
     d.Forget: _forget,
+}
+
+_MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {
+    d.PurgeNode: _purge_node,
+    d.AddItem: _add_item,
+    d.Lock: _lock,
+    d.Release: _release,
     d.Bury: _bury,
     d.RemoveItem: _remove_item,
 }

@@ -96,6 +96,19 @@ DELETE FROM node WHERE name = ?;
 -- purge_node: all items of a node
 DELETE FROM item WHERE node_id = (SELECT id FROM node WHERE name = ?);
 
+-- no_items: a purged node counts from zero
+UPDATE node SET items = 0 WHERE name = ?;
+
+-- no_locks: and nobody holds anything of it
+UPDATE subscription SET in_flight = 0 WHERE node_id = (SELECT id FROM node WHERE name = ?);
+
+-- count_items: what a batch has added to a node, or taken away
+UPDATE node SET items = items + ? WHERE name = ?;
+
+-- count_locks: what a batch has locked to a JID, or freed, and the last token it was given
+UPDATE subscription SET in_flight = in_flight + ?, last_served = max(last_served, ?)
+WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
 -- set_affiliation: what an account is to a node from now on
 INSERT INTO affiliation (node_id, jid, affiliation) VALUES ((SELECT id FROM node WHERE name = ?), ?, ?)
 ON CONFLICT (node_id, jid) DO UPDATE SET affiliation = excluded.affiliation;

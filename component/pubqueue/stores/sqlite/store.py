@@ -93,7 +93,9 @@ class SqliteStore:
 def _transact(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
     try:
         connection.execute("BEGIN IMMEDIATE")
-        result = job(SqliteTransaction(connection))
+        transaction = SqliteTransaction(connection)
+        result = job(transaction)
+        transaction.finish()
         connection.execute("COMMIT")
     except sqlite3.Error as problem:
         _roll_back(connection)

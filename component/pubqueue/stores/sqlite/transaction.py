@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pubqueue.core.decision import (
+    AddItem,
+    Lock,
+    Postpone,
+    Release,
+    RemoveItem,
+    ReplacePayload,
+)
 from pubqueue.core.model import (
     Affiliation,
     Item,
@@ -21,11 +30,12 @@ from pubqueue.core.model import (
     Subscription,
 )
 from pubqueue.stores.sqlite.changes import apply
+from pubqueue.stores.sqlite.counts import Counts
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.core.decision import Change
 
@@ -52,6 +62,16 @@ def _item(node: NodeName, row: Sequence[Any]) -> Item:
     return Item(row[0], node, row[1], _STATES[row[2]], *row[3:])
 
 
+_READ: Final[dict[str, Callable[[Any], Any]]] = {
+    "node": lambda row: None if row is None else _node(row),
+    "affiliation": lambda row: Affiliation.NONE if row is None else Affiliation(row[0]),
+    "subscribed": lambda row: row is not None,
+}
+
+_PLAIN: Final = frozenset({AddItem, Lock, Postpone, Release, RemoveItem, ReplacePayload})
+"""Changes that leave nodes, affiliations and subscriptions as they are, but for the counts."""
+
+
 class SqliteTransaction:
     """Implements `pubqueue.app.ports.Transaction` on an open SQLite transaction."""
 
@@ -59,16 +79,25 @@ class SqliteTransaction:
         self._connection = connection
         self._execute = connection.execute
         self._depth = 0
+        self._counts = Counts(connection)
+        self._known: dict[object, Any] = {}
+
+    def finish(self) -> None:
+        """Write what is still held back; called once, before the commit."""
+        self._counts.write()
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Undo what happens inside, and only that, when it raises."""
         self._depth += 1
         name = f"s{self._depth}"
+        marks = self._counts.mark()
         self._execute(f"SAVEPOINT {name}")
         try:
             yield
         except BaseException:
+            self._known.clear()
+            self._counts.back_to(marks)
             if self._connection.in_transaction:  # a full disk rolls everything back by itself
                 self._execute(f"ROLLBACK TO {name}")
             raise
@@ -83,21 +112,36 @@ class SqliteTransaction:
     def _all(self, query: str, *values: object) -> list[Any]:
         return self._execute(SQL[query], values).fetchall()
 
+    def _write_counts(self) -> None:
+        """Write the counts, and forget the nodes that were read before."""
+        self._counts.write()
+        self._known.clear()
+
+    def _remember(self, query: str, *key: str) -> Any:  # noqa: ANN401  # what _READ makes of the row
+        """Read once in a transaction what hardly changes; a change to such facts clears the memory."""
+        try:
+            return self._known[query, key]
+        except KeyError:
+            found = self._known[query, key] = _READ[query](self._one(query, *key))
+            return found
+
     # --- nodes ---
 
     def node(self, name: NodeName) -> Node | None:
         """Return the node."""
-        row = self._one("node", name)
-        return None if row is None else _node(row)
+        node: Node | None = self._remember("node", name)
+        more = self._counts.items_of(name)
+        return replace(node, items=node.items + more) if node is not None and more else node
 
     def nodes(self) -> list[Node]:
         """Return every node, by name."""
+        self._write_counts()
         return [_node(row) for row in self._all("nodes")]
 
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return what the bare JID is to the node."""
-        row = self._one("affiliation", node, account)
-        return Affiliation.NONE if row is None else Affiliation(row[0])
+        found: Affiliation = self._remember("affiliation", node, account)
+        return found
 
     def affiliations(self, node: NodeName) -> list[tuple[Jid, Affiliation]]:
         """Return everybody who is something to the node, by JID."""
@@ -107,23 +151,27 @@ class SqliteTransaction:
 
     def subscription(self, node: NodeName, jid: Jid) -> Subscription | None:
         """Return the subscription of exactly this JID."""
+        self._write_counts()
         row = self._one("subscription", node, jid)
         return None if row is None else _subscription(row)
 
     def subscribed(self, node: NodeName, account: Jid) -> bool:
         """Say whether any JID of the account subscribes to the node."""
-        return self._one("subscribed", node, account) is not None
+        return bool(self._remember("subscribed", node, account))
 
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return every subscription to the node."""
+        self._write_counts()
         return [_subscription(row) for row in self._all("subscribers", node)]
 
     def open_windows(self, node: NodeName) -> list[Subscription]:
         """Return the subscriptions that could be handed something."""
+        self._write_counts()
         return [_subscription(row) for row in self._all("open_windows", node)]
 
     def subscriptions_of(self, jids: Iterable[Jid]) -> list[Subscription]:
         """Return the subscriptions of exactly these JIDs, to any node."""
+        self._write_counts()
         return [_subscription(row) for jid in jids for row in self._all("subscriptions_of", jid)]
 
     # --- items ---
@@ -196,4 +244,6 @@ class SqliteTransaction:
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Make the changes in order, or raise StaleError."""
-        apply(self._connection, changes)
+        if not _PLAIN.issuperset(map(type, changes)):
+            self._known.clear()
+        apply(self._connection, self._counts, changes)

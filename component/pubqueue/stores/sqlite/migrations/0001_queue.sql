@@ -1,6 +1,6 @@
 -- The queue. Old programs cannot run on this schema: there are none.
--- The counts (node.items, node.subscriptions, subscription.in_flight) are kept by triggers, so that no
--- path can forget them and no request has to count.
+-- node.items and subscription.in_flight are counts of items, written once for each batch (counts.py):
+-- a trigger for each row would cost as much as the row itself.
 
 CREATE TABLE node (
     id            INTEGER PRIMARY KEY,
@@ -34,7 +34,6 @@ CREATE TABLE subscription (
 
 CREATE INDEX subscription_account ON subscription (node_id, account);
 CREATE INDEX subscription_jid ON subscription (jid);
-CREATE INDEX subscription_open ON subscription (node_id) WHERE available AND in_flight < queue_requests;
 
 CREATE TABLE item (
     seq         INTEGER PRIMARY KEY,
@@ -95,34 +94,6 @@ CREATE TABLE token (
     next INTEGER NOT NULL
 ) STRICT;
 INSERT INTO token VALUES (1, 1);
-
-CREATE TRIGGER item_added AFTER INSERT ON item BEGIN
-    UPDATE node SET items = items + 1 WHERE id = NEW.node_id;
-END;
-
-CREATE TRIGGER item_removed AFTER DELETE ON item BEGIN
-    UPDATE node SET items = items - 1 WHERE id = OLD.node_id;
-END;
-
-CREATE TRIGGER item_moved AFTER UPDATE OF node_id ON item WHEN OLD.node_id != NEW.node_id BEGIN
-    UPDATE node SET items = items - 1 WHERE id = OLD.node_id;
-    UPDATE node SET items = items + 1 WHERE id = NEW.node_id;
-END;
-
-CREATE TRIGGER item_locked AFTER UPDATE OF holder ON item WHEN NEW.holder IS NOT NULL BEGIN
-    UPDATE subscription SET in_flight = in_flight + 1, last_served = NEW.token
-    WHERE node_id = NEW.node_id AND jid = NEW.holder;
-END;
-
-CREATE TRIGGER item_released AFTER UPDATE OF holder ON item WHEN OLD.holder IS NOT NULL BEGIN
-    UPDATE subscription SET in_flight = in_flight - 1
-    WHERE node_id = OLD.node_id AND jid = OLD.holder;
-END;
-
-CREATE TRIGGER item_settled AFTER DELETE ON item WHEN OLD.holder IS NOT NULL BEGIN
-    UPDATE subscription SET in_flight = in_flight - 1
-    WHERE node_id = OLD.node_id AND jid = OLD.holder;
-END;
 
 CREATE TRIGGER subscription_added AFTER INSERT ON subscription BEGIN
     UPDATE node SET subscriptions = subscriptions + 1 WHERE id = NEW.node_id;
