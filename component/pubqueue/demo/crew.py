@@ -123,9 +123,9 @@ class Crew:
                 bot.busy -= 1
             case report.Stalling(seconds=seconds):
                 bot.state = "stalled"
-                self._note(f"{bot.name} hangs for {seconds:g} s with {bot.busy} items in hand")
+                self._note(f"{bot.name} hangs for {seconds:g} s; items in its hands: {bot.busy}")
             case report.Doomed():
-                self._note(f"{bot.name} is killed with {bot.busy} items in hand")
+                self._note(f"{bot.name} is to be killed; items in its hands: {bot.busy}")
                 assert bot.child is not None
                 bot.child.process.kill()
             case _:

@@ -87,10 +87,12 @@ class Publisher:
             match report.read(line):
                 case report.Selected(rows=rows, table=table):
                     self.total = rows
-                    self._note(f"Spark writes {rows:,} of the table's {table:,} flights")
+                    self._note(
+                        f"Spark writes work items: {rows:,} of the table's {table:,} flights"
+                    )
                 case report.Published(ids=ids):
                     self.published = ids
-                    self._note(f"Spark has written {len(ids):,} items, every one confirmed")
+                    self._note("Spark has written all of them, and each is confirmed")
                 case _:
                     raise ChildError("the Spark job", "speaks as a worker", self._log)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Both sums are kept by triggers of the schema: nothing is counted here, however long the queue is.
+# The store keeps both counts in these rows: nothing is counted here, however long the queue is.
 LOOK = "SELECT (SELECT sum(items) FROM node), (SELECT sum(in_flight) FROM subscription)"
 IDS = "SELECT id FROM item"
 

@@ -132,14 +132,15 @@ def _plain(view: View) -> str:
 def _picture(view: View) -> RenderableType:
     sizes = Table.grid(padding=(0, 3))
     sizes.add_row(
-        f"[bold]{view.depth:,}[/] waiting",
-        f"[bold]{view.in_flight:,}[/] in flight",
+        f"depth [bold]{view.depth:,}[/]",
+        f"in flight [bold]{view.in_flight:,}[/]",
         f"[bold green]{view.done:,}[/] done"
         + ("" if view.total is None else f" of {view.total:,}"),
         f"[bold]{view.rate:,.0f}[/] items/s",
     )
-    bar = ProgressBar(total=view.total or 1, completed=view.done, width=72)
-    return Group("", bar, sizes, _workers(view.workers))
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=view.total or 1, completed=view.done, width=72))
+    return Group("", bar, sizes, "", _workers(view.workers))
 
 
 def _workers(workers: Sequence[WorkerView]) -> Table:

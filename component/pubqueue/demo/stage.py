@@ -68,7 +68,7 @@ class Stage:
             await self._set(stack, folder)
             async with asyncio.TaskGroup() as tasks:
                 workers = self._plan.workers
-                self._screen.note(f"starting Spark and {workers} workers; Java takes its time")
+                self._screen.note(f"starting Spark, and workers: {workers}; Java takes its time")
                 supervisor = tasks.create_task(self._service.supervise())
                 for bot in self._crew.bots:
                     tasks.create_task(self._crew.employ(bot))
@@ -124,7 +124,10 @@ class Stage:
         return published and self._state.items == 0 and self._crew.idle
 
     def _view(self) -> View:
-        done = self._tally.done
+        done, published = self._tally.done, self._publisher.published
+        if published is not None:
+            # Also what was done by a worker that did not live to read the confirmation.
+            done = len(published) - self._state.items
         return View(
             total=self._publisher.total,
             depth=self._state.depth,

@@ -1,0 +1,18 @@
+from pubqueue.demo import queue_state
+from pubqueue.demo.queue_state import QueueState
+from pubqueue.stores.sqlite.store import SqliteStore
+
+
+async def test_a_new_database_is_an_empty_queue(tmp_path):
+    database = tmp_path / "a queue.db"
+    store = SqliteStore(database)
+    await store.open()
+    try:
+        assert queue_state.look(database) == QueueState(items=0, in_flight=0)
+        assert queue_state.remaining(database) == set()
+    finally:
+        await store.close()
+
+
+def test_what_is_not_in_flight_waits():
+    assert QueueState(items=80, in_flight=64).depth == 16
