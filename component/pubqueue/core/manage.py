@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pubqueue.core import access
@@ -19,6 +19,7 @@ from pubqueue.core.decision import (
     DeleteNode,
     Described,
     Done,
+    EndSubscription,
     Listed,
     Purged,
     PurgeNode,
@@ -31,7 +32,7 @@ from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfi
 from pubqueue.core.nodeconfig import configure, refit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pubqueue.core.model import ItemId
 
@@ -198,7 +199,11 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
         return Decision(config)
     if (misfit := refit(node, config)) is not None:
         return Decision(misfit)
-    return Decision(Done(), (ConfigureNode(node.name, config),))
+    changes: tuple[Change, ...] = (ConfigureNode(node.name, config),)
+    if config.access_model is not node.config.access_model:
+        after = replace(node, config=config)
+        changes += _shut_out(after, facts.audience, dict(facts.affiliations))
+    return Decision(Done(), changes)
 
 
 def delete(request: Delete, facts: NodeFacts) -> Decision:
@@ -239,7 +244,23 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
     after = dict(facts.affiliations) | dict(wanted)
     if Affiliation.OWNER not in after.values():
         return refuse(Refusal.LAST_OWNER, "a node cannot be without an owner")
-    return Decision(Done(), tuple(SetAffiliation(node.name, jid, is_a) for jid, is_a in wanted))
+    changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
+    named = [jid for jid in facts.audience if bare(jid) in dict(wanted)]
+    return Decision(Done(), changes + _shut_out(node, named, after))
+
+
+def _shut_out(
+    node: Node, subscribers: Iterable[Jid], affiliations: Mapping[Jid, Affiliation]
+) -> tuple[EndSubscription, ...]:
+    """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3).
+
+    What they hold stays theirs until settled or timed out, as after an unsubscription.
+    """
+    return tuple(
+        EndSubscription(node.name, jid)
+        for jid in subscribers
+        if not access.may(affiliations.get(bare(jid), Affiliation.NONE), Action.SUBSCRIBE, node)
+    )
 
 
 def list_nodes(request: ListNodes, facts: ListFacts) -> Decision:
