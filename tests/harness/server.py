@@ -111,6 +111,7 @@ class StubServer:
         self.secret = secret
         self.host = "127.0.0.1"
         self.refused = 0
+        self.accepted = 0
         self._stanzas: deque[Stanza] = deque()
         self._failure: Exception | None = None
         self._news = asyncio.Condition()
@@ -156,6 +157,11 @@ class StubServer:
             await self._news.wait_for(lambda: self._writer or self._failure)
         if self._failure:
             raise self._failure
+
+    async def reconnected(self, accepted: int, timeout: float = 20) -> None:  # noqa: ASYNC109
+        """Return once components were accepted more often than `accepted` times."""
+        async with asyncio.timeout(timeout), self._news:
+            await self._news.wait_for(lambda: self.accepted > accepted)
 
     async def drop(self) -> None:
         """Cut the component's connection, as a server that dies does."""
@@ -240,6 +246,8 @@ class StubServer:
         async with self._news:
             if stanza:
                 self._stanzas.append(stanza)
-            self._writer = writer or self._writer
+            if writer:
+                self._writer = writer
+                self.accepted += 1
             self._failure = failure or self._failure
             self._news.notify_all()
