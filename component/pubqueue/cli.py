@@ -142,3 +142,21 @@ def check(settings: Settings) -> None:
         _quit(FAILED, _refused(settings, problem))
     except TimeoutError:
         _quit(FAILED, f"{settings.server} does not accept the component; is the server running?")
+
+
+@main.command()
+@click.option("--items", type=int, help="How many flights become work; all of them by default.")
+@click.option("--workers", type=int, default=4, show_default=True, help="How many bots work.")
+@click.option(
+    "--kill-component",
+    type=int,
+    default=0,
+    help="How often to kill the component at random moments.",
+)
+def demo(items: int | None, workers: int, kill_component: int) -> None:
+    """Play the main job end to end: flights into a queue by Spark, rebooked by bots."""
+    try:
+        from pubqueue.demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra
+    except ImportError as problem:
+        _quit(ASKED_WRONGLY, f"the demo needs pip install 'pubqueue[demo]' ({problem})")
+    sys.exit(run_demo(items=items, workers=workers, kill_component=kill_component))

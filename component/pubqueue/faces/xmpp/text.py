@@ -24,7 +24,8 @@ def attribute(text: str) -> str:
     return _escape(text, _IN_ATTRIBUTES)
 
 
+@lru_cache(maxsize=1024)
 def stamp(moment: Millis) -> str:
-    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC."""
+    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC. Kept: a batch has one time."""
     when = datetime.fromtimestamp(moment / 1000, UTC)
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
