@@ -52,6 +52,17 @@ async def test_the_events_of_a_subscribed_queue_are_told(service, client):
     assert await events.get() == Unlocked(*QUEUE, "i2")
 
 
+async def test_an_item_right_behind_the_subscription_is_told(service, client):
+    jid = "bot@localhost/one"
+    service.script["subscribe"] = lambda iq: [
+        *service.subscribed(iq),
+        service.event(jid, "<item id='i1'/>"),
+    ]
+    events = events_of(client)
+    await queueing(client).subscribe_queue(*QUEUE, 5)
+    assert (await events.get()).id == "i1"
+
+
 async def test_events_of_other_nodes_are_not_told(service, client):
     events = events_of(client)
     service.deliver("bot@localhost/one", "i1")

@@ -90,18 +90,13 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         example 2); a service that answers with another form gets that one filled in (section 2.1).
         Raises NoSuchNode, NotAQueue, ServiceUnavailable or Refused.
         """
-        subscriber = jid or self.xmpp.boundjid.full
-        reply = await self._negotiate(service, node, subscriber, str(queue_requests))
-        subscription = reply["pubsub"]["subscription"]
-        granted = _value(reply.xml.find(FORM), _queue_field(reply.xml) or QUEUE_REQUESTS)
-        if granted is None:
-            await self._ask(self._unsubscription(service, node, subscriber), service, node)
-            raise NotAQueue(f"{node!r} at {service} is not a work queue.")
-        if subscription["subscription"] != "subscribed":
-            state = subscription["subscription"]
-            raise Refused(f"{service} left the subscription to {node!r} {state or 'unknown'}.")
+        # before the answer is here: items come right behind it
         self._queues.add((service, node))
-        return QueueSubscription(service, node, subscriber, subscription["subid"], int(granted))
+        try:
+            return await self._subscribe(service, node, jid, queue_requests)
+        except BaseException:
+            self._queues.discard((service, node))
+            raise
 
     async def unsubscribe_queue(self, service: str, node: str, *, jid: str | None = None) -> None:
         """End the subscription; items locked to it stay so until settled or timed out."""
@@ -160,6 +155,20 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 iq["pubsub"]["queue_meta"][name] = str(value)
         reply = await self._ask(iq, service, node)
         return str(reply["pubsub"]["publish"]["item"]["id"] or item["id"])
+
+    async def _subscribe(
+        self, service: str, node: str, jid: str | None, window: int
+    ) -> QueueSubscription:
+        subscriber = jid or self.xmpp.boundjid.full
+        reply = await self._negotiate(service, node, subscriber, str(window))
+        subscription = reply["pubsub"]["subscription"]
+        granted = _value(reply.xml.find(FORM), _queue_field(reply.xml) or QUEUE_REQUESTS)
+        if granted is None:
+            await self._ask(self._unsubscription(service, node, subscriber), service, node)
+            raise NotAQueue(f"{node!r} at {service} is not a work queue.")
+        if (state := subscription["subscription"]) != "subscribed":
+            raise Refused(f"{service} left the subscription to {node!r} {state or 'unknown'}.")
+        return QueueSubscription(service, node, subscriber, subscription["subid"], int(granted))
 
     async def _negotiate(self, service: str, node: str, jid: str, window: str) -> Iq:
         request = self._subscription(service, node, jid, {QUEUE_REQUESTS: window})
