@@ -50,7 +50,7 @@ def main(table: str, items: int | None, scratch: str, **connection: str) -> None
         .mode("append")
         .options(**connection, passwordEnv="PUBQUEUE_PASSWORD", tls="off")
         # The component may be killed and come back in the middle: try again soon, and often.
-        .options(retries="30", retryBackoff="0.2-2", progressTimeout="10")
+        .options(retries="30", retryBackoff="0.2-2", progressTimeout="3")
         .save()
     )
     tell(Published(ids=ids))

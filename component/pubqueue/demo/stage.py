@@ -121,13 +121,19 @@ class Stage:
     @property
     def _finished(self) -> bool:
         published = self._publisher.published is not None
-        return published and self._state.items == 0 and self._crew.idle
+        killed = not self._kill_at and self._service.up
+        return published and killed and self._state.items == 0 and self._crew.idle
+
+    @property
+    def _done(self) -> int:
+        """How many items are done, as far as is known by now."""
+        if self._publisher.published is None:
+            return self._tally.done
+        # Also what was done by a worker that did not live to read the confirmation.
+        return len(self._publisher.published) - self._state.items
 
     def _view(self) -> View:
-        done, published = self._tally.done, self._publisher.published
-        if published is not None:
-            # Also what was done by a worker that did not live to read the confirmation.
-            done = len(published) - self._state.items
+        done = self._done
         return View(
             total=self._publisher.total,
             depth=self._state.depth,
@@ -143,7 +149,7 @@ class Stage:
     def _kill_if_due(self) -> None:
         if not (self._kill_at and self._publisher.total and self._service.up):
             return
-        done = self._tally.done
+        done = self._done
         progress = (self._state.items + 2 * done) / (2 * self._publisher.total)
         if progress >= self._kill_at[0]:
             self._kill_at.pop(0)
