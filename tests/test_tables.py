@@ -1,0 +1,10 @@
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_readme_shows_the_tables_of_the_rules():
+    done = subprocess.run([sys.executable, "-I", ROOT / "tools" / "tables", "--check"], check=False)
+    assert done.returncode == 0, "run .venv/bin/python -I tools/tables"
