@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.demo import report
-from pubqueue.demo.process import Child, ChildError, spawn
+from pubqueue.demo.process import INTERRUPTED, Child, ChildError, spawn
 from pubqueue.demo.service import NODE
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ REQUESTS: Final = 16
 
 # A worker that hangs when it is asked to end has this long to come back and finish.
 GRACE: Final = 30.0
-
-# When the demo is interrupted, nobody waits for work to be finished.
-INTERRUPTED: Final = 2.0
 
 
 @dataclass(slots=True)

@@ -23,6 +23,9 @@ TAIL_LINES = 15
 # The Spark job names its ten thousand items in one line: some hundred kilobytes.
 LONGEST_LINE = 2**26
 
+# Seconds to end in order when the user has interrupted us: nobody waits for work to be finished.
+INTERRUPTED = 2.0
+
 # How long a killed group may take until the kernel has ended all of it.
 DYING = 2.0
 

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Final, Self
 
 from pubqueue.demo import flights, report
-from pubqueue.demo.process import Child, ChildError, spawn
+from pubqueue.demo.process import INTERRUPTED, Child, ChildError, spawn
 from pubqueue.demo.service import NODE, PUBLISHER
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pubqueue.demo.prosody import Prosody
 
 ATTEMPTS: Final = 5
-INTERRUPTED: Final = 2.0
 
 JAVA_OPTIONS: Final = (
     "-XX:-UsePerfData",  # it is a file in /tmp for each process
