@@ -65,11 +65,13 @@ def worker_of(server):
     return make
 
 
+def client_of(server, jid):
+    return make_client(jid, "secret", host=server.host, port=server.c2s_port, tls="off")
+
+
 @asynccontextmanager
 async def publishing(server):
-    client = make_client(
-        "etl@localhost", "secret", host=server.host, port=server.c2s_port, tls="off"
-    )
+    client = client_of(server, "etl@localhost")
     await login(client)
 
     async def publish(*names, node="jobs"):
@@ -170,6 +172,18 @@ async def test_another_worker_gets_what_a_vanished_one_had(server, program, work
             assert held == {"i1", "i2"}
         other._hand.let_go()
         assert {(await anext(other)).id} < held
+
+
+async def test_a_worker_gets_what_a_session_that_ended_unheard_had(server, program, worker_of):
+    """Without directed presence the service is not told of the end; its locks are not waited for."""
+    async with publishing(server) as publish:
+        unheard = client_of(server, "bot@localhost/one")
+        await login(unheard)
+        await queueing(unheard).subscribe_queue(SERVICE, "jobs", 2, jid="bot@localhost/one")
+        await publish("i1", "i2")
+        await logout(unheard)
+        async with worker_of(requests=2) as worker:
+            assert {(await anext(worker)).id, (await anext(worker)).id} == {"i1", "i2"}
 
 
 async def test_a_retract_waits_for_a_component_that_was_killed(server, program, worker_of):

@@ -131,14 +131,28 @@ async def test_the_lock_of_an_item_in_hand_may_be_lost_with_the_connection(servi
 
 async def test_what_was_waiting_is_given_back_before_the_next_subscription(service, worker_of):
     async with worker_of(requests=2) as worker:
-        service.deliver(await service.subscriber(), "waiting")
-        await service.heard(worker.jid)
+        jid = await service.subscriber()
+        for name in ("begun", "waiting"):
+            service.deliver(jid, name)
+        await anext(worker)
+        await service.heard(jid)
         cut(worker)
-        given_back = await service.next("unlock", "subscribe")
+        assert (await service.next("unavailable")).get("from") == jid
+        given_back = await service.next("unlock", "unavailable", "subscribe")
         assert given_back.find(".//{*}item").get("id") == "waiting"
         await service.subscriber()
-        service.deliver(worker.jid, "waiting")
+        service.deliver(jid, "waiting")
         assert (await anext(worker)).id == "waiting"
+
+
+async def test_with_nothing_in_hand_all_is_given_back_before_the_subscription(service, worker_of):
+    """An earlier session of the same full JID may have left locks that nobody knows of."""
+    async with worker_of() as worker:
+        for _ in range(2):
+            assert (await service.next("unavailable", "subscribe")).get("type") == "unavailable"
+            await service.subscriber()
+            cut(worker)
+            await service.next("unavailable")
 
 
 async def test_it_subscribes_again_after_a_long_silence(service, worker_of):

@@ -56,6 +56,7 @@ class Hand:
 
     def hold(self, line: Line) -> None:
         """Take the line through which items come and go."""
+        self._line = line
         self._settlements = Settlements(
             self.service, self.node, line, self.timings, on_final=self._forget
         )
@@ -131,9 +132,16 @@ class Hand:
             self._stale.append(item.id)
 
     def before_subscribing(self) -> None:
-        """Unlock what was waiting when the connection was cut, before the same comes again."""
-        for id in self._stale:  # noqa: A001 - the name of the attribute
-            self._settlements.give_back(id)
+        """Give back what the service may still hold for our full JID from an earlier session.
+
+        With nothing begun that is everything, also what was sent into the void while nobody was
+        there: it would fill the window until it timed out. Else it is what was waiting.
+        """
+        if not self._begun:
+            self._line.vanish()
+        else:
+            for id in self._stale:  # noqa: A001 - the name of the attribute
+                self._settlements.give_back(id)
         self._stale.clear()
 
     def failed(self, error: PubqueueError) -> None:

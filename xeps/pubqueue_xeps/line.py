@@ -38,7 +38,7 @@ class Listener(Protocol):
         """Learn that the connection is lost."""
 
     def before_subscribing(self) -> None:
-        """Send what must reach the service before the subscription makes it deliver."""
+        """Send what must reach the service, in a new session, before it delivers again."""
 
     def failed(self, error: PubqueueError) -> None:
         """Learn that the line will not come back."""
@@ -64,7 +64,7 @@ class Line:
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self._online = asyncio.Event()
         self._cut = asyncio.Event()
-        self._session = False
+        self._session = self._fresh = False
         self._replaced = False
         self._heard = 0.0
         self._keeper: asyncio.Task[None] | None = None
@@ -94,7 +94,7 @@ class Line:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
         self._online.clear()
-        self.send(f"<presence type='unavailable' to={quoteattr(self._service)}/>".encode())
+        self.vanish()
         await self._leave()
 
     async def ready(self) -> None:
@@ -111,6 +111,10 @@ class Line:
             self._client.send_raw(stanza)
         return self._session
 
+    def vanish(self) -> None:
+        """Be unavailable to the service, which frees all that is locked to us and unsubscribes us."""
+        self.send(f"<presence type='unavailable' to={quoteattr(self._service)}/>".encode())
+
     def unsubscribe(self) -> None:
         """End the subscription: no more deliveries, but the locks stay (XEP-0254 section 4)."""
         wanted = f"<unsubscribe node={quoteattr(self._node)} jid={quoteattr(self.jid)}/>"
@@ -124,15 +128,15 @@ class Line:
         await logout(self._client, timeout=self._timings.parting)
 
     async def _subscribe(self) -> None:
-        self._listener.before_subscribing()
+        if self._fresh:
+            self._fresh = False
+            self._listener.before_subscribing()
         plugin = queueing(self._client)
         try:
             async with asyncio.timeout(self._timings.answer):
                 granted = await plugin.subscribe_queue(self._service, self._node, self._requests)
         except TimeoutError:
             raise ServiceUnavailable(f"{self._service} does not answer.") from None
-        # Directed presence, each time: nobody replays it to a service that was away.
-        self.send(f"<presence to={quoteattr(self._service)}/>".encode())
         if not self._online.is_set():
             log.info(
                 "worker.subscribed",
@@ -183,7 +187,7 @@ class Line:
         return True
 
     def _session_started(self, _: object) -> None:
-        self._session = True
+        self._session = self._fresh = True
         self._cut.clear()
 
     def _disconnected(self, reason: object) -> None:

@@ -86,7 +86,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     ) -> QueueSubscription:
         """Subscribe `jid`, by default our full JID, with a window of `queue_requests` items.
 
-        Doing it again is harmless and sets the window anew. The options go along at once (XEP-0254
+        Our full JID also sends the service directed presence, so that it learns when we go away,
+        and frees what we have (section 4). Doing it again is harmless and sets the window anew. The options go along at once (XEP-0254
         example 2); a service that answers with another form gets that one filled in (section 2.1).
         Raises NoSuchNode, NotAQueue, ServiceUnavailable or Refused.
         """
@@ -168,6 +169,10 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
             raise NotAQueue(f"{node!r} at {service} is not a work queue.")
         if (state := subscription["subscription"]) != "subscribed":
             raise Refused(f"{service} left the subscription to {node!r} {state or 'unknown'}.")
+        if jid is None:
+            # each time: nobody replays it to a service that was away
+            xmpp: Any = self.xmpp
+            xmpp.send_presence(pto=service)
         return QueueSubscription(service, node, subscriber, subscription["subid"], int(granted))
 
     async def _negotiate(self, service: str, node: str, jid: str, window: str) -> Iq:
