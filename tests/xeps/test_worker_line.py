@@ -230,6 +230,20 @@ async def test_stopping_unsubscribes_then_unlocks_what_was_not_begun(service, wo
     assert (await service.next("unavailable")).get("from") == "bot@localhost/one"
 
 
+async def test_who_drains_does_not_subscribe_again_after_a_reconnect(service, worker_of):
+    async with worker_of(timings={"refresh": 0.05}) as worker:
+        service.deliver(await service.subscriber(), "i1")
+        item = await anext(worker)
+        worker.stop()
+        await service.next("unsubscribe")
+        cut(worker)
+        await service.next("unavailable")
+        await item.retract()
+        asked = await service.next("subscribe", "retract")
+        assert asked.find(".//{*}item").get("id") == "i1"
+    assert (await service.next("subscribe", "unavailable")).get("type") == "unavailable"
+
+
 async def test_draining_waits_for_what_is_in_hand(service, worker_of):
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1")

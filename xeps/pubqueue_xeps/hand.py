@@ -127,9 +127,7 @@ class Hand:
         By then the service may have done so itself, because it was told that we are unavailable.
         """
         self._settlements.cut()
-        for item in self._waiting():
-            self._drop(item, "lost")
-            self._stale.append(item.id)
+        self._put_aside()
 
     def before_subscribing(self) -> None:
         """Give back what the service may still hold for our full JID from an earlier session.
@@ -137,6 +135,7 @@ class Hand:
         With nothing begun that is everything, also what was sent into the void while nobody was
         there: it would fill the window until it timed out. Else it is what was waiting.
         """
+        self._put_aside()
         if not self._begun:
             self._line.vanish()
         else:
@@ -223,6 +222,11 @@ class Hand:
 
     def _waiting(self) -> list[Item]:
         return [item for item in self._held.values() if item.state == "waiting"]
+
+    def _put_aside(self) -> None:
+        for item in self._waiting():
+            self._drop(item, "lost")
+            self._stale.append(item.id)
 
     def _drop(self, item: Item, state: State) -> None:
         item.state = state

@@ -66,6 +66,7 @@ class Line:
         self._cut = asyncio.Event()
         self._session = self._fresh = False
         self._replaced = False
+        self._wanted = True
         self._heard = 0.0
         self._keeper: asyncio.Task[None] | None = None
         client.short_way = self._read
@@ -116,7 +117,8 @@ class Line:
         self.send(f"<presence type='unavailable' to={quoteattr(self._service)}/>".encode())
 
     def unsubscribe(self) -> None:
-        """End the subscription: no more deliveries, but the locks stay (XEP-0254 section 4)."""
+        """End the subscription for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
+        self._wanted = False
         wanted = f"<unsubscribe node={quoteattr(self._node)} jid={quoteattr(self.jid)}/>"
         self.send(
             f"<iq type='set' id='{self.new_id()}' to={quoteattr(self._service)}>"
@@ -129,8 +131,14 @@ class Line:
 
     async def _subscribe(self) -> None:
         if self._fresh:
-            self._fresh = False
             self._listener.before_subscribing()
+        if self._wanted:
+            await self._ask_for_items()
+        self._fresh = False
+        self._heard = asyncio.get_running_loop().time()
+        self._online.set()
+
+    async def _ask_for_items(self) -> None:
         plugin = queueing(self._client)
         try:
             async with asyncio.timeout(self._timings.answer):
@@ -144,8 +152,6 @@ class Line:
                 node=self._node,
                 requests=granted.queue_requests,
             )
-        self._heard = asyncio.get_running_loop().time()
-        self._online.set()
 
     async def _keep(self) -> None:
         """Wait until the line needs care, and give it, for ever."""
