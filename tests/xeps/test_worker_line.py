@@ -189,6 +189,21 @@ async def test_it_comes_back_after_the_server_was_restarted(worker_of):
             await worker.__aexit__(None, None, None)
 
 
+async def test_a_server_that_is_mute_is_left_and_found_again(worker_of):
+    """A half-open connection is never reported; here the server stands still."""
+    timings = {"refresh": 0.05, "answer": 0.2, "login": 0.5}
+    async with Prosody() as server, QueueService(server.component_port, server.secret) as service:
+        await server.account("bot", "secret")
+        async with worker_of(port=server.c2s_port, timings=timings) as worker:
+            await service.subscriber()
+            os.kill(server.pid, signal.SIGSTOP)
+            await worker._line._cut.wait()
+            os.kill(server.pid, signal.SIGCONT)
+            await service.next("unavailable")
+            service.deliver(await service.subscriber(), "i1")
+            await anext(worker)
+
+
 async def test_a_second_login_under_the_same_full_jid_ends_the_first(service, worker_of):
     async with worker_of() as first, worker_of():
         with pytest.raises(Replaced, match="Another client has logged in as bot@localhost/one"):

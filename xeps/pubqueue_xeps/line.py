@@ -11,18 +11,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+from xml.etree.ElementTree import Element
 from xml.sax.saxutils import quoteattr
+
+from slixmpp.exceptions import IqError, IqTimeout
 
 from pubqueue_xeps.client import Client, login, logout
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServiceUnavailable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PUBSUB
+from pubqueue_xeps.ns import PING, PUBSUB
 from pubqueue_xeps.xep_0254.queueing import queueing
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.timings import Timings
@@ -144,6 +146,7 @@ class Line:
             async with asyncio.timeout(self._timings.answer):
                 granted = await plugin.subscribe_queue(self._service, self._node, self._requests)
         except TimeoutError:
+            await self._drop_dead_connection()
             raise ServiceUnavailable(f"{self._service} does not answer.") from None
         if not self._online.is_set():
             log.info(
@@ -152,6 +155,16 @@ class Line:
                 node=self._node,
                 requests=granted.queue_requests,
             )
+
+    async def _drop_dead_connection(self) -> None:
+        """Cut the connection if the server is mute too: nobody tells of a half-open one."""
+        ping: Any = self._client.Iq(stype="get", sto=self._client.boundjid.domain)
+        ping.append(Element(f"{{{PING}}}ping"))
+        with suppress(IqError):  # an error is an answer
+            try:
+                await ping.send(timeout=self._timings.answer)
+            except IqTimeout:
+                self._client.abort()
 
     async def _keep(self) -> None:
         """Wait until the line needs care, and give it, for ever."""

@@ -5,6 +5,7 @@ from typing import Final
 CLIENT: Final = "jabber:client"
 DATA: Final = "jabber:x:data"
 DELAY: Final = "urn:xmpp:delay"
+PING: Final = "urn:xmpp:ping"
 STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
 
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
