@@ -195,6 +195,8 @@ class _Door:
         self._fail(f"{self.server} ended the stream: {error['condition']}.")
 
     def _closed(self, reason: object) -> None:
+        if isinstance(reason, ssl.SSLError):
+            self._not_trusted(reason)
         self._fail(f"{self.server} closed the connection before the session started ({reason}).")
 
 
