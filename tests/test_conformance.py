@@ -29,7 +29,7 @@ BLOCKS = {
     "Q": 59,
     "W": 7,
 }
-STATUS = re.compile(r"held|part: .+|not yet")
+STATUS = re.compile(r"held|part: .+|not yet|does not apply")
 
 
 def test_every_row_is_there_once_and_in_order():
@@ -45,7 +45,7 @@ def test_a_row_keeps_its_word(row):
     assert row.level in {"M", "S", "Y"}
     assert STATUS.fullmatch(row.status), f"{row.status!r} is no status"
     built, shown = row.file != NONE, row.tests != NONE
-    if row.status == "not yet":
+    if row.status in {"not yet", "does not apply"}:
         assert not shown, "tests claim the row: say which part of it holds"
     else:
         assert built, "no file is named"

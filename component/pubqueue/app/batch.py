@@ -27,6 +27,7 @@ from pubqueue.core.decision import (
     Release,
     RemoveItem,
     ReplacePayload,
+    Revive,
     Ripen,
     SetAvailable,
     SetWindow,
@@ -111,6 +112,9 @@ def _touched(changes: Iterable[Change]) -> Iterable[NodeName]:
                 yield change.node
             case AddSubscription():
                 yield change.subscription.node
+            case Revive():
+                yield change.item.node
+                yield change.to
             case Bury():
                 yield change.item.node
                 if change.to is not None:
@@ -125,29 +129,39 @@ def hand_out(context: Context, name: NodeName) -> list[Notice]:
     """Lock the node's ready items to its free subscribers and return the deliveries."""
     tx = context.tx
     node = tx.node(name)
+    if node is None or not node.config.queueing or node.config.paused:
+        return []
     deliveries: list[Notice] = []
-    while node is not None and node.config.queueing:
-        windows = tx.open_windows(name)
-        room = min(free(windows), MOST)
-        ready = tx.ready(name, context.now, room) if room else []
-        if not ready:
+    aside = tx.aside(name, context.now, MOST)
+    while room := min(free(windows := tx.open_windows(name)), MOST):
+        ready = tx.ready(name, context.now, room)
+        rows = sorted(aside + ready, key=_turn) if aside else ready
+        if not rows:
             break
         changes = dispatch(
             node,
-            [item for item, _ in ready],
+            [item for item, _ in rows],
             windows,
             now=context.now,
-            first_token=tx.tokens(len(ready)),
+            first_token=tx.tokens(len(rows)),
         )
         tx.apply(changes)
-        payloads = {item.seq: payload for item, payload in ready}
         locks = [change for change in changes if isinstance(change, Lock)]
-        deliveries += [
-            Deliver(lock.holder, _locked(lock), payloads[lock.item.seq]) for lock in locks
-        ]
-        if len(locks) == len(ready) < MOST:  # nothing was postponed: no item behind got nearer
-            break
+        deliveries += _deliveries(locks, rows)
+        aside = []
+        if len(locks) == len(changes) and len(ready) < MOST:
+            break  # nothing was put aside, so no item behind got nearer
     return deliveries
+
+
+def _turn(row: tuple[Item, bytes]) -> tuple[int, int]:
+    """Order as the store does: the higher priority first, then the older."""
+    return -row[0].priority, row[0].seq
+
+
+def _deliveries(locks: Iterable[Lock], rows: Iterable[tuple[Item, bytes]]) -> Iterable[Deliver]:
+    payloads = {item.seq: payload for item, payload in rows}
+    return [Deliver(lock.holder, _locked(lock), payloads[lock.item.seq]) for lock in locks]
 
 
 def _locked(lock: Lock) -> Item:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.expire import Case, ExpireFacts, LeaveFacts, ReturnFacts, Tomb
+from pubqueue.core.ending import Case, Tomb
+from pubqueue.core.expire import ArriveFacts, ExpireFacts, LeaveFacts, ReturnFacts
 from pubqueue.core.manage import ListFacts, NodeFacts
 from pubqueue.core.model import Affiliation, NodeName, State, bare
 from pubqueue.core.model import digest as digest_of
 from pubqueue.core.publish import Known, PublishFacts
-from pubqueue.core.settle import SettleFacts
+from pubqueue.core.settle import Outcome, SettleFacts
 from pubqueue.core.subscribe import SubscribeFacts
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.ports import Transaction
     from pubqueue.core.access import CreationPolicy
-    from pubqueue.core.expire import Leave, Return
+    from pubqueue.core.expire import Arrive, Leave, Return
     from pubqueue.core.manage import (
         Configure,
         Create,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pubqueue.core.publish import Publish
     from pubqueue.core.settle import Settle
     from pubqueue.core.subscribe import SetOptions, Subscribe, Unsubscribe
+    from pubqueue.core.touch import Touch
 
 AT_ONCE: Final = 1000
 """How many items one batch ends at most for the clock's sake; the rest follows in the next."""
@@ -87,7 +89,7 @@ def _audience(tx: Transaction, node: Node) -> tuple[Jid, ...]:
     return tuple(subscription.jid for subscription in tx.subscribers(node.name))
 
 
-def for_settle(context: Context, request: Settle) -> SettleFacts:
+def for_settle(context: Context, request: Settle | Touch) -> SettleFacts:
     """Load the items that are to be settled, and who held them."""
     tx, asker = context.tx, request.by
     node = tx.node(request.node)
@@ -107,6 +109,16 @@ def for_settle(context: Context, request: Settle) -> SettleFacts:
         subscribed=tx.subscribed(node.name, asker.bare),
         audience=_audience(tx, node),
     )
+
+
+def for_unlock_outcome(context: Context, request: Settle) -> SettleFacts:
+    """Load the same, and where the items would go if the outcome is their death."""
+    facts = for_settle(context, request)
+    if request.outcome is Outcome.RELEASE or facts.node is None:
+        return facts
+    node, tx = facts.node, context.tx
+    tombs = tuple(None if item is None else _tomb(tx, node, item) for item in facts.items)
+    return replace(facts, tombs=tombs)
 
 
 def _was_held(item: Item) -> bool:
@@ -171,12 +183,20 @@ def for_nodes(context: Context, request: ListNodes) -> ListFacts:
 def for_expiry(context: Context, _request: object) -> ExpireFacts:
     """Load what has run out."""
     tx, now = context.tx, context.now
+    locks = tx.expired_locks(now, AT_ONCE)
+    cases = _cases(tx, locks + tx.expired_lives(now, AT_ONCE))
     return ExpireFacts(
         now=now,
         ripe=tuple(tx.ripe(now)),
-        locks=_cases(tx, tx.expired_locks(now, AT_ONCE)),
-        lives=_cases(tx, tx.expired_lives(now, AT_ONCE)),
+        locks=cases[: len(locks)],
+        lives=cases[len(locks) :],
     )
+
+
+def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
+    """Load what the arrived subscribes to, under its full JID and its bare one."""
+    jids = dict.fromkeys((request.jid, bare(request.jid)))
+    return ArriveFacts(tuple(context.tx.subscriptions_of(jids)))
 
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
@@ -209,13 +229,8 @@ def for_return(context: Context, request: Return) -> ReturnFacts:
 
 def _cases(tx: Transaction, items: list[Item]) -> tuple[Case, ...]:
     """Put each item beside its node and its tomb."""
-    nodes = {name: tx.node(name) for name in {item.node for item in items}}
-    cases = []
-    for item in items:
-        node = nodes[item.node]
-        if node is not None:
-            cases.append(Case(item, node, _tomb(tx, node, item)))
-    return tuple(cases)
+    paired = [(item, tx.node(item.node)) for item in items]
+    return tuple(Case(item, node, _tomb(tx, node, item)) for item, node in paired if node)
 
 
 def _tomb(tx: Transaction, node: Node, item: Item) -> Tomb | None:

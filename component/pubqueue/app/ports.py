@@ -105,6 +105,25 @@ class Transaction(Protocol):
     def ready(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
         """Return the next items to hand out, with their payloads."""
 
+    def aside(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
+        """Return items that are delayed only for the one they avoid, with their payloads."""
+
+    def dead(self, node: NodeName, limit: int) -> list[tuple[Item, NodeName | None]]:
+        """Return items that died here, or came here dead, each with the node it came from."""
+
+    def origin(self, item: Item) -> NodeName | None:
+        """Return the node that a dead item came from, if it came from another."""
+
+    def oldest(
+        self, node: NodeName, holders: Sequence[Jid] | None, after: int, limit: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return items with payloads, oldest first: behind a sequence number, of these holders."""
+
+    def newest(
+        self, node: NodeName, holders: Sequence[Jid] | None, limit: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return the last items with payloads, oldest first, of these holders."""
+
     # --- time ---
 
     def ripe(self, now: Millis) -> list[NodeName]:

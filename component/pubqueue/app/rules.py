@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pubqueue.app import facts
-from pubqueue.core import expire, manage, publish, settle, subscribe
+from pubqueue.app import facts, views
+from pubqueue.core import (
+    expire,
+    manage,
+    publish,
+    redrive,
+    retrieve,
+    settle,
+    subscribe,
+    touch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +38,10 @@ Request = (
     | manage.SetAffiliations
     | manage.ListNodes
     | manage.ListItems
+    | touch.Touch
+    | redrive.Redrive
+    | retrieve.Retrieve
+    | expire.Arrive
     | expire.Expire
     | expire.Leave
     | expire.Return
@@ -52,7 +65,7 @@ def _rule(
 # fmt: off
 RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
     publish.Publish:         _rule(facts.for_publish, publish.publish),
-    settle.Settle:           _rule(facts.for_settle, settle.settle),
+    settle.Settle:           _rule(facts.for_unlock_outcome, settle.settle),
     subscribe.Subscribe:     _rule(facts.for_subscription, subscribe.subscribe),
     subscribe.SetOptions:    _rule(facts.for_subscription, subscribe.set_options),
     subscribe.Unsubscribe:   _rule(facts.for_subscription, subscribe.unsubscribe),
@@ -66,6 +79,10 @@ RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
     manage.SetAffiliations:  _rule(facts.for_node, manage.set_affiliations),
     manage.ListNodes:        _rule(facts.for_nodes, manage.list_nodes),
     manage.ListItems:        _rule(facts.for_items, manage.list_items),
+    touch.Touch:             _rule(facts.for_settle, touch.touch),
+    redrive.Redrive:         _rule(views.for_redrive, redrive.redrive),
+    retrieve.Retrieve:       _rule(views.for_retrieve, retrieve.retrieve),
+    expire.Arrive:           _rule(facts.for_arrive, expire.arrive),
     expire.Expire:           _rule(facts.for_expiry, expire.expire),
     expire.Leave:            _rule(facts.for_leave, expire.leave),
     expire.Return:           _rule(facts.for_return, expire.bounce),

@@ -38,6 +38,8 @@ class Refusal(Enum):
     NOT_YOURS = auto()
     LOCKED_BY_ANOTHER = auto()
     LOCK_LOST = auto()
+    ITEM_EXISTS = auto()
+    PUBLISH_PAUSED = auto()
     NOT_A_QUEUE = auto()
     NODE_EXISTS = auto()
     NODE_FULL = auto()
@@ -119,7 +121,44 @@ class Affiliations:
     entries: tuple[tuple[Jid, Affiliation], ...]
 
 
-Reply = Refused | Done | Published | Subscribed | Created | Described | Listed | Affiliations
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The locks, with their deadlines as they now stand."""
+
+    node: NodeName
+    entries: tuple[tuple[ItemId, Millis], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """So many dead items of the node live again."""
+
+    node: NodeName
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """Items of a node, oldest first, with their payloads; `whole` unless some were left out."""
+
+    node: Node
+    items: tuple[tuple[Item, bytes], ...]
+    whole: bool
+
+
+Reply = (
+    Refused
+    | Done
+    | Published
+    | Subscribed
+    | Created
+    | Described
+    | Listed
+    | Affiliations
+    | Touched
+    | Redriven
+    | Retrieved
+)
 
 # --- changes -------------------------------------------------------------------------------------
 # Each is guarded by what the rule believed: a store that finds otherwise raises Stale.
@@ -244,10 +283,26 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Postpone:
-    """A waiting item waits until `due`."""
+    """A waiting item waits until `due` for the one it avoids; for anybody else it is ready."""
 
     item: Item
     due: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """The lock lasts until `deadline`."""
+
+    item: Item
+    deadline: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Revive:
+    """A dead item waits in the node `to` as if it were new, in its old place."""
+
+    item: Item
+    to: NodeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +354,8 @@ Change = (
     | Lock
     | Release
     | Postpone
+    | Extend
+    | Revive
     | Ripen
     | Forget
     | Bury

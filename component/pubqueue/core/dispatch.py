@@ -67,6 +67,8 @@ def dispatch(
         if not line:
             break
         server = _next(line, item)
+        if server is None and item.aside:
+            continue  # it waits already
         if server is None:
             times = max(item.released + item.failed, 1)
             changes.append(Postpone(item, later(now, backoff(node.config, times))))
@@ -88,7 +90,9 @@ def _next(line: list[_Server], item: Item) -> _Server | None:
         second = heapq.heappop(line)
         heapq.heappush(line, first)
         return second
-    if item.due is not None:  # it has waited its pause: now even the avoided one will do
+    if (
+        item.due is not None and not item.aside
+    ):  # it has waited its pause: now even the avoided one will do
         return first
     heapq.heappush(line, first)
     return None

@@ -7,7 +7,7 @@ dead-letter node; none is dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import (
@@ -18,39 +18,22 @@ from pubqueue.core.decision import (
     EndSubscription,
     Forget,
     Notice,
-    Release,
+    RemoveItem,
     Ripen,
     SetAvailable,
     Unlocked,
 )
-from pubqueue.core.lifecycle import backoff, exhausted, waiting
+from pubqueue.core.ending import Case, bury, fail, release
 from pubqueue.core.model import bare
-from pubqueue.core.settle import release
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.core.model import ItemId, Jid, Millis, Node, NodeName, Subscription
 
 TIMED_OUT: Final = "the lock timed out"
 WORKER_LOST: Final = "the worker went away"
 TOO_OLD: Final = "the time to live ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Tomb:
-    """The dead-letter node of an item: whether it is there, and whether it has the id already."""
-
-    name: NodeName
-    exists: bool
-    taken: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """An item with the node that it is in, and the place for it should it die."""
-
-    item: Item
-    node: Node
-    tomb: Tomb | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +49,20 @@ class ExpireFacts:
     ripe: tuple[NodeName, ...]
     locks: tuple[Case, ...]
     lives: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """A full JID has sent available presence."""
+
+    jid: Jid
+
+
+@dataclass(frozen=True, slots=True)
+class ArriveFacts:
+    """The subscriptions of the full JID and of its account."""
+
+    subscriptions: tuple[Subscription, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +102,57 @@ class ReturnFacts:
 
 
 def expire(_request: Expire, facts: ExpireFacts) -> Decision:
-    """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification)."""
-    changes: list[Change] = [Ripen(node, facts.now) for node in facts.ripe]
+    """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification).
+
+    Pauses end last: a delayed item may have come to the end of its life as well.
+    """
+    ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
+    ends += [_too_old(case, facts.now) for case in facts.lives]
+    changes: list[Change] = [*_one_to_a_place(ends)]
+    changes += [Ripen(node, facts.now) for node in facts.ripe]
     changes.append(Forget(facts.now))
-    notices: list[Notice] = []
-    for case in facts.locks:
-        changes.append(fail(case, facts.now, TIMED_OUT))
-        if case.item.holder is not None:
-            notices.append(Unlocked(case.item.holder, case.item.node, (case.item.id,)))
-    changes += [bury(case, facts.now, TOO_OLD, failed=case.item.failed) for case in facts.lives]
+    items = [case.item for case in facts.locks]
+    notices: list[Notice] = [
+        Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None
+    ]
     return Decision(Done(), tuple(changes), tuple(notices))
+
+
+def _too_old(case: Case, now: Millis) -> Change:
+    """End a life: work is dead, an item of a plain node is gone (XEP-0060 16.4.4, item_expire)."""
+    if not case.node.config.queueing:
+        return RemoveItem(case.item)
+    return bury(case, now, TOO_OLD, failed=case.item.failed)
+
+
+def _one_to_a_place(ends: Iterable[Change]) -> Iterator[Change]:
+    """Let only the first of several dead items with one id move to one dead-letter node."""
+    places: set[tuple[NodeName, ItemId]] = set()
+    for end in ends:
+        if isinstance(end, Bury) and end.to is not None:
+            place = (end.to, end.item.id)
+            yield replace(end, to=None) if place in places else end
+            places.add(place)
+        else:
+            yield end
+
+
+def arrive(_request: Arrive, facts: ArriveFacts) -> Decision:
+    """Hand out to the arrived again, where its absence had left a subscription standing."""
+    return Decision(
+        Done(),
+        tuple(
+            SetAvailable(subscription.node, subscription.jid, available=True)
+            for subscription in facts.subscriptions
+            if not subscription.available
+        ),
+    )
 
 
 def leave(_request: Leave, facts: LeaveFacts) -> Decision:
     """Free what the leaver holds and end its subscriptions; it is not told, for it is gone."""
-    changes: list[Change] = [fail(case, facts.now, WORKER_LOST) for case in facts.held]
+    ends = [fail(case, facts.now, WORKER_LOST) for case in facts.held]
+    changes: list[Change] = [*_one_to_a_place(ends)]
     for subscription, node in facts.subscriptions:
         if node.config.queueing and node.config.unsubscribe_on_unavailable:
             changes.append(EndSubscription(subscription.node, subscription.jid))
@@ -136,20 +169,3 @@ def bounce(request: Return, facts: ReturnFacts) -> Decision:
     if request.gone and facts.subscription is not None:
         changes.append(EndSubscription(facts.subscription.node, facts.subscription.jid))
     return Decision(Done(), tuple(changes))
-
-
-def fail(case: Case, now: Millis, reason: str) -> Change:
-    """End a lock with blame: others get the item at once, then later and later, then it is dead."""
-    item, node = case.item, case.node
-    failed = item.failed + 1
-    if exhausted(item, node.config):
-        return bury(case, now, reason, failed=failed)
-    state, due = waiting(now, backoff(node.config, failed - 1))
-    return Release(item, state, due, failed, item.released)
-
-
-def bury(case: Case, now: Millis, reason: str, *, failed: int) -> Bury:
-    """End an item's life: in the dead-letter node if it is there and has room for the id."""
-    tomb = case.tomb
-    usable = tomb is not None and tomb.exists and not tomb.taken and tomb.name != case.item.node
-    return Bury(case.item, now, reason, failed, tomb.name if tomb and usable else None)

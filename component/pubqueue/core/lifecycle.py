@@ -2,7 +2,8 @@
 
 Every cell of state x event is there: the next state, GONE when the row disappears, or None where
 the event cannot meet the state (the rules refuse before it comes to that, and the store's guards
-hold). A RELEASE or FAIL with a pause leads on by POSTPONE to DELAYED in the same step.
+hold). A RELEASE or FAIL with a pause leads on by POSTPONE to DELAYED in the same step. A delayed item
+can be locked only when it waits for the sake of one subscriber and goes to another.
 
 What the two counters do stands beside it: a failed ending raises `failed`; a release raises
 `released`; being handed out raises `acquired`. Only `failed` leads to DEAD.
@@ -37,6 +38,8 @@ class Event(Enum):
     """It shall wait for a while."""
     RIPEN = auto()
     """Its waiting time is over."""
+    REVIVE = auto()
+    """An owner gives it another life; in a dead-letter node it need not be DEAD for that."""
 
 
 GONE: Final = "gone"
@@ -44,11 +47,11 @@ Next = State | Literal["gone"] | None
 
 # fmt: off
 _TABLE: Final[dict[State, tuple[Next, ...]]] = {
-    #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN
-    State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None),
-    State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None),
-    State.DELAYED: (None,          GONE,    None,          None,          State.DEAD, State.DELAYED,  State.QUEUED),
-    State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None),
+    #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN         REVIVE
+    State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None,         State.QUEUED),
+    State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None,         None),
+    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  State.QUEUED, State.QUEUED),
+    State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED),
 }
 # fmt: on
 

@@ -130,6 +130,8 @@ class NodeConfig:
     dedup_window: int = 0
     max_queue_requests: int = 1000
     unsubscribe_on_unavailable: bool = True
+    paused: bool = False
+    publish_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class Item:
     given for the item; tokens only rise. `acquired` counts how often it was handed out, `failed` how
     often that ended badly, `released` how often it was unlocked without blame. `avoid` is who let go
     of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
-    the item has waited its turn.
+    the item has waited its turn. `aside` says that it is delayed only for the one it avoids.
     """
 
     seq: int
@@ -184,6 +186,7 @@ class Item:
     deadline: Millis | None = None
     token: int = 0
     avoid: Jid | None = None
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

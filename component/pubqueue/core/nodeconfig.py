@@ -59,7 +59,8 @@ def _write_boolean(value: bool) -> str:  # noqa: FBT001  # a writer takes the va
 def _whole(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         digits = text.strip()
-        if not (digits.isascii() and digits.isdigit()) or not low <= int(digits[:19]) <= high:
+        known = digits.isascii() and digits.isdigit() and len(digits) <= len(str(high))
+        if not known or not low <= int(digits) <= high:
             raise BadValueError(f"a whole number from {low} to {high} is needed")
         return int(digits)
 
@@ -110,6 +111,8 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of finished work absorbs a re-publish", "dedup_window", _whole(0, YEAR)),
     Field("x-queueing#max_queue_requests", "text-single", "Largest number of parallel requests of a subscriber", "max_queue_requests", _whole(1, 10**6)),
     Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable", read_boolean, _write_boolean),
+    Field("x-queueing#paused", "boolean", "Hand out nothing for now", "paused", read_boolean, _write_boolean),
+    Field("x-queueing#publish_paused", "boolean", "Take in nothing for now", "publish_paused", read_boolean, _write_boolean),
 )
 
 # XEP-0060 knows other values of these; work that must not be lost allows only this one (row 10a).

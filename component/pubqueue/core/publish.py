@@ -77,8 +77,9 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
         changes += _place(node, known, item, _add(request, facts, node, draft))
     added = sum(isinstance(change, AddItem) for change in changes)
     removed = sum(isinstance(change, RemoveItem) for change in changes)
-    if config.max_items is not None and node.items + added - removed > config.max_items:
-        return refuse(Refusal.NODE_FULL, limit=config.max_items)
+    limit = config.max_items
+    if limit is not None and added > removed and node.items + added - removed > limit:
+        return refuse(Refusal.NODE_FULL, limit=limit)
     ids = tuple(draft.id for draft in request.drafts)
     return Decision(Published(node.name, ids), tuple(changes), _announce(request, facts, node))
 
@@ -87,6 +88,8 @@ def _refused(request: Publish, facts: PublishFacts, node: Node) -> Decision | No
     affiliation = access.standing(request.by, facts.affiliation)
     if not access.may(affiliation, Action.PUBLISH, node, subscribed=facts.subscribed):
         return refuse(Refusal.FORBIDDEN)
+    if node.config.publish_paused:
+        return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
     limit = node.config.max_items
     if limit is not None and len(request.drafts) > limit:
         return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)

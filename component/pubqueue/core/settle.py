@@ -19,13 +19,12 @@ from pubqueue.core.decision import (
     Done,
     Notice,
     Refusal,
-    Release,
     RemoveItem,
     Retracted,
     Unlocked,
     refuse,
 )
-from pubqueue.core.lifecycle import backoff, waiting
+from pubqueue.core.ending import Case, bury, fail, release
 from pubqueue.core.model import (
     Affiliation,
     Asker,
@@ -44,6 +43,9 @@ from pubqueue.core.model import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pubqueue.core.decision import Change
+    from pubqueue.core.ending import Tomb
+
 
 @unique
 class Verb(Enum):
@@ -51,6 +53,18 @@ class Verb(Enum):
 
     RETRACT = auto()
     UNLOCK = auto()
+
+
+@unique
+class Outcome(Enum):
+    """What an unlock says of the work."""
+
+    RELEASE = "release"
+    """Nobody's fault."""
+    FAILED = "failed"
+    """It went wrong, and may go better next time."""
+    REJECT = "reject"
+    """It will never go well: the item is dead."""
 
 
 @unique
@@ -73,6 +87,8 @@ class Standing(Enum):
     SUBSCRIBED = auto()
     STRANGER = auto()
 
+
+UNEXPLAINED: Final = "the worker gave no reason"
 
 Verdict = Refusal | None
 """A refusal, or None: it may be done."""
@@ -107,6 +123,9 @@ class Settle:
     """Retract or unlock these items, all or none (XEP-0060 12.11).
 
     `queue_only` asks for a refusal on any other node: the asker used a form that only queues know.
+    `outcome`, `delay` and `reason` belong to an unlock: whose fault it is, how long the item shall
+    wait, and what to keep with it should it die. `token` names the very lock that is meant: one that
+    the asker has lost and got again is another.
     """
 
     by: Asker
@@ -115,6 +134,10 @@ class Settle:
     verb: Verb
     notify: bool = False
     queue_only: bool = False
+    outcome: Outcome = Outcome.RELEASE
+    delay: Millis | None = None
+    reason: str = ""
+    token: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +145,8 @@ class SettleFacts:
     """What the store holds about it: rows in the order of the ids, None where there is no item.
 
     `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,
-    `audience` (plain nodes only) is everybody who subscribes.
+    `audience` (plain nodes only) is everybody who subscribes, `tombs` (outcomes other than a release
+    only) are the places for the items should they die.
     """
 
     now: Millis
@@ -132,28 +156,44 @@ class SettleFacts:
     receipts: frozenset[tuple[int, Jid]]
     subscribed: bool
     audience: tuple[Jid, ...] = ()
+    tombs: tuple[Tomb | None, ...] = ()
 
 
 def settle(request: Settle, facts: SettleFacts) -> Decision:
     """Decide a retract or an unlock; the first item that may not be settled refuses them all."""
+    judged = judge(request.by, request.verb, facts)
+    if isinstance(judged, Decision):
+        return judged
+    if not judged.config.queueing:
+        return _retract_plainly(request, facts, judged)
+    items = [item for item in facts.items if item is not None]
+    if request.token is not None and any(item.token != request.token for item in items):
+        return refuse(Refusal.LOCK_LOST, "the item is locked anew, under another token")
+    if request.verb is Verb.RETRACT:
+        return _retract(judged, items, facts.now)
+    return _unlock(request, facts, judged, items)
+
+
+def judge(asker: Asker, verb: Verb, facts: SettleFacts) -> Node | Decision:
+    """Return the node if the asker may do this to all the items, else the refusal.
+
+    On a node that is no queue nothing is judged yet but whether the asker may see it.
+    """
     node = facts.node
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    standings = [_standing(request, item, facts) for item in facts.items]
+    standings = [_standing(asker, verb, item, facts) for item in facts.items]
     known = facts.subscribed or Standing.HOLDS in standings or Standing.HELD in standings
-    affiliation = access.standing(request.by, facts.affiliation)
+    affiliation = access.standing(asker, facts.affiliation)
     if (closed := access.barred(affiliation, node, known=known)) is not None:
         return refuse(closed)
     if not node.config.queueing:
-        return _retract_plainly(request, facts, node)
+        return node
     for item, standing in zip(facts.items, standings, strict=True):
-        verdict = SETTLE[request.verb, _situation(item), standing]
+        verdict = SETTLE[verb, _situation(item), standing]
         if verdict is not None:
             return refuse(verdict)
-    items = [item for item in facts.items if item is not None]
-    if request.verb is Verb.RETRACT:
-        return _retract(node, items, facts.now)
-    return _unlock(node, items, facts.now)
+    return node
 
 
 def _situation(item: Item | None) -> Situation:
@@ -162,9 +202,8 @@ def _situation(item: Item | None) -> Situation:
     return Situation.LOCKED if item.state is State.LOCKED else Situation.FREE
 
 
-def _standing(request: Settle, item: Item | None, facts: SettleFacts) -> Standing:
+def _standing(asker: Asker, verb: Verb, item: Item | None, facts: SettleFacts) -> Standing:
     """Find the asker's most specific standing, in the order of the enumeration."""
-    asker = request.by
     if item is not None:
         if item.holder is not None and covers(item.holder, asker.jid):
             return Standing.HOLDS
@@ -173,7 +212,7 @@ def _standing(request: Settle, item: Item | None, facts: SettleFacts) -> Standin
     if access.standing(asker, facts.affiliation) is Affiliation.OWNER:
         return Standing.OWNER
     wrote_it = item is not None and item.publisher == asker.bare
-    if wrote_it and request.verb is Verb.RETRACT:
+    if wrote_it and verb is Verb.RETRACT:
         return Standing.AUTHOR
     return Standing.SUBSCRIBED if facts.subscribed else Standing.STRANGER
 
@@ -186,10 +225,21 @@ def _retract(node: Node, items: Sequence[Item], now: Millis) -> Decision:
     return Decision(Done(), changes, _to_holders(Retracted, node.name, items))
 
 
-def _unlock(node: Node, items: Sequence[Item], now: Millis) -> Decision:
-    """Let the items go without blame (2.4)."""
-    changes = tuple(release(item, node, now) for item in items)
-    return Decision(Done(), changes, _to_holders(Unlocked, node.name, items))
+def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Item]) -> Decision:
+    """Let the items go, as the outcome says (2.4)."""
+    notices = _to_holders(Unlocked, node.name, items)
+    if request.outcome is Outcome.RELEASE:
+        freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
+        return Decision(Done(), freed, notices)
+    cases = [Case(item, node, tomb) for item, tomb in zip(items, facts.tombs, strict=True)]
+    return Decision(Done(), tuple(_end(request, case, facts.now) for case in cases), notices)
+
+
+def _end(request: Settle, case: Case, now: Millis) -> Change:
+    reason = request.reason or UNEXPLAINED
+    if request.outcome is Outcome.REJECT:
+        return bury(case, now, reason, failed=case.item.failed + 1)
+    return fail(case, now, reason, delay=request.delay)
 
 
 def _to_holders(
@@ -200,18 +250,6 @@ def _to_holders(
         if item.holder is not None:
             held.setdefault(item.holder, []).append(item.id)
     return tuple(kind(holder, node, tuple(ids)) for holder, ids in held.items())
-
-
-def release(item: Item, node: Node, now: Millis) -> Release:
-    """End a lock without blame: the item returns to its old place.
-
-    Once every subscriber has had a chance to refuse it, it comes back ever more slowly, so that an
-    item nobody wants is no busy loop.
-    """
-    released = item.released + 1
-    pause = backoff(node.config, released - max(node.subscriptions, 1))
-    state, due = waiting(now, pause)
-    return Release(item, state, due, item.failed, released)
 
 
 def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decision:

@@ -34,6 +34,7 @@ PUBSUB_FEATURES: Final = (
     "publisher-affiliation",
     "purge-nodes",
     "retract-items",
+    "retrieve-items",
     "subscribe",
     "subscription-options",
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.expire import Return
+from pubqueue.core.expire import Arrive, Return
 from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, parse, render
 from pubqueue.faces.xmpp.component import Component
@@ -38,6 +38,7 @@ ECHOED: Final = 4096
 """Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
+_OURS: Final = {f"{ns.OURS} touch": parse.touch, f"{ns.OURS} redrive": parse.redrive}
 _SLIXMPP_ANSWERS: Final = frozenset({f"{ns.PING} ping", f"{ns.VERSION} query"})
 
 
@@ -115,6 +116,8 @@ class XmppFace:
             self._take_info(stanza)
         elif kind == "get" and name == "query" and namespace == ns.DISCO_ITEMS:
             self._ask(stanza, parse.disco_items)
+        elif kind == "set" and (own := _OURS.get(top.children[0].tag)) is not None:
+            self._ask(stanza, own)
         elif kind == "get" and top.children[0].tag == f"{ns.TIME} time":
             self._answer(stanza, render.entity_time(Millis(time.time_ns() // 1_000_000)))
         elif kind == "get" and top.children[0].tag in _SLIXMPP_ANSWERS:
@@ -156,7 +159,8 @@ class XmppFace:
         jid = Jid(sender)
         match kind:
             case None:
-                self._resources.available(jid)
+                if self._resources.available(jid):
+                    self._broker.submit(Arrive(jid), _ignore)
             case "unavailable":
                 self._broker.submit(self._resources.unavailable(jid), _ignore)
             case "subscribe":
@@ -192,8 +196,10 @@ class XmppFace:
         else:
             self._answer(stanza, render.result(request, reply, self._jid))
 
-    def _answer(self, stanza: Stanza, inner: str) -> None:
-        self.component.write(f'<iq type="result"{_address(stanza)}>{inner}</iq>'.encode())
+    def _answer(self, stanza: Stanza, inner: str | bytes) -> None:
+        body = inner.encode() if isinstance(inner, str) else inner
+        head = f'<iq type="result"{_address(stanza)}>'.encode()
+        self.component.write(head + body + b"</iq>")
 
     def _refuse(self, stanza: Stanza, error: StanzaError, options: str = "") -> None:
         """Answer with an error that repeats the request's child (RFC 6120 8.3.1)."""

@@ -25,8 +25,11 @@ from pubqueue.core.manage import (
 )
 from pubqueue.core.model import NO_TIME, Affiliation, Draft, ItemId, Jid, Millis, NodeName, seconds
 from pubqueue.core.publish import Publish
-from pubqueue.core.settle import Settle, Verb
+from pubqueue.core.redrive import Redrive
+from pubqueue.core.retrieve import Retrieve
+from pubqueue.core.settle import Outcome, Settle, Verb
 from pubqueue.core.subscribe import SetOptions, Subscribe, Unsubscribe
+from pubqueue.core.touch import Touch
 from pubqueue.faces.xmpp import forms, ns
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import (
@@ -205,20 +208,47 @@ def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     return Draft(ItemId(item), payload, meta.priority, meta.delay, meta.ttl)
 
 
-def _settle(iq: Iq, verb: Verb, *item_tags: str) -> Request | StanzaError:
+def _ids(verb: Element, *item_tags: str) -> tuple[ItemId, ...]:
+    """Return the ids of the items named, each once; none if anything else is named."""
+    ids: dict[ItemId, None] = {}
+    for element in verb.children:
+        item = element.get("id")
+        if element.tag not in item_tags or not item:
+            return ()
+        ids[ItemId(item)] = None
+    return tuple(ids)
+
+
+def _settle(iq: Iq, verb: Verb, *item_tags: str) -> Settle | StanzaError:
     node = _node(iq.verb)
     if isinstance(node, StanzaError):
         return node
-    ids: list[ItemId] = []
-    for element in iq.verb.children:
-        item = element.get("id")
-        if element.tag not in item_tags or not item:
-            return ITEM_REQUIRED
-        ids.append(ItemId(item))
+    ids = _ids(iq.verb, *item_tags)
     if not ids:
         return ITEM_REQUIRED
-    notify = iq.verb.get("notify") in {"1", "true"}
-    return Settle(iq.by, node, tuple(dict.fromkeys(ids)), verb, notify)
+    request = Settle(iq.by, node, ids, verb, iq.verb.get("notify") in {"1", "true"})
+    return _with_words(iq, request) if len(iq.child.children) > 1 else request
+
+
+def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
+    """Read what stands beside a retract or unlock: our lock token, our outcome."""
+    for beside in iq.child.children[1:]:
+        try:
+            if beside.tag == ns.tag(ns.OURS, "lock"):
+                request = replace(request, token=int(beside.get("token") or ""))
+            elif beside.tag == ns.tag(ns.OURS, "outcome") and request.verb is Verb.UNLOCK:
+                delay = _span(beside.get("delay"))
+                request = replace(
+                    request,
+                    outcome=Outcome(beside.get("type") or Outcome.RELEASE.value),
+                    delay=None if delay is None else seconds(delay),
+                    reason=(beside.get("reason") or "")[:LONGEST_ID],
+                )
+            else:
+                return bad_request(text="beside this request stands something unknown")
+        except ValueError as problem:
+            return bad_request(text=str(problem))
+    return request
 
 
 def retract(iq: Iq) -> Request | StanzaError:
@@ -235,6 +265,81 @@ def retract_from_queue(iq: Iq) -> Request | StanzaError:
 def unlock(iq: Iq) -> Request | StanzaError:
     """XEP-0254 2.4; the item may be written in either namespace (row 6)."""
     return _settle(iq, Verb.UNLOCK, ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
+
+
+def touch(iq: Iq) -> Request | StanzaError:
+    """Extend locks; an addition of ours."""
+    node = _node(iq.child)
+    ids = _ids(iq.child, ns.tag(ns.OURS, "item"))
+    if isinstance(node, StanzaError):
+        return node
+    if not ids:
+        return ITEM_REQUIRED
+    try:
+        span = _span(iq.child.get("seconds"))
+    except ValueError as problem:
+        return bad_request(text=str(problem))
+    return Touch(iq.by, node, ids, None if span is None else seconds(span))
+
+
+def redrive(iq: Iq) -> Request | StanzaError:
+    """Revive dead items; an addition of ours."""
+    node = _node(iq.child)
+    if isinstance(node, StanzaError):
+        return node
+    ids = _ids(iq.child, ns.tag(ns.OURS, "item")) if iq.child.children else None
+    if ids == ():
+        return ITEM_REQUIRED
+    given = iq.child.get("to")
+    to = None if given is None else name_of(given)
+    if given is not None and to is None:
+        return bad_request(text="to is no NodeID")
+    return Redrive(iq.by, node, ids, None if to is None else NodeName(to))
+
+
+def items(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 6.5, with the pages of XEP-0059 that go forward."""
+    node = _node(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    ids = _ids(iq.verb, ns.tag(ns.PUBSUB, "item"))
+    if iq.verb.children and not ids:
+        return bad_request(text="in items stand only items with an id")
+    page = _page(iq)
+    if isinstance(page, StanzaError):
+        return page
+    after, size = page
+    newest = iq.verb.get("max_items")
+    try:
+        wanted = None if newest is None else _count(newest)
+    except ValueError as problem:
+        return bad_request(text=f"max_items: {problem}")
+    return Retrieve(iq.by, node, ids, wanted, after, size)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text[:10]) < 1:
+        raise ValueError("a whole number from 1")
+    return int(text[:10])
+
+
+def _page(iq: Iq) -> tuple[ItemId | None, int | None] | StanzaError:
+    """Read the page that is asked for (XEP-0059 2.2); only forward pages are served."""
+    after: ItemId | None = None
+    size: int | None = None
+    for beside in iq.child.children[1:]:
+        if beside.tag != ns.tag(ns.RSM, "set"):
+            return bad_request(text="beside items stands something unknown")
+        for word in beside.children:
+            if word.tag == ns.tag(ns.RSM, "after"):
+                after = ItemId(word.text)
+            elif word.tag == ns.tag(ns.RSM, "max") and word.text.isascii() and word.text.isdigit():
+                size = int(word.text[:10])
+            elif word.tag == ns.tag(ns.RSM, "max"):
+                return bad_request(text="max: a whole number")
+            else:
+                return StanzaError("cancel", "feature-not-implemented", text="pages go forward")
+    return after, size
 
 
 # --- subscriptions -------------------------------------------------------------------------------
@@ -439,7 +544,7 @@ VERBS: Final[dict[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]] 
     ("set", _P, f"{_P} options"):       set_options,
     ("set", _P, f"{_P} create"):        create,
     ("get", _P, f"{_P} default"):       _cannot("retrieve-default-sub"),
-    ("get", _P, f"{_P} items"):         _cannot("retrieve-items"),
+    ("get", _P, f"{_P} items"):         items,
     ("get", _P, f"{_P} subscriptions"): _cannot("retrieve-subscriptions"),
     ("get", _P, f"{_P} affiliations"):  _cannot("retrieve-affiliations"),
     ("get", _O, f"{_O} configure"):     get_configuration,
@@ -454,7 +559,7 @@ VERBS: Final[dict[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]] 
 }
 # fmt: on
 
-ACCOMPANIED: Final = frozenset({publish, subscribe, create})
+ACCOMPANIED: Final = frozenset({publish, subscribe, create, retract, unlock, items})
 """What may stand with something beside it; each of them judges what that is."""
 
 _UNKNOWN: Final = bad_request(text="this is no request of XEP-0060 or XEP-0254")

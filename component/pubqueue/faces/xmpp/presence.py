@@ -21,9 +21,13 @@ class Resources:
     def __init__(self) -> None:
         self._seen: dict[Jid, set[Jid]] = {}
 
-    def available(self, jid: Jid) -> None:
-        """Note that the resource is here."""
-        self._seen.setdefault(bare(jid), set()).add(jid)
+    def available(self, jid: Jid) -> bool:
+        """Note that the resource is here, and say whether that is news."""
+        known = self._seen.setdefault(bare(jid), set())
+        if jid in known:
+            return False
+        known.add(jid)
+        return True
 
     def unavailable(self, jid: Jid) -> Leave:
         """Note that the resource has left; `last` only if it was the last one seen (row 21)."""

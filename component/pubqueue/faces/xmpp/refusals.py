@@ -57,6 +57,8 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.NOT_YOURS:                StanzaError("auth",   "forbidden"),
     Refusal.LOCKED_BY_ANOTHER:        StanzaError("cancel", "conflict"),
     Refusal.LOCK_LOST:                StanzaError("wait",   "unexpected-request"),
+    Refusal.ITEM_EXISTS:              StanzaError("cancel", "conflict"),
+    Refusal.PUBLISH_PAUSED:           StanzaError("wait",   "service-unavailable"),
     Refusal.NOT_A_QUEUE:              StanzaError("cancel", "feature-not-implemented"),
     Refusal.NODE_EXISTS:              StanzaError("cancel", "conflict"),
     Refusal.NODE_FULL:                StanzaError("cancel", "conflict",                "node-full"),

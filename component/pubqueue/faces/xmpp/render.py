@@ -15,14 +15,17 @@ from pubqueue.core.decision import (
     Listed,
     Published,
     Purged,
+    Redriven,
     Retracted,
+    Retrieved,
     Subscribed,
+    Touched,
     Unlocked,
 )
 from pubqueue.core.manage import ListItems
 from pubqueue.core.subscribe import SetOptions
 from pubqueue.faces.xmpp import disco, forms, ns
-from pubqueue.faces.xmpp.text import attribute, stamp
+from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,13 +34,24 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Notice
     from pubqueue.core.model import Item, ItemId, Jid, Millis, NodeName
 
-    Answer = Done | Published | Subscribed | Created | Described | Listed | Affiliations
+    Answer = (
+        Done
+        | Published
+        | Subscribed
+        | Created
+        | Described
+        | Listed
+        | Affiliations
+        | Touched
+        | Redriven
+        | Retrieved
+    )
 
 _HINTS = f'<no-store xmlns="{ns.HINTS}"/><no-permanent-store xmlns="{ns.HINTS}"/>'
 _NO_COPY = f'<no-copy xmlns="{ns.HINTS}"/>'
 
 
-def result(request: Request, reply: Answer, service: str) -> str:
+def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noqa: PLR0911  # one line a reply
     """Return what stands inside the IQ result, which is nothing where XEP-0060 says so."""
     match reply:
         case Done():
@@ -54,6 +68,10 @@ def result(request: Request, reply: Answer, service: str) -> str:
             return disco.items(reply, service, of_node=isinstance(request, ListItems))
         case Affiliations():
             return _affiliations(reply)
+        case Retrieved():
+            return _retrieved(reply)
+        case Touched() | Redriven():
+            return _ours(reply)
         case _:
             assert_never(reply)
 
@@ -94,6 +112,30 @@ def _described(request: Request, reply: Described) -> str:
         form = forms.node_config(reply.node.config)
         return f'<pubsub xmlns="{ns.OWNER}"><configure node="{node}">{form}</configure></pubsub>'
     return disco.node_info(reply)
+
+
+def _ours(reply: Touched | Redriven) -> str:
+    node = attribute(reply.node)
+    if isinstance(reply, Redriven):
+        return f'<redrive xmlns="{ns.OURS}" node="{node}" count="{reply.count}"/>'
+    items = "".join(
+        f'<item id="{attribute(item)}" deadline="{stamp(deadline)}"/>'
+        for item, deadline in reply.entries
+    )
+    return f'<touch xmlns="{ns.OURS}" node="{node}">{items}</touch>'
+
+
+def _retrieved(reply: Retrieved) -> bytes:
+    """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
+    inner = b"".join(_item(item.id, item.publisher, payload) for item, payload in reply.items)
+    beside = ""
+    if not reply.whole and reply.items:
+        first, last = reply.items[0][0].id, reply.items[-1][0].id
+        beside = (
+            f'<set xmlns="{ns.RSM}"><first>{escape(first)}</first><last>{escape(last)}</last></set>'
+        )
+    head = f'<pubsub xmlns="{ns.PUBSUB}">'.encode()
+    return head + _items(reply.node.name, inner) + f"{beside}</pubsub>".encode()
 
 
 def _affiliations(reply: Affiliations) -> str:

@@ -121,7 +121,7 @@ def _lock(connection: Connection, counts: Counts, change: d.Lock) -> None:
 
 def _lock_values(change: d.Lock) -> tuple[object, ...]:
     item = change.item
-    return change.holder, change.deadline, change.token, item.seq, item.token
+    return change.holder, change.deadline, change.token, item.seq, item.state, item.token
 
 
 def _lock_all(connection: Connection, counts: Counts, changes: Sequence[Any]) -> None:
@@ -170,6 +170,18 @@ def _bury(connection: Connection, counts: Counts, change: d.Bury) -> None:
     counts.item(change.to, 1)
 
 
+def _extend(connection: Connection, change: d.Extend) -> None:
+    _must(connection, "extend", change.deadline, change.item.seq, change.item.token)
+
+
+def _revive(connection: Connection, counts: Counts, change: d.Revive) -> None:
+    item = change.item
+    _must(connection, "revive", change.to, item.seq, item.state, item.token)
+    _may(connection, "drop_receipts", item.seq)
+    counts.item(item.node, -1)
+    counts.item(change.to, 1)
+
+
 def _remove_item(connection: Connection, counts: Counts, change: d.RemoveItem) -> None:
     item = change.item
     counts.item(item.node, -1)
@@ -194,6 +206,7 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.Postpone: _postpone,
     d.Ripen: _ripen,
     d.Forget: _forget,
+    d.Extend: _extend,
 }
 
 _MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {
@@ -202,5 +215,6 @@ _MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = 
     d.Lock: _lock,
     d.Release: _release,
     d.Bury: _bury,
+    d.Revive: _revive,
     d.RemoveItem: _remove_item,
 }

@@ -63,6 +63,37 @@ SELECT %(item)s, payload FROM item
 WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND state = 'queued' AND (expires IS NULL OR expires > ?2)
 ORDER BY priority DESC, seq LIMIT ?3;
 
+-- aside: items delayed only for the one they avoid
+SELECT %(item)s, payload FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND aside AND (expires IS NULL OR expires > ?2)
+ORDER BY priority DESC, seq LIMIT ?3;
+
+-- dead: items that died here or came here dead, and are free
+SELECT %(item)s, dead_from FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?) AND dead_at IS NOT NULL AND state != 'locked'
+ORDER BY seq LIMIT ?;
+
+-- origin: where a dead item came from
+SELECT dead_from FROM item WHERE seq = ?;
+
+-- oldest: a page of a node's items behind a sequence number
+SELECT %(item)s, payload FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3;
+
+-- newest: a node's last items, the newest first
+SELECT %(item)s, payload FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?1) ORDER BY seq DESC LIMIT ?2;
+
+-- oldest_held: the same, of what one of two JIDs holds
+SELECT %(item)s, payload FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND seq > ?2 AND state = 'locked' AND holder IN (?4, ?5)
+ORDER BY seq LIMIT ?3;
+
+-- newest_held: the same, of what one of two JIDs holds
+SELECT %(item)s, payload FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND state = 'locked' AND holder IN (?3, ?4)
+ORDER BY seq DESC LIMIT ?2;
+
 -- ripe: the nodes with delayed items whose time has come
 SELECT DISTINCT n.name FROM item i JOIN node n ON n.id = i.node_id WHERE i.state = 'delayed' AND i.due <= ?;
 
@@ -138,8 +169,9 @@ VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?);
 UPDATE item SET payload = ?, publisher = ? WHERE seq = ? AND state != 'locked';
 
 -- lock: the item goes to a holder
-UPDATE item SET state = 'locked', holder = ?, deadline = ?, token = ?, acquired = acquired + 1, due = NULL
-WHERE seq = ? AND state = 'queued' AND token = ?;
+UPDATE item SET state = 'locked', holder = ?, deadline = ?, token = ?, acquired = acquired + 1, due = NULL,
+    aside = 0
+WHERE seq = ? AND state = ? AND token = ?;
 
 -- release: the lock ends, the item waits again
 UPDATE item SET state = ?, due = ?, failed = ?, released = ?, avoid = holder, holder = NULL, deadline = NULL
@@ -149,26 +181,35 @@ WHERE seq = ? AND state = 'locked' AND token = ?;
 INSERT OR IGNORE INTO receipt (seq, jid) VALUES (?, ?);
 
 -- postpone: a waiting item waits until then
-UPDATE item SET state = 'delayed', due = ? WHERE seq = ? AND state = 'queued';
+UPDATE item SET state = 'delayed', due = ?, aside = 1 WHERE seq = ? AND state = 'queued';
 
 -- ripen: delayed items whose time has come, so many at once that a batch stays short
-UPDATE item SET state = 'queued' WHERE seq IN (
+UPDATE item SET state = 'queued', aside = 0 WHERE seq IN (
     SELECT seq FROM item WHERE state = 'delayed' AND due <= ?2
     AND node_id = (SELECT id FROM node WHERE name = ?1) ORDER BY due LIMIT 1000
 );
 
 -- bury: the item is dead and stays where it is
-UPDATE item SET state = 'dead', dead_at = ?, dead_reason = ?, failed = ?, last_holder = holder,
+UPDATE item SET state = 'dead', dead_at = ?, dead_reason = ?, failed = ?, last_holder = coalesce(holder, avoid), aside = 0,
     holder = NULL, deadline = NULL
 WHERE seq = ? AND state = ? AND token = ?;
 
 -- entomb: the item leaves for the dead-letter node, where it waits as a new one
 UPDATE item SET node_id = (SELECT id FROM node WHERE name = ?), state = 'queued', due = NULL, expires = NULL,
     dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = coalesce(holder, avoid),
-    acquired = 0, failed = 0, released = 0, avoid = NULL, holder = NULL, deadline = NULL
+    acquired = 0, failed = 0, released = 0, avoid = NULL, aside = 0, holder = NULL, deadline = NULL
 WHERE seq = ? AND state = ? AND token = ?;
 
--- drop_receipts: an item in its tomb has no former holders
+-- extend: the lock lasts longer
+UPDATE item SET deadline = ? WHERE seq = ? AND state = 'locked' AND token = ?;
+
+-- revive: a dead item waits in a node as if it were new
+UPDATE item SET node_id = (SELECT id FROM node WHERE name = ?), state = 'queued', due = NULL, expires = NULL,
+    dead_at = NULL, dead_reason = NULL, dead_from = NULL, last_holder = NULL,
+    acquired = 0, failed = 0, released = 0, avoid = NULL, aside = 0
+WHERE seq = ? AND state = ? AND token = ?;
+
+-- drop_receipts: an item with a new life has no former holders
 DELETE FROM receipt WHERE seq = ?;
 
 -- remove_item: the item is gone

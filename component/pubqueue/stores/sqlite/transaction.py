@@ -11,6 +11,7 @@ import msgspec
 
 from pubqueue.core.decision import (
     AddItem,
+    Extend,
     Lock,
     Postpone,
     Release,
@@ -62,13 +63,17 @@ def _item(node: NodeName, row: Sequence[Any]) -> Item:
     return Item(row[0], node, row[1], _STATES[row[2]], *row[3:])
 
 
+def _with_payloads(node: NodeName, rows: Iterable[Sequence[Any]]) -> list[tuple[Item, bytes]]:
+    return [(_item(node, row[:-1]), row[-1]) for row in rows]
+
+
 _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "node": lambda row: None if row is None else _node(row),
     "affiliation": lambda row: Affiliation.NONE if row is None else Affiliation(row[0]),
     "subscribed": lambda row: row is not None,
 }
 
-_PLAIN: Final = frozenset({AddItem, Lock, Postpone, Release, RemoveItem, ReplacePayload})
+_PLAIN: Final = frozenset({AddItem, Extend, Lock, Postpone, Release, RemoveItem, ReplacePayload})
 """Changes that leave nodes, affiliations and subscriptions as they are, but for the counts."""
 
 
@@ -214,8 +219,40 @@ class SqliteTransaction:
 
     def ready(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
         """Return the next items to hand out, with their payloads."""
-        rows = self._all("ready", node, now, limit)
-        return [(_item(node, row[:-1]), row[-1]) for row in rows]
+        return _with_payloads(node, self._all("ready", node, now, limit))
+
+    def aside(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
+        """Return items that are delayed only for the one they avoid, with their payloads."""
+        return _with_payloads(node, self._all("aside", node, now, limit))
+
+    def dead(self, node: NodeName, limit: int) -> list[tuple[Item, NodeName | None]]:
+        """Return items that died here, or came here dead, each with the node it came from."""
+        return [(_item(node, row[:-1]), row[-1]) for row in self._all("dead", node, limit)]
+
+    def origin(self, item: Item) -> NodeName | None:
+        """Return the node that a dead item came from, if it came from another."""
+        row = self._one("origin", item.seq)
+        return None if row is None or row[0] is None else NodeName(row[0])
+
+    def oldest(
+        self, node: NodeName, holders: Sequence[Jid] | None, after: int, limit: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return items with payloads, oldest first: behind a sequence number, of these holders."""
+        if holders is None:
+            return _with_payloads(node, self._all("oldest", node, after, limit))
+        ends = holders[0], holders[-1]
+        return _with_payloads(node, self._all("oldest_held", node, after, limit, *ends))
+
+    def newest(
+        self, node: NodeName, holders: Sequence[Jid] | None, limit: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return the last items with payloads, oldest first, of these holders."""
+        rows = (
+            self._all("newest", node, limit)
+            if holders is None
+            else self._all("newest_held", node, limit, holders[0], holders[-1])
+        )
+        return _with_payloads(node, reversed(rows))
 
     # --- time ---
 

@@ -52,6 +52,7 @@ CREATE TABLE item (
     deadline    INTEGER,
     token       INTEGER NOT NULL DEFAULT 0,
     avoid       TEXT,
+    aside       INTEGER NOT NULL DEFAULT 0 CHECK (aside IN (0, 1)),
     dead_at     INTEGER,
     dead_reason TEXT,
     dead_from   TEXT,
@@ -61,10 +62,13 @@ CREATE TABLE item (
     CHECK ((holder IS NULL) = (deadline IS NULL)),
     CHECK ((holder IS NOT NULL) = (state = 'locked')),
     CHECK (state != 'delayed' OR due IS NOT NULL),
+    CHECK (NOT aside OR state = 'delayed'),
     CHECK (state != 'dead' OR dead_at IS NOT NULL)
 ) STRICT;
 
 CREATE INDEX item_ready ON item (node_id, priority DESC, seq) WHERE state = 'queued';
+CREATE INDEX item_aside ON item (node_id, priority DESC, seq) WHERE aside;
+CREATE INDEX item_dead ON item (node_id, seq) WHERE dead_at IS NOT NULL;
 CREATE INDEX item_held ON item (holder) WHERE state = 'locked';
 CREATE INDEX item_deadline ON item (deadline) WHERE state = 'locked';
 CREATE INDEX item_due ON item (due) WHERE state = 'delayed';
