@@ -75,8 +75,13 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
 
 def _obstacle(request: Redrive, facts: RedriveFacts, grave: Grave, to: NodeName) -> Refusal | None:
     """Return why an item cannot go there, or None."""
+    dead = grave.item.state is State.DEAD
+    if grave.item.state is State.LOCKED:
+        return Refusal.ITEM_LOCKED
+    if not dead and (grave.origin is None or to == grave.item.node):
+        return Refusal.ITEM_NOT_FOUND  # it lives
     if to == grave.item.node:
-        return None if grave.item.state is State.DEAD else Refusal.ITEM_NOT_FOUND
+        return None
     if to not in facts.targets:
         return Refusal.NODE_NOT_FOUND
     node, affiliation = facts.targets[to]
