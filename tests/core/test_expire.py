@@ -1,0 +1,213 @@
+"""What time and absence do to items (XEP-0254 4)."""
+
+from dataclasses import replace
+
+import pytest
+from harness.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
+
+from pubqueue.core.decision import (
+    Bury,
+    Decision,
+    Done,
+    EndSubscription,
+    Forget,
+    Release,
+    RemoveItem,
+    Ripen,
+    SetAvailable,
+    Unlocked,
+)
+from pubqueue.core.ending import Case, Tomb
+from pubqueue.core.expire import (
+    TIMED_OUT,
+    TOO_OLD,
+    WORKER_LOST,
+    Arrive,
+    ArriveFacts,
+    Expire,
+    ExpireFacts,
+    Leave,
+    LeaveFacts,
+    Return,
+    ReturnFacts,
+    arrive,
+    bounce,
+    expire,
+    leave,
+)
+from pubqueue.core.model import Jid, NodeName, State
+
+DLQ = NodeName("jobs-dead")
+OTHER = NodeName("other")
+
+
+def run_out(*, ripe=(), locks=(), lives=()):
+    return expire(Expire(), ExpireFacts(NOW, tuple(ripe), tuple(locks), tuple(lives)))
+
+
+def failing(item, *, tomb=None, **config):
+    """Return what becomes of an item whose lock has timed out."""
+    decision = run_out(locks=[Case(item, queue(**config), tomb)])
+    return decision.changes[0]
+
+
+def test_without_anything_due_only_old_ids_are_forgotten():
+    assert run_out() == Decision(Done(), (Forget(NOW),))
+
+
+def test_a_lock_that_runs_out_is_a_failure_and_its_holder_hears_of_it():
+    item = held()
+    expected = Decision(
+        Done(),
+        (Release(item, State.QUEUED, None, failed=1, released=0), Forget(NOW)),
+        (Unlocked(ANN, JOBS, (item.id,)),),
+    )
+    assert run_out(locks=[Case(item, queue())]) == expected
+
+
+@pytest.mark.parametrize(("failed", "pause"), [(0, 0), (1, 2), (2, 4), (3, 8), (4, 8), (15, 8)])
+def test_the_first_failure_costs_no_pause_and_each_further_one_twice_the_last(failed, pause):
+    change = failing(held(failed=failed), backoff_min=2, backoff_max=8)
+    expected = (State.DELAYED, after(pause)) if pause else (State.QUEUED, None)
+    assert (change.state, change.due, change.failed) == (*expected, failed + 1)
+
+
+def test_the_last_failure_allowed_is_the_end():
+    item = held(failed=2)
+    assert failing(item, max_failures=3) == Bury(item, NOW, TIMED_OUT, 3, to=None)
+
+
+def test_a_dead_item_moves_to_the_dead_letter_node():
+    item = held()
+    change = failing(item, tomb=Tomb(DLQ, exists=True, taken=False), max_failures=1)
+    assert change == Bury(item, NOW, TIMED_OUT, 1, to=DLQ)
+
+
+@pytest.mark.parametrize(
+    "tomb",
+    [
+        Tomb(DLQ, exists=False, taken=False),
+        Tomb(DLQ, exists=True, taken=True),
+        Tomb(JOBS, exists=True, taken=False),
+    ],
+    ids=["no such node", "its id is taken", "the node itself"],
+)
+def test_a_dead_item_that_cannot_move_stays(tomb):
+    item = held()
+    assert failing(item, tomb=tomb, max_failures=1) == Bury(item, NOW, TIMED_OUT, 1, to=None)
+
+
+def two_of_one_name(**lock):
+    """Return items of two nodes with one id and one dead-letter node."""
+    tomb = Tomb(DLQ, exists=True, taken=False)
+    first = held(1, **lock)
+    second = replace(held(2, **lock), id=first.id, node=OTHER)
+    return (
+        Case(first, queue(max_failures=1), tomb),
+        Case(second, queue(name=OTHER, max_failures=1), tomb),
+    )
+
+
+def test_of_two_items_with_one_id_that_die_together_one_has_the_place():
+    moved, stays, _ = run_out(locks=two_of_one_name()).changes
+    assert (moved.to, stays.to) == (DLQ, None)
+
+
+def test_a_place_given_to_a_lost_lock_is_not_given_to_an_ended_life():
+    locked, other = two_of_one_name()
+    aged = Case(waiting(2, id=locked.item.id, node=OTHER), other.node, other.tomb)
+    changes = run_out(locks=[locked], lives=[aged]).changes
+    assert [change.to for change in changes if isinstance(change, Bury)] == [DLQ, None]
+
+
+def test_two_items_with_one_id_whose_worker_leaves_share_no_place():
+    decision = leave(Leave(ANN, last=True), LeaveFacts(NOW, two_of_one_name(), ()))
+    assert [change.to for change in decision.changes] == [DLQ, None]
+
+
+def test_an_item_whose_life_ended_is_dead_and_has_not_failed_for_it():
+    item = waiting(failed=1, expires=after(-1))
+    assert run_out(lives=[Case(item, queue())]).changes[0] == Bury(item, NOW, TOO_OLD, 1)
+
+
+def test_an_item_of_a_plain_node_whose_life_ended_is_gone():
+    # XEP-0060 16.4.4, item_expire: purged
+    item = waiting(expires=after(-1))
+    assert run_out(lives=[Case(item, plain())]).changes[0] == RemoveItem(item)
+
+
+def test_items_that_ripen_do_so_after_those_that_die():
+    # A delayed item may be due for both; what it is believed to be must still be true.
+    item = waiting(state=State.DELAYED, due=NOW, expires=NOW)
+    changes = run_out(ripe=[JOBS], lives=[Case(item, queue())]).changes
+    assert changes == (Bury(item, NOW, TOO_OLD, 0), Ripen(JOBS, NOW), Forget(NOW))
+
+
+def test_who_comes_back_is_handed_out_to_again():
+    away = window(available=False)
+    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)))
+    changes = (SetAvailable(JOBS, ANN, available=True),)
+    assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
+
+
+class TestLeave:
+    """Unavailable presence."""
+
+    def go(self, *cases, subscriptions=()):
+        return leave(Leave(ANN, last=True), LeaveFacts(NOW, cases, tuple(subscriptions)))
+
+    def test_what_the_leaver_holds_is_free_and_nobody_is_told(self):
+        item = held()
+        changes = (Release(item, State.QUEUED, None, failed=1, released=0),)
+        assert self.go(Case(item, queue())) == Decision(Done(), changes)
+
+    def test_leaving_with_an_item_is_a_failure(self):
+        item = held()
+        decision = self.go(Case(item, queue(max_failures=1)))
+        assert decision.changes == (Bury(item, NOW, WORKER_LOST, 1),)
+
+    def test_the_subscription_ends(self):
+        decision = self.go(subscriptions=[(window(), queue())])
+        assert decision.changes == (EndSubscription(JOBS, ANN),)
+
+    def test_the_node_may_keep_it_for_the_return(self):
+        node = queue(unsubscribe_on_unavailable=False)
+        decision = self.go(subscriptions=[(window(), node)])
+        assert decision.changes == (SetAvailable(JOBS, ANN, available=False),)
+
+    def test_a_subscription_to_a_plain_node_stays(self):
+        assert self.go(subscriptions=[(window(), plain())]) == Decision(Done())
+
+
+class TestReturn:
+    """A delivery that came back (XEP-0060 12.4)."""
+
+    def back(self, item=None, *, to=ANN, gone=False, subscription=None, **config):
+        case = None if item is None else Case(item, queue(**config))
+        request = Return(Jid(to), seq=1, token=7, gone=gone)
+        return bounce(request, ReturnFacts(NOW, case, subscription))
+
+    def test_the_item_is_free_and_nobody_is_to_blame(self):
+        item = held(failed=2)
+        changes = (Release(item, State.QUEUED, None, failed=2, released=1),)
+        assert self.back(item) == Decision(Done(), changes)
+
+    def test_no_number_of_returns_kills_an_item(self):
+        decision = self.back(held(released=99), max_failures=1)
+        assert isinstance(decision.changes[0], Release)
+
+    def test_an_item_held_by_the_bare_jid_comes_back_from_a_resource(self):
+        assert len(self.back(held(holder="ann@x")).changes) == 1
+
+    def test_only_the_holder_gives_it_back(self):
+        assert self.back(held(holder=BOB)) == Decision(Done())
+
+    def test_a_lock_that_has_ended_is_not_ended_again(self):
+        assert self.back(None) == Decision(Done())
+
+    def test_an_address_that_is_no_more_ends_the_subscription(self):
+        decision = self.back(None, gone=True, subscription=window())
+        assert decision.changes == (EndSubscription(JOBS, ANN),)
+
+    def test_an_address_that_is_busy_keeps_it(self):
+        assert self.back(None, subscription=window()) == Decision(Done())

@@ -1,0 +1,72 @@
+"""Facts as the store would hand them to a rule: people, nodes, items, each with one line's effort."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from pubqueue.core.model import (
+    Asker,
+    Draft,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeConfig,
+    NodeName,
+    State,
+    Subscription,
+)
+
+NOW: Final = Millis(1_000_000)
+JOBS: Final = NodeName("jobs")
+ANN: Final = Jid("ann@x/1")
+BOB: Final = Jid("bob@x/1")
+EVE: Final = Jid("eve@x/1")
+BOSS: Final = Jid("boss@x/desk")
+ETL: Final = Jid("etl@x/spark")
+
+
+def after(seconds: float) -> Millis:
+    """Return the moment that is so many seconds after NOW."""
+    return Millis(NOW + round(seconds * 1000))
+
+
+def who(jid: str, *, admin: bool = False, local: bool = False) -> Asker:
+    """Return somebody who asks."""
+    return Asker(Jid(jid), admin=admin, local=local)
+
+
+def queue(*, name: str = JOBS, items: int = 0, subscriptions: int = 2, **config: Any) -> Node:
+    """Return a queue node."""
+    settings = NodeConfig(queueing=True, **config)
+    return Node(NodeName(name), settings, Jid("boss@x"), NOW, items, subscriptions)
+
+
+def plain(*, items: int = 0, **config: Any) -> Node:
+    """Return a node that is no queue."""
+    return Node(JOBS, NodeConfig(**config), Jid("boss@x"), NOW, items)
+
+
+def waiting(seq: int = 1, **changes: Any) -> Item:
+    """Return an item that waits for a subscriber."""
+    known = Item(seq, JOBS, ItemId(f"i{seq}"), State.QUEUED, Jid("etl@x"), NOW)
+    return replace(known, **changes)
+
+
+def held(seq: int = 1, holder: str = ANN, **changes: Any) -> Item:
+    """Return an item that `holder` works on."""
+    lock = {"holder": Jid(holder), "deadline": after(300), "token": 7, "acquired": 1}
+    return waiting(seq, **({"state": State.LOCKED} | lock | changes))
+
+
+def draft(name: str = "i1", payload: bytes = b"<job/>", **changes: Any) -> Draft:
+    """Return an item as a publisher hands it in."""
+    return Draft(ItemId(name), payload, **changes)
+
+
+def window(jid: str = ANN, requests: int = 1, **changes: Any) -> Subscription:
+    """Return a subscription to JOBS."""
+    known = Subscription(JOBS, Jid(jid), f"subid-of-{jid}", requests)
+    return replace(known, **changes)
