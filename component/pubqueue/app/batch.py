@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.rules import decide
 from pubqueue.core.decision import (
     AddItem,
@@ -81,7 +82,9 @@ def _all(context: Context, requests: Sequence[Request]) -> list[Decision]:
     try:
         with context.tx.savepoint():
             return [_one(context, request) for request in requests]
-    except Exception:  # whatever one request broke, its neighbours shall have their answers
+    except Exception as problem:  # whatever one request broke, its neighbours shall have answers
+        if _lost(problem):
+            raise
         log.info("batch.divided", requests=len(requests))
     return [_guarded(context, request) for request in requests]
 
@@ -90,9 +93,16 @@ def _guarded(context: Context, request: Request) -> Decision:
     try:
         with context.tx.savepoint():
             return _one(context, request)
-    except Exception:  # the boundary between requests: this one is answered with a failure
+    except Exception as problem:  # the boundary between requests: this one has failed
+        if _lost(problem):
+            raise
         log.exception("request.failed", request=type(request).__name__)
         return refuse(Refusal.STORE_FAILED)
+
+
+def _lost(problem: Exception) -> bool:
+    """Say whether the whole transaction is lost: then nothing is left to divide."""
+    return isinstance(problem, StoreError) and not isinstance(problem, StaleError)
 
 
 def _one(context: Context, request: Request) -> Decision:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pubqueue.app.ports import StoreError
 from pubqueue.core.decision import (
     AddItem,
     Extend,
@@ -93,18 +94,24 @@ class SqliteTransaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo what happens inside, and only that, when it raises."""
+        """Undo what happens inside, and only that, when it raises.
+
+        Raises:
+            StoreError: SQLite has undone the whole transaction by itself, as for a full disk.
+
+        """
         self._depth += 1
         name = f"s{self._depth}"
         marks = self._counts.mark()
         self._execute(f"SAVEPOINT {name}")
         try:
             yield
-        except BaseException:
+        except BaseException as problem:
             self._known.clear()
             self._counts.back_to(marks)
-            if self._connection.in_transaction:  # a full disk rolls everything back by itself
-                self._execute(f"ROLLBACK TO {name}")
+            if not self._connection.in_transaction:  # what came next would be committed piecemeal
+                raise StoreError(f"the transaction is lost: {problem}") from problem
+            self._execute(f"ROLLBACK TO {name}")
             raise
         finally:
             self._depth -= 1
