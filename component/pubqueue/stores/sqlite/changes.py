@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,7 +13,6 @@ from pubqueue.core.model import Affiliation, bare, digest
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Sequence
 
     from pubqueue.core.decision import Change
@@ -28,6 +28,13 @@ def apply(connection: Connection, counts: Counts, changes: Sequence[Change]) -> 
         StaleError: a change met something else than believed; what came before it is not undone here.
 
     """
+    try:
+        _make_all(connection, counts, changes)
+    except sqlite3.IntegrityError as problem:  # a constraint is a guard as well
+        raise StaleError(str(problem)) from problem
+
+
+def _make_all(connection: Connection, counts: Counts, changes: Sequence[Change]) -> None:
     if len(changes) > 1 and all(type(change) is d.Lock for change in changes):
         _lock_all(connection, counts, changes)  # the commonest long run, in one call
         return
@@ -61,7 +68,8 @@ def _configure_node(connection: Connection, change: d.ConfigureNode) -> None:
     _must(connection, "configure_node", config, change.node)
 
 
-def _delete_node(connection: Connection, change: d.DeleteNode) -> None:
+def _delete_node(connection: Connection, counts: Counts, change: d.DeleteNode) -> None:
+    counts.write()  # what is counted so far is not about a later node of this name
     _must(connection, "delete_node", change.node)
 
 
@@ -95,7 +103,8 @@ def _set_available(connection: Connection, change: d.SetAvailable) -> None:
     _must(connection, "set_available", change.available, change.node, change.jid)
 
 
-def _end_subscription(connection: Connection, change: d.EndSubscription) -> None:
+def _end_subscription(connection: Connection, counts: Counts, change: d.EndSubscription) -> None:
+    counts.write()  # nor about a later subscription of this JID
     _must(connection, "end_subscription", change.node, change.jid)
 
 
@@ -187,21 +196,21 @@ def _remove_item(connection: Connection, counts: Counts, change: d.RemoveItem) -
     counts.item(item.node, -1)
     counts.freed(item.node, item.holder)
     if change.absorb_until is not None:
-        (payload,) = connection.execute(SQL["payload"], (item.seq,)).fetchone()
+        row = connection.execute(SQL["payload"], (item.seq,)).fetchone()
+        if row is None:
+            raise StaleError("payload")
         until = change.absorb_until
-        _must(connection, "add_finished", item.node, item.id, digest(payload), until)
+        _must(connection, "add_finished", item.node, item.id, digest(row[0]), until)
     _must(connection, "remove_item", item.seq, item.state, item.token)
 
 
 _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.CreateNode: _create_node,
     d.ConfigureNode: _configure_node,
-    d.DeleteNode: _delete_node,
     d.SetAffiliation: _set_affiliation,
     d.AddSubscription: _add_subscription,
     d.SetWindow: _set_window,
     d.SetAvailable: _set_available,
-    d.EndSubscription: _end_subscription,
     d.ReplacePayload: _replace_payload,
     d.Postpone: _postpone,
     d.Ripen: _ripen,
@@ -210,7 +219,9 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
 }
 
 _MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {
+    d.DeleteNode: _delete_node,
     d.PurgeNode: _purge_node,
+    d.EndSubscription: _end_subscription,
     d.AddItem: _add_item,
     d.Lock: _lock,
     d.Release: _release,

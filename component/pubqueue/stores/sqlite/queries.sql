@@ -171,7 +171,7 @@ UPDATE item SET payload = ?, publisher = ? WHERE seq = ? AND state != 'locked';
 -- lock: the item goes to a holder
 UPDATE item SET state = 'locked', holder = ?, deadline = ?, token = ?, acquired = acquired + 1, due = NULL,
     aside = 0
-WHERE seq = ? AND state = ? AND token = ?;
+WHERE seq = ? AND state = ? AND state IN ('queued', 'delayed') AND token = ?;
 
 -- release: the lock ends, the item waits again
 UPDATE item SET state = ?, due = ?, failed = ?, released = ?, avoid = holder, holder = NULL, deadline = NULL
@@ -183,10 +183,11 @@ INSERT OR IGNORE INTO receipt (seq, jid) VALUES (?, ?);
 -- postpone: a waiting item waits until then
 UPDATE item SET state = 'delayed', due = ?, aside = 1 WHERE seq = ? AND state = 'queued';
 
--- ripen: delayed items whose time has come, so many at once that a batch stays short
+-- ripen: delayed items whose time has come, so many at once that a batch stays short; the sign + keeps
+-- SQLite from walking all items of the node
 UPDATE item SET state = 'queued', aside = 0 WHERE seq IN (
     SELECT seq FROM item WHERE state = 'delayed' AND due <= ?2
-    AND node_id = (SELECT id FROM node WHERE name = ?1) ORDER BY due LIMIT 1000
+    AND +node_id = (SELECT id FROM node WHERE name = ?1) ORDER BY due LIMIT 1000
 );
 
 -- bury: the item is dead and stays where it is
