@@ -7,6 +7,7 @@ a hop for each statement would cost more than the statement.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -38,6 +39,11 @@ class _Connection(aiosqlite.Connection):
         result: T = await self._execute(job, self._conn)  # type: ignore[no-untyped-call]  # untyped there
         return result
 
+    async def leave(self) -> None:
+        """Close, and see the thread end: after a failed connect it has a last word for the loop."""
+        await self.close()
+        await asyncio.to_thread(self._thread.join)
+
 
 class SqliteStore:
     """Implements `pubqueue.app.ports.Store` in one file."""
@@ -60,10 +66,10 @@ class SqliteStore:
             await connection
             await connection.run(self._prepare)
         except sqlite3.Error as problem:
-            await connection.close()
+            await connection.leave()
             raise ForeignStoreError(f"{self._path}: {problem}") from problem
         except ForeignStoreError:
-            await connection.close()
+            await connection.leave()
             raise
         self._connection = connection
 
@@ -84,7 +90,9 @@ class SqliteStore:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         _check_ours(connection, self._path)
-        connection.execute("PRAGMA journal_mode = WAL")
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise ForeignStoreError(f"{self._path}: SQLite cannot keep a write-ahead log here")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")  # a savepoint's journal needs no file
