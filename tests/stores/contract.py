@@ -1,0 +1,31 @@
+"""What every store promises, as one suite. A store's test class inherits it and says how to make one.
+
+Everything is asked through the seam (`pubqueue.app.ports`), so that a store can be anything.
+"""
+
+from __future__ import annotations
+
+import pytest
+from harness.picture import recount
+from stores.of_batches import OfBatches
+from stores.of_items import OfItems
+from stores.of_nodes import OfNodes
+from stores.of_time import OfTime
+from stores.steps import EMPTY, make
+
+from pubqueue.core import decision as d
+
+
+class StoreContract(OfNodes, OfItems, OfTime, OfBatches):
+    """Inherit it, and give a fixture `make_store`: every call is a store at one and the same place."""
+
+    @pytest.fixture
+    async def store(self, make_store):
+        store = make_store()
+        await store.open()
+        await make(store, d.CreateNode(EMPTY))
+        try:
+            yield store
+            assert await store.batch(recount) == []
+        finally:
+            await store.close()
