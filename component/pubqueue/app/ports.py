@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Change, Notice
     from pubqueue.core.model import (
         Affiliation,
+        Death,
         Item,
         ItemId,
         Jid,
@@ -123,6 +124,9 @@ class Transaction(Protocol):
         self, node: NodeName, holders: Sequence[Jid] | None, limit: int
     ) -> list[tuple[Item, bytes]]:
         """Return the last items with payloads, oldest first, of these holders."""
+
+    def deaths(self, node: NodeName, first: Item, last: Item) -> list[Death]:
+        """Return what is kept of the dead among the node's items from `first` to `last`."""
 
     # --- time ---
 

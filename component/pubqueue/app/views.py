@@ -79,7 +79,17 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     after = None if request.after is None else tx.item(node.name, request.after)
     rows, whole = _page(tx, request, only, 0 if after is None else after.seq)
     missing = request.after is not None and after is None
-    return RetrieveFacts(node, affiliation, subscribed, tuple(rows), whole, missing)
+    deaths = tx.deaths(node.name, rows[0][0], rows[-1][0]) if rows else []
+    there = {item.id for item, _ in rows}
+    return RetrieveFacts(
+        node=node,
+        affiliation=affiliation,
+        subscribed=subscribed,
+        items=tuple(rows),
+        whole=whole,
+        after_missing=missing,
+        deaths=tuple(death for death in deaths if death.id in there),
+    )
 
 
 def _page(
@@ -88,7 +98,8 @@ def _page(
     """Return rows, oldest first, and whether none was left out for want of room."""
     if request.ids:
         found = [tx.item(request.node, name) for name in dict.fromkeys(request.ids)]
-        rows = [(item, tx.payload(item)) for item in found if item is not None]
+        there = sorted((item for item in found if item is not None), key=lambda item: item.seq)
+        rows = [(item, tx.payload(item)) for item in there]
     elif request.newest is not None:
         rows = tx.newest(request.node, only, min(request.newest, LONGEST_PAGE))
     else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pubqueue.core.model import (
         Affiliation,
+        Death,
         Draft,
         Item,
         ItemId,
@@ -139,11 +140,15 @@ class Redriven:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Items of a node, oldest first, with their payloads; `whole` unless some were left out."""
+    """Items of a node, oldest first, with their payloads; `whole` unless some were left out.
+
+    `deaths` tells of those among them that died, here or before they came here.
+    """
 
     node: Node
     items: tuple[tuple[Item, bytes], ...]
     whole: bool
+    deaths: tuple[Death, ...] = ()
 
 
 Reply = (

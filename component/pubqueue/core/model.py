@@ -190,6 +190,18 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Death:
+    """What is kept of an item's end: when, why, in which other node if any, and who held it last."""
+
+    id: ItemId
+    published: Millis
+    at: Millis
+    reason: str
+    origin: NodeName | None = None
+    holder: Jid | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """An item as a publisher hands it in. `id` is already chosen, by them or by the face."""
 

@@ -11,7 +11,7 @@ from pubqueue.core.decision import Decision, Refusal, Retrieved, refuse
 from pubqueue.core.model import Affiliation, covers
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Item, ItemId, Node, NodeName
+    from pubqueue.core.model import Asker, Death, Item, ItemId, Node, NodeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class RetrieveFacts:
     items: tuple[tuple[Item, bytes], ...]
     whole: bool
     after_missing: bool = False
+    deaths: tuple[Death, ...] = ()
 
 
 def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
@@ -50,12 +51,13 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN)
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
-    items = facts.items
+    items, deaths = facts.items, facts.deaths
     if node.config.queueing and affiliation not in {Affiliation.OWNER, Affiliation.PUBLISHER}:
         items = tuple(row for row in items if _holds(request.by, row[0]))
+        deaths = ()
     elif not access.may(affiliation, Action.RETRIEVE, node) and not facts.subscribed:
         return refuse(Refusal.FORBIDDEN)
-    return Decision(Retrieved(node, items, facts.whole))
+    return Decision(Retrieved(node, items, facts.whole, deaths))
 
 
 def _holds(asker: Asker, item: Item) -> bool:

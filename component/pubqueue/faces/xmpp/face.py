@@ -10,19 +10,20 @@ import itertools
 import re
 import time
 import uuid
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.decision import Refusal, Refused, Retracted, Unlocked
 from pubqueue.core.expire import Arrive, Return
 from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, parse, render
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.presence import Resources
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
-from pubqueue.faces.xmpp.text import attribute
+from pubqueue.faces.xmpp.text import attribute, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +37,13 @@ log = structlog.get_logger(__name__)
 
 ECHOED: Final = 4096
 """Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
+
+LARGEST: Final = 500_000
+"""Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
+
+_TOO_LARGE: Final = StanzaError(
+    "wait", "resource-constraint", text="the answer would be larger than servers relay"
+)
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
 _OURS: Final = {f"{ns.OURS} touch": parse.touch, f"{ns.OURS} redrive": parse.redrive}
@@ -181,11 +189,15 @@ class XmppFace:
 
     def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
         """Send the notices, in order, and return those for which there is no stream."""
-        return [
-            what
-            for what in notices
-            if not self.component.write(render.notice(what, self._jid, _new_id))
-        ]
+        return [what for what in notices if not self._say(what)]
+
+    def _say(self, what: Notice) -> bool:
+        message = render.notice(what, self._jid, _new_id)
+        if len(message) > LARGEST and isinstance(what, Retracted | Unlocked) and len(what.ids) > 1:
+            half = len(what.ids) // 2
+            ids = what.ids[:half], what.ids[half:]
+            return all(self._say(replace(what, ids=part)) for part in ids)
+        return self.component.write(message)
 
     def _reply(self, stanza: Stanza, request: Request, reply: Reply) -> None:
         if isinstance(reply, Refused):
@@ -199,7 +211,10 @@ class XmppFace:
     def _answer(self, stanza: Stanza, inner: str | bytes) -> None:
         body = inner.encode() if isinstance(inner, str) else inner
         head = f'<iq type="result"{_address(stanza)}>'.encode()
-        self.component.write(head + body + b"</iq>")
+        if len(head) + len(body) > LARGEST:
+            self._refuse(stanza, _TOO_LARGE)
+        else:
+            self.component.write(head + body + b"</iq>")
 
     def _refuse(self, stanza: Stanza, error: StanzaError, options: str = "") -> None:
         """Answer with an error that repeats the request's child (RFC 6120 8.3.1)."""
@@ -240,7 +255,7 @@ def _address(stanza: Stanza) -> str:
     top = stanza.top
     mine, theirs = top.attributes.get("to", ""), top.attributes["from"]
     own = top.get("id")
-    words = "" if own is None else f' id="{attribute(own)}"'
+    words = "" if own is None else f' id="{quoted(own)}"'
     return f'{words} from="{attribute(mine)}" to="{attribute(theirs)}"'
 
 
@@ -249,7 +264,8 @@ def _echo(stanza: Stanza, child: Element) -> bytes:
     if len(whole) <= ECHOED:
         return whole
     namespace, _, name = child.tag.rpartition(" ")
-    return f'<{name} xmlns="{attribute(namespace)}"/>'.encode()
+    bare_child = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()
+    return bare_child if len(bare_child) <= ECHOED else b""
 
 
 def _wanted(stanza: Stanza, refused: Refused) -> str:

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 LONGEST_ID: Final = 1023
 """Bytes of a NodeID or ItemID (XEP-0060 4.6.2: they have to fit into a JID's resource)."""
 
+LONGEST_JID: Final = 3071
+"""Characters of a JID at most: three parts of 1023 bytes, and what stands between (RFC 7622 3.1)."""
+
 ITEM_LEVEL: Final = 4
 
 
@@ -87,9 +90,14 @@ def name_of(text: str | None) -> str | None:
     return text
 
 
-@lru_cache(maxsize=4096)
 def jid_of(text: str) -> Jid | None:
-    """Return the normalised JID, or None if it is none. Kept, for the same ones come again."""
+    """Return the normalised JID, or None if it is none."""
+    return _jid_of(text) if len(text) <= LONGEST_JID else None
+
+
+@lru_cache(maxsize=4096)
+def _jid_of(text: str) -> Jid | None:
+    """Do so; kept, for the same ones come again."""
     try:
         jid = JID(text)
     except InvalidJID:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Item, ItemId, Jid, Millis, NodeName
+    from pubqueue.core.model import Death, Item, ItemId, Jid, Millis, NodeName
 
     Answer = (
         Done
@@ -128,14 +128,23 @@ def _ours(reply: Touched | Redriven) -> str:
 def _retrieved(reply: Retrieved) -> bytes:
     """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
     inner = b"".join(_item(item.id, item.publisher, payload) for item, payload in reply.items)
-    beside = ""
+    beside = "".join(map(_death, reply.deaths))
     if not reply.whole and reply.items:
         first, last = reply.items[0][0].id, reply.items[-1][0].id
-        beside = (
+        beside += (
             f'<set xmlns="{ns.RSM}"><first>{escape(first)}</first><last>{escape(last)}</last></set>'
         )
     head = f'<pubsub xmlns="{ns.PUBSUB}">'.encode()
     return head + _items(reply.node.name, inner) + f"{beside}</pubsub>".encode()
+
+
+def _death(death: Death) -> str:
+    """Return what is kept of an item's end; an addition of ours beside the items."""
+    words = f'item="{attribute(death.id)}" published="{stamp(death.published)}"'
+    words += f' at="{stamp(death.at)}" reason="{attribute(death.reason)}"'
+    words += f' node="{attribute(death.origin)}"' if death.origin else ""
+    words += f' holder="{attribute(death.holder)}"' if death.holder else ""
+    return f'<dead xmlns="{ns.OURS}" {words}/>'
 
 
 def _affiliations(reply: Affiliations) -> str:

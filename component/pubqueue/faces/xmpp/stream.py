@@ -5,7 +5,8 @@ what lies below is passed over, and the payload is cut out of the received bytes
 serialised anew: prefixes, attribute order and white space are what the publisher's server sent.
 
 The stream comes from our own server, which has checked that stanzas are well-formed. What it may still
-relay is bounded here: no document type (so no entities), and depth is counted.
+relay is bounded here: no document type (so no entities), and depth is counted. Expat keeps every name
+that it has ever met, and names are the senders' choice: so after some bytes it is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.text import quoted
 
 KEPT: Final = 5
 """Levels that become elements: iq, pubsub, publish, item, payload."""
 
+RENEWED_AFTER: Final = 1 << 18
+"""Bytes after which expat is replaced. It can grow to twenty times of what it was fed (measured)."""
+
+_TAG: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
 _EMPTY: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*/>")
 _NAME_END: Final = re.compile(rb"[\s/>]")
 
@@ -53,13 +59,13 @@ class Element:
 class Stanza:
     """A whole stanza: its top element, its bytes, and how deep it goes."""
 
-    __slots__ = ("_base", "depth", "raw", "top")
+    __slots__ = ("_declared", "depth", "raw", "top")
 
-    def __init__(self, top: Element, raw: bytes, base: int, depth: int) -> None:
+    def __init__(self, top: Element, raw: bytes, depth: int, declared: dict[str, str]) -> None:
         self.top = top
         self.raw = raw
         self.depth = depth
-        self._base = base
+        self._declared = declared
 
     def cut(self, path: list[Element]) -> bytes:
         """Return the bytes of the last element of `path`, as a document of its own.
@@ -67,11 +73,13 @@ class Stanza:
         `path` leads to it from the top element. Namespace declarations that it takes from its
         ancestors are written into it.
         """
-        element = path[-1]
-        piece = self.raw[element.start - self._base : element.end - self._base]
-        inherited: dict[str, str] = {"": ns.CLIENT}  # what a component's own namespace stands for
+        element, base = path[-1], self.top.start
+        piece = self.raw[element.start - base : element.end - base]
+        inherited = self._declared.copy()
         for ancestor in path[:-1]:
             inherited.update(ancestor.declared or {})
+        if inherited.get("") == ns.COMPONENT:
+            inherited[""] = ns.CLIENT  # what a component's own namespace stands for
         own = element.declared or {}
         missing = [
             (prefix, uri)
@@ -86,13 +94,9 @@ def _declare(piece: bytes, missing: list[tuple[str, str]]) -> bytes:
     found = _NAME_END.search(piece)
     at = found.start() if found else len(piece)
     words = "".join(
-        f' xmlns{":" + prefix if prefix else ""}="{_attribute(uri)}"' for prefix, uri in missing
+        f' xmlns{":" + prefix if prefix else ""}="{quoted(uri)}"' for prefix, uri in missing
     )
     return piece[:at] + words.encode() + piece[at:]
-
-
-def _attribute(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
 
 
 class StreamParser:
@@ -110,6 +114,8 @@ class StreamParser:
         self._base = 0
         self._complete = 0
         self._done: list[Stanza] = []
+        self._opening = b""
+        self._inherited: dict[str, str] = {}
         self._expat = _expat(self)
 
     def feed(self, data: bytes) -> list[Stanza]:
@@ -120,15 +126,38 @@ class StreamParser:
 
         """
         self._buffer += data
+        self._parse(data)
+        self._forget()
+        if self._base > RENEWED_AFTER and not self.closed:
+            self._renew()
+        done, self._done = self._done, []
+        return done
+
+    def _parse(self, data: bytes) -> None:
         try:
             self._expat.Parse(data, False)  # noqa: FBT003  # expat's own signature
         except expat.ExpatError as problem:
             raise ParseError(str(problem)) from problem
-        done, self._done = self._done, []
-        if done:  # the bytes before the end of the last one are needed no more
+
+    def _forget(self) -> None:
+        """Drop the bytes up to the end of the last whole stanza, and white space behind it."""
+        if self._complete > self._base:
             self._buffer = self._buffer[self._complete - self._base :]
             self._base = self._complete
-        return done
+        if self._depth == 1:
+            size = len(self._buffer)
+            self._buffer = self._buffer.lstrip()
+            self._base += size - len(self._buffer)
+
+    def _renew(self) -> None:
+        """Go on with a new expat: it opens the same stream and reads the unfinished stanza again."""
+        self._expat = _expat(self)
+        self._depth = self._deepest = 0
+        self._path.clear()
+        self._declared.clear()
+        self._base = self._complete = len(self._opening)
+        self._parse(self._opening)
+        self._parse(self._buffer)
 
     def on_namespace(self, prefix: str | None, uri: str | None) -> None:
         """Note a declaration; it comes just before the element that it stands on."""
@@ -144,8 +173,7 @@ class StreamParser:
             self._declared.clear()
             return
         if depth == 0:
-            self.header = attributes
-            self._declared.clear()
+            self._open(attributes)
             return
         element = Element(tag, attributes, self._expat.CurrentByteIndex)
         if self._declared:
@@ -154,6 +182,16 @@ class StreamParser:
             self._path[-1].children.append(element)
         self._path.append(element)
         self._childless = True
+
+    def _open(self, attributes: dict[str, str]) -> None:
+        """Take the stream's own start tag; one that `_renew` repeats is known."""
+        if self.header is None:
+            self.header = attributes
+            self._inherited = self._declared.copy()
+            found = _TAG.match(self._buffer, self._expat.CurrentByteIndex)
+            self._opening = found[0] if found else b""
+            self._complete = self._expat.CurrentByteIndex + len(self._opening)
+        self._declared.clear()
 
     def on_text(self, text: str) -> None:
         """Keep the text of upper-level elements."""
@@ -174,7 +212,8 @@ class StreamParser:
         self._childless = False
         if depth == 1:
             raw = self._buffer[element.start - self._base : element.end - self._base]
-            self._done.append(Stanza(element, raw, element.start, max(self._deepest, KEPT)))
+            depth = max(self._deepest, KEPT)
+            self._done.append(Stanza(element, raw, depth, self._inherited))
             self._deepest = 0
             self._complete = element.end
 

@@ -76,6 +76,10 @@ ORDER BY seq LIMIT ?;
 -- origin: where a dead item came from
 SELECT dead_from FROM item WHERE seq = ?;
 
+-- deaths: what is kept of the dead in a part of a node
+SELECT id, published, dead_at, dead_reason, dead_from, last_holder FROM item
+WHERE node_id = (SELECT id FROM node WHERE name = ?) AND dead_at IS NOT NULL AND seq BETWEEN ? AND ? ORDER BY seq;
+
 -- oldest: a page of a node's items behind a sequence number
 SELECT %(item)s, payload FROM item
 WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3;

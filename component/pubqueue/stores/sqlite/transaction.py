@@ -21,6 +21,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import (
     Affiliation,
+    Death,
     Item,
     ItemId,
     Jid,
@@ -260,6 +261,10 @@ class SqliteTransaction:
             else self._all("newest_held", node, limit, holders[0], holders[-1])
         )
         return _with_payloads(node, reversed(rows))
+
+    def deaths(self, node: NodeName, first: Item, last: Item) -> list[Death]:
+        """Return what is kept of the dead among the node's items from `first` to `last`."""
+        return [Death(*row) for row in self._all("deaths", node, first.seq, last.seq)]
 
     # --- time ---
 
