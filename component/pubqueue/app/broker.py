@@ -73,7 +73,8 @@ class Broker:
         return self._task
 
     async def stop(self) -> None:
-        """Finish what is waiting, then stop. Stopping twice does no harm."""
+        """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm."""
+        self.pause()
         if self._task is not None:
             if not self._task.done():
                 await self._quiet.wait()
@@ -114,18 +115,22 @@ class Broker:
     def pause(self) -> None:
         """Hand out nothing more until `resume`; requests are still answered."""
         self._dispatching = False
+        self._kicked = False
 
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on."""
         await self._quiet.wait()
 
     async def _run(self) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            while self._waiting or self._kicked:
-                await self._one_batch()
-            self._quiet.set()
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                while self._waiting or self._kicked:
+                    await self._one_batch()
+                self._quiet.set()
+        finally:
+            self._quiet.set()  # after a fault nobody shall wait for what will not come
 
     async def _one_batch(self) -> None:
         taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
@@ -135,7 +140,7 @@ class Broker:
             outcome = await self._store.batch(partial(self._work_in, requests, kicked))
         except StoreError as problem:
             log.error("batch.lost", requests=len(requests), why=str(problem))  # noqa: TRY400  # an answer, no trace
-            self._kicked = self._kicked or kicked
+            self._kicked = self._dispatching and (self._kicked or kicked)
             for _, answer in taken:
                 answer(Refused(Refusal.STORE_FAILED))
             if not taken:
