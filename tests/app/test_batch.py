@@ -1,0 +1,139 @@
+"""One batch: requests in one transaction, then items to whoever is free."""
+
+import pytest
+from harness.facts import ANN, BOB, EVE, JOBS, after
+from harness.picture import everything, recount
+from harness.requests import a_queue, joins, publishes, retracts, unlocks
+from harness.shell import Shell
+
+from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
+from pubqueue.core.expire import Expire, Leave
+from pubqueue.core.model import ItemId, NodeName, State
+from pubqueue.core.settle import Outcome
+
+DEAD = NodeName("jobs-dead")
+OTHER = NodeName("other")
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    yield shell
+    assert shell.look(recount) == []
+    shell.close()
+
+
+def deliveries(outcome):
+    assert all(isinstance(notice, Deliver) for notice in outcome.deliveries)
+    return [(notice.to, notice.item.id) for notice in outcome.deliveries]
+
+
+def item(shell, name="i1", node=JOBS):
+    return shell.look(lambda tx: tx.item(node, ItemId(name)))
+
+
+def test_what_is_delivered_is_what_is_stored(shell):
+    shell.batch(a_queue(), joins(ANN))
+    (notice,) = shell.batch(publishes("i1", payload=b"<job/>", priority=3)).deliveries
+    assert notice == Deliver(ANN, item(shell), b"<job/>")
+
+
+def test_a_batch_hands_out_what_it_has_taken_in(shell):
+    outcome = shell.batch(a_queue(), publishes("a", "b", "c"), joins(ANN, 2), joins(BOB, 1))
+    assert sorted(deliveries(outcome)) == [(ANN, "a"), (ANN, "c"), (BOB, "b")]
+
+
+def test_a_free_window_gets_the_next_item_in_the_same_batch(shell):
+    shell.batch(a_queue(), joins(ANN), publishes("a", "b"))
+    assert deliveries(shell.batch(retracts(ANN, "a"))) == [(ANN, "b")]
+
+
+def test_more_than_one_step_can_take_goes_out_in_one_batch(shell):
+    names = [f"i{number}" for number in range(2100)]
+    outcome = shell.batch(a_queue(), joins(ANN, 1000), joins(BOB, 1000), publishes(*names))
+    assert [name for _, name in deliveries(outcome)] == names[:2000]
+
+
+def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are_not(shell):
+    shell.batch(a_queue())
+    before = shell.look(everything)
+    outcome = shell.batch(publishes("a"), publishes("b", "b"), publishes("c"))
+    assert [decision.reply for decision in outcome.decisions] == [
+        Published(JOBS, (ItemId("a"),)),
+        Refused(Refusal.STORE_FAILED),
+        Published(JOBS, (ItemId("c"),)),
+    ]
+    assert shell.look(lambda tx: tx.item_ids(JOBS, 9)) == ["a", "c"]
+    assert shell.look(everything) != before
+
+
+def test_the_next_moment_is_the_end_of_the_first_lock(shell):
+    outcome = shell.batch(a_queue(lock_timeout=60), joins(ANN), publishes("a"))
+    assert outcome.next_moment == after(60)
+
+
+def test_a_lock_that_runs_out_goes_to_the_next(shell):
+    shell.batch(a_queue(lock_timeout=60), joins(ANN), publishes("i1"))
+    shell.batch(joins(BOB))
+    shell.wait(60)
+    assert deliveries(shell.batch(Expire())) == [(BOB, "i1")]
+    assert shell.do(retracts(ANN, "i1")) == Refused(Refusal.LOCKED_BY_ANOTHER)
+
+
+def test_a_poisonous_item_dies_into_its_node_and_is_handed_out_there(shell):
+    shell.batch(a_queue(DEAD), a_queue(max_failures=1, dead_letter_node=DEAD, lock_timeout=60))
+    shell.batch(joins(ANN), joins(EVE, node=DEAD), publishes("i1"))
+    shell.wait(60)
+    outcome = shell.batch(Expire())
+    assert deliveries(outcome) == [(EVE, "i1")]
+    assert (outcome.deliveries[0].item.node, item(shell)) == (DEAD, None)
+
+
+def test_two_items_with_one_id_that_die_together_do_not_stop_the_clock(shell):
+    dying = {"max_failures": 1, "dead_letter_node": DEAD, "lock_timeout": 60}
+    shell.batch(a_queue(DEAD), a_queue(**dying), a_queue(OTHER, **dying))
+    shell.batch(joins(ANN), joins(ANN, node=OTHER))
+    shell.batch(publishes("i1"), publishes("i1", node=OTHER))
+    shell.wait(60)
+    assert shell.do(Expire()) == Done()
+    found = [item(shell, node=node) for node in (DEAD, JOBS, OTHER)]
+    assert sorted(row.state for row in found if row) == [State.DEAD, State.QUEUED]
+
+
+def test_an_item_that_ripens_and_dies_at_once_does_not_stop_the_clock(shell):
+    shell.batch(a_queue(), publishes("i1", delay=5, ttl=5), publishes("i2", delay=5))
+    shell.wait(5)
+    assert shell.do(Expire()) == Done()
+    assert (item(shell, "i1").state, item(shell, "i2").state) == (State.DEAD, State.QUEUED)
+
+
+def test_a_worker_that_leaves_loses_its_items_and_its_subscription(shell):
+    shell.batch(a_queue(), joins(ANN, 2), publishes("a", "b"))
+    shell.batch(joins(BOB))
+    assert deliveries(shell.batch(Leave(ANN, last=True))) == [(BOB, "a")]
+    assert shell.look(lambda tx: tx.subscribers(JOBS)[0].jid) == BOB
+
+
+def test_a_lone_unlocker_waits_and_somebody_else_does_not(shell):
+    shell.batch(a_queue(), joins(ANN), publishes("a"))
+    assert deliveries(shell.batch(unlocks(ANN, "a"))) == []
+    assert item(shell, "a").aside
+    assert deliveries(shell.batch(joins(BOB))) == [(BOB, "a")]
+
+
+def test_a_lone_unlocker_gets_it_again_after_the_pause(shell):
+    shell.batch(a_queue(backoff_min=5), joins(ANN), publishes("a"))
+    shell.batch(unlocks(ANN, "a"))
+    shell.wait(5)
+    assert deliveries(shell.batch(Expire())) == [(ANN, "a")]
+
+
+def test_a_paused_queue_takes_in_and_hands_nothing_out(shell):
+    shell.batch(a_queue(paused=1), joins(ANN))
+    assert shell.batch(publishes("a")).deliveries == ()
+
+
+def test_several_rejected_items_go_in_one_step(shell):
+    shell.batch(a_queue(), joins(ANN, 3), publishes("a", "b"))
+    assert shell.do(unlocks(ANN, "a", "b", outcome=Outcome.REJECT)) == Done()
+    assert [item(shell, name).state for name in "ab"] == [State.DEAD, State.DEAD]

@@ -1,0 +1,243 @@
+"""The broker: batches, commits, and only then words."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from harness.facts import ANN, BOB, JOBS, NOW, after
+from harness.requests import a_queue, joins, publishes, retracts
+from harness.witness import WatchedSpeaker, WatchedStore
+
+from pubqueue.app import broker as broker_module
+from pubqueue.app.broker import LARGEST, Broker
+from pubqueue.core.access import CreationPolicy
+from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused, Retracted
+from pubqueue.core.model import ItemId, State
+from pubqueue.stores.sqlite import SqliteStore
+
+FAILED = Refused(Refusal.STORE_FAILED)
+A, B = ItemId("a"), ItemId("b")
+
+
+@dataclass
+class Stage:
+    """A broker on a real store; `log` has the commits, the replies and the notices, in order."""
+
+    broker: Broker
+    store: WatchedStore
+    speaker: WatchedSpeaker
+    log: list
+    moments: list = field(default_factory=list)
+
+    async def do(self, *requests):
+        """Have the requests done in one batch, and everything that follows from them."""
+        for request in requests:
+            self.broker.submit(request, self.log.append)
+        await self.broker.settled()
+
+    async def item(self, name):
+        return await self.store.batch(lambda tx: tx.item(JOBS, ItemId(name)))
+
+    def heard(self):
+        """Return what was said since the last time; deliveries by addressee and item."""
+        said = [
+            (entry.to, entry.item.id) if isinstance(entry, Deliver) else entry for entry in self.log
+        ]
+        self.log.clear()
+        return said
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    log, moments = [], []
+    watched, speaker = WatchedStore(store, log), WatchedSpeaker(log)
+    broker = Broker(
+        watched,
+        clock=lambda: NOW,
+        policy=CreationPolicy.ANYONE,
+        same_payload=bytes.__eq__,
+        on_moment=moments.append,
+    )
+    broker.speak_through(speaker)
+    broker.start()
+    stage = Stage(broker, watched, speaker, log, moments)
+    await stage.do(a_queue())
+    broker.resume()
+    await broker.settled()
+    log.clear()
+    yield stage
+    await broker.stop()
+    await store.close()
+
+
+async def test_replies_come_before_their_notices_and_deliveries_last_after_the_commit(stage):
+    await stage.do(joins(ANN), publishes("a"))
+    stage.heard()
+    await stage.do(retracts(ANN, "a"), publishes("b"))
+    assert stage.heard() == [
+        "commit",
+        Done(),
+        Retracted(ANN, JOBS, (A,)),
+        Published(JOBS, (B,)),
+        (ANN, "b"),
+    ]
+
+
+async def test_what_waits_is_done_in_one_commit(stage):
+    await stage.do(*(publishes(f"i{number}") for number in range(LARGEST)))
+    assert stage.heard().count("commit") == 1
+
+
+async def test_a_batch_has_a_bound_and_the_rest_follows_in_order(stage):
+    names = [ItemId(f"i{number}") for number in range(LARGEST + 5)]
+    await stage.do(*map(publishes, names))
+    expected = ["commit", *names[:LARGEST], "commit", *names[LARGEST:]]
+    assert [e if e == "commit" else e.ids[0] for e in stage.heard()] == expected
+
+
+async def test_what_comes_during_a_commit_waits_for_the_next(stage):
+    stage.store.may_go.clear()
+    first = asyncio.create_task(stage.do(publishes("a")))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(stage.do(publishes("b")))
+    await asyncio.sleep(0)
+    assert stage.heard() == []
+    stage.store.may_go.set()
+    await asyncio.gather(first, second)
+    assert stage.heard() == ["commit", Published(JOBS, (A,)), "commit", Published(JOBS, (B,))]
+
+
+async def test_a_failing_request_rolls_back_alone(stage):
+    await stage.do(publishes("a"), publishes("b", "b"), publishes("c"))
+    assert stage.heard() == [
+        "commit",
+        Published(JOBS, (A,)),
+        FAILED,
+        Published(JOBS, (ItemId("c"),)),
+    ]
+
+
+async def test_a_store_that_fails_is_told_to_everybody_and_the_next_batch_goes_on(stage):
+    stage.store.failures = 1
+    await stage.do(publishes("a"), publishes("b"))
+    await stage.do(publishes("a"))
+    expected = ["failure", FAILED, FAILED, "commit", Published(JOBS, (A,))]
+    assert stage.heard() == expected
+
+
+async def test_who_stops_waiting_disturbs_nobody(stage):
+    stage.store.may_go.clear()
+    impatient = asyncio.create_task(stage.broker.handle(publishes("a")))
+    patient = asyncio.create_task(stage.broker.handle(publishes("b")))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    stage.store.may_go.set()
+    assert await patient == Published(JOBS, (B,))
+    assert await stage.item("a")
+
+
+async def test_the_clock_hears_of_the_next_moment(stage):
+    await stage.do(joins(ANN), publishes("a"))
+    assert stage.moments[-1] == after(300)
+
+
+async def test_what_cannot_be_said_goes_back_and_nobody_is_blamed(stage):
+    await stage.do(joins(ANN))
+    stage.speaker.mute = True
+    await stage.do(publishes("a"))
+    item = await stage.item("a")
+    assert item.state is not State.LOCKED
+    assert (item.failed, item.released) == (0, 1)
+
+
+async def test_what_could_not_be_said_to_one_goes_to_another(stage):
+    await stage.do(joins(ANN))
+    stage.speaker.mute = True
+    await stage.do(publishes("a"))
+    stage.speaker.mute = False
+    stage.heard()
+    await stage.do(joins(BOB))
+    assert stage.heard()[-1] == (BOB, "a")
+
+
+async def test_without_a_speaker_everything_goes_back(stage):
+    stage.broker.speak_through(None)
+    await stage.do(joins(ANN), publishes("a"))
+    assert (await stage.item("a")).holder is None
+
+
+async def test_a_pause_answers_and_hands_nothing_out(stage):
+    stage.broker.pause()
+    await stage.do(joins(ANN), publishes("a"))
+    assert Published(JOBS, (A,)) in stage.log
+    assert stage.heard().count((ANN, "a")) == 0
+
+
+async def test_a_resume_hands_out_what_has_waited_in_every_queue(stage):
+    stage.broker.pause()
+    await stage.do(joins(ANN), publishes("a"))
+    stage.heard()
+    stage.broker.resume()
+    await stage.broker.settled()
+    assert stage.heard() == ["commit", (ANN, "a")]
+
+
+async def test_resuming_what_runs_costs_nothing(stage):
+    stage.broker.resume()
+    await stage.broker.settled()
+    assert stage.heard() == []
+
+
+async def test_a_resume_outlasts_a_store_that_fails(stage, monkeypatch):
+    monkeypatch.setattr(broker_module.asyncio, "sleep", partial(asyncio.sleep, 0))
+    stage.broker.pause()
+    await stage.do(joins(ANN), publishes("a"))
+    stage.heard()
+    stage.store.failures = 3
+    stage.broker.resume()
+    await stage.broker.settled()
+    assert stage.heard() == ["failure"] * 3 + ["commit", (ANN, "a")]
+
+
+async def test_stopping_answers_what_waits_and_hands_nothing_out(stage):
+    await stage.do(joins(ANN))
+    stage.heard()
+    stage.broker.submit(publishes("a"), stage.log.append)
+    await stage.broker.stop()
+    assert stage.heard() == ["commit", Published(JOBS, (A,))]
+
+
+async def test_a_store_that_fails_for_good_does_not_keep_the_broker_from_stopping(
+    stage, monkeypatch
+):
+    monkeypatch.setattr(broker_module.asyncio, "sleep", partial(asyncio.sleep, 0))
+    stage.broker.pause()
+    stage.store.failures = 10**9
+    stage.store.may_go.clear()
+    stage.broker.resume()
+    stage.store.may_go.set()
+    stopping = asyncio.create_task(stage.broker.stop())
+    await asyncio.wait_for(stopping, 5)
+
+
+async def test_stopping_and_starting_twice_do_no_harm(stage):
+    stage.broker.start()
+    await stage.broker.stop()
+    await stage.broker.stop()
+    stage.broker.start()
+    await stage.do(publishes("a"))
+    assert Published(JOBS, (A,)) in stage.log
+
+
+async def test_a_fault_of_ours_ends_the_broker_and_nobody_waits_for_it(stage):
+    def broken(_notices):
+        raise ZeroDivisionError
+
+    stage.speaker.speak = broken
+    await stage.do(joins(ANN), publishes("a"))
+    with pytest.raises(ZeroDivisionError):
+        await stage.broker.stop()
+    stage.broker._task = None

@@ -1,0 +1,173 @@
+"""The reaper: what is due is done, at the time that the clock says."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+from harness.facts import ANN, JOBS, NOW, after
+from harness.requests import a_queue, joins, publishes, retracts
+from harness.witness import WatchedSpeaker, WatchedStore
+
+from pubqueue.app import reaper as reaper_module
+from pubqueue.app.broker import Broker
+from pubqueue.app.reaper import Reaper
+from pubqueue.core.access import CreationPolicy
+from pubqueue.core.decision import Unlocked
+from pubqueue.core.model import ItemId, Millis
+from pubqueue.stores.sqlite import SqliteStore
+
+LATE = after(10_000)
+
+
+@dataclass
+class Time:
+    """A clock that a test sets."""
+
+    now: Millis = NOW
+
+    def __call__(self):
+        return self.now
+
+
+class Notes(list):
+    """A list that can be waited on."""
+
+    def __init__(self):
+        super().__init__()
+        self._grown = asyncio.Event()
+
+    def append(self, entry):
+        super().append(entry)
+        self._grown.set()
+
+    def extend(self, entries):
+        super().extend(entries)
+        self._grown.set()
+
+    async def until(self, entry):
+        async with asyncio.timeout(5):
+            while entry not in self:
+                self._grown.clear()
+                await self._grown.wait()
+
+
+@dataclass
+class Stage:
+    broker: Broker
+    reaper: Reaper
+    store: WatchedStore
+    clock: Time
+    log: Notes
+
+    async def do(self, *requests):
+        for request in requests:
+            await self.broker.handle(request)
+
+    async def item(self, name):
+        return await self.store.batch(lambda tx: tx.item(JOBS, ItemId(name)))
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    clock, log = Time(), Notes()
+    watched = WatchedStore(store, log)
+    reaper = Reaper(clock=clock)
+    broker = Broker(
+        watched,
+        clock=clock,
+        policy=CreationPolicy.ANYONE,
+        same_payload=bytes.__eq__,
+        on_moment=reaper.on_moment,
+    )
+    broker.speak_through(WatchedSpeaker(log))
+    broker.start()
+    broker.resume()
+    stage = Stage(broker, reaper, watched, clock, log)
+    await stage.do(a_queue(lock_timeout=60), joins(ANN, 9))
+    yield stage
+    await reaper.stop()
+    await broker.stop()
+    await store.close()
+
+
+def unlocked(name):
+    return Unlocked(ANN, JOBS, (ItemId(name),))
+
+
+async def test_what_ran_out_while_nobody_watched_is_ended_at_the_start(stage):
+    await stage.do(publishes("a"))
+    stage.clock.now = LATE
+    stage.reaper.start(stage.broker)
+    await stage.log.until(unlocked("a"))
+
+
+async def test_a_moment_that_has_come_is_not_waited_for(stage):
+    stage.reaper.start(stage.broker)
+    await stage.broker.settled()
+    await stage.do(publishes("a"))
+    stage.clock.now = LATE
+    await stage.do(publishes("soon", delay=1))  # a nearer moment wakes the reaper
+    await stage.log.until(unlocked("a"))
+
+
+async def test_a_pause_ends_by_itself(stage):
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    stage.reaper._clock = stage.broker._clock = lambda: Millis(
+        NOW + round((loop.time() - start) * 1000)
+    )
+    stage.reaper.start(stage.broker)
+    await stage.do(publishes("a", delay=0.02))
+    async with asyncio.timeout(5):
+        while (await stage.item("a")).holder is None:
+            stage.log._grown.clear()
+            await stage.log._grown.wait()
+    assert loop.time() - start >= 0.02
+
+
+async def test_nothing_is_ended_before_its_time(stage):
+    stage.reaper.start(stage.broker)
+    await stage.do(publishes("a"))
+    stage.clock.now = after(59.999)
+    await stage.do(publishes("soon", delay=1), retracts(ANN, "soon"))
+    await stage.broker.settled()
+    assert unlocked("a") not in stage.log
+
+
+async def test_a_clock_set_back_ends_nothing(stage):
+    stage.reaper.start(stage.broker)
+    await stage.do(publishes("a"))
+    stage.clock.now = after(-10_000)
+    await stage.do(publishes("b"))
+    await stage.broker.settled()
+    assert (await stage.item("a")).holder == ANN
+
+
+async def test_a_store_that_fails_is_tried_again(stage, monkeypatch):
+    monkeypatch.setattr(reaper_module, "RETRY", 0.001)
+    await stage.do(publishes("a"))
+    stage.reaper.start(stage.broker)
+    await stage.broker.settled()
+    stage.clock.now = LATE
+    stage.store.failures = 3
+    stage.reaper.on_moment(None)
+    stage.reaper.on_moment(after(60))
+    await stage.log.until(unlocked("a"))
+    assert stage.log.count("failure") == 3
+
+
+async def test_starting_and_stopping_twice_do_no_harm(stage):
+    stage.reaper.start(stage.broker)
+    stage.reaper.start(stage.broker)
+    await stage.reaper.stop()
+    await stage.reaper.stop()
+
+
+async def test_it_stops_while_the_store_is_held_up(stage):
+    stage.store.may_go.clear()
+    stage.reaper.start(stage.broker)
+    await asyncio.sleep(0)
+    await asyncio.wait_for(stage.reaper.stop(), 5)
+    stage.store.may_go.set()

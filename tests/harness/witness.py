@@ -1,0 +1,53 @@
+"""A store and a speaker that note what happens, in one list, in the order in which it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pubqueue.app.ports import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.core.decision import Notice
+
+T = TypeVar("T")
+
+
+class WatchedStore:
+    """A real store that notes each commit, can be held up, and fails when it is told to."""
+
+    def __init__(self, store: Store, log: list[Any]) -> None:
+        self._store = store
+        self._log = log
+        self.failures = 0
+        self.may_go = asyncio.Event()
+        self.may_go.set()
+
+    async def batch(self, job: Callable[[Transaction], T]) -> T:
+        """Run the job, once it may go."""
+        await self.may_go.wait()
+        if self.failures:
+            self.failures -= 1
+            self._log.append("failure")
+            raise StoreError("the disk is full")
+        result = await self._store.batch(job)
+        self._log.append("commit")
+        return result
+
+
+class WatchedSpeaker:
+    """A mouth that notes what it says, but for what it cannot: that it gives back."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self._log = log
+        self.mute = False
+
+    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
+        """Note the notices."""
+        if self.mute:
+            return notices
+        self._log.extend(notices)
+        return ()
