@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from harness.server import StubServer
@@ -36,7 +37,8 @@ def write_config(folder: Path, server: StubServer, extra: str = "") -> Path:
 class Program:
     """`pubqueue serve` on one configuration; an async context manager that leaves nothing behind."""
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, command: Sequence[str | Path] = (PUBQUEUE,)) -> None:
+        self._command = command
         self._config = config
         self._log = config.with_name("stderr")
         self._process: asyncio.subprocess.Process | None = None
@@ -65,7 +67,7 @@ class Program:
         """Start; return when it prints `ready`, or fail with what it said."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                PUBQUEUE,
+                *self._command,
                 "serve",
                 "--config",
                 self._config,
@@ -85,6 +87,12 @@ class Program:
             process.send_signal(signal.SIGTERM)
             rest = await asyncio.wait_for(process.stdout.read(), 20)
             assert (await process.wait(), rest) == (0, b""), self.log
+
+    async def ended(self) -> int:
+        """Wait until it has ended by itself; return its status, minus the signal if one ended it."""
+        process, self._process = self._process, None
+        assert process
+        return await asyncio.wait_for(process.wait(), 20)
 
     async def kill(self) -> None:
         """Send SIGKILL and wait until it is gone."""

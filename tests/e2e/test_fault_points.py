@@ -1,0 +1,144 @@
+"""The component is killed between any two steps of a batch. What it had confirmed is there, nothing that was
+done comes back, and everything gets done."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from harness import doomed
+from harness.program import Program, write_config
+from harness.recount import recount
+from harness.server import StubServer
+
+ITEMS = [f"i{number}" for number in range(40)]
+SERVICE = "queue.localhost"
+PUBSUB = "http://jabber.org/protocol/pubsub"
+ETL, BEE = "etl@localhost/x", "bee@localhost/x"
+NODE = """
+[[node]]
+name = "jobs"
+queueing = true
+publishers = ["etl@localhost"]
+[node.options]
+"x-queueing#backoff_min" = 0
+"x-queueing#dedup_window" = 3600
+"""
+SUBSCRIBE = f"""<subscribe node='jobs' jid='{BEE}'/><options><x xmlns='jabber:x:data' type='submit'>
+    <field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#subscribe_options</value></field>
+    <field var='pubsub#queue_requests'><value>3</value></field></x></options>"""
+
+
+class Trade:
+    """A publisher with two items on the way, and a worker: what they asked, and what was confirmed."""
+
+    def __init__(self, server):
+        self._server = server
+        self.published, self.retracted = set(), set()
+        self.asked = set()
+        self.done = asyncio.Event()
+
+    async def begin(self):
+        """Ask again what was not answered; the worker then joins as a new session, which frees the rest."""
+        for item in sorted(self.asked - self.retracted):
+            await self._retract(item)
+        await self._say(f"<presence type='unavailable' from='{BEE}' to='{SERVICE}'/>")
+        await self._ask(BEE, "subscribe", SUBSCRIBE)
+        await self._say(f"<presence from='{BEE}' to='{SERVICE}'/>")
+        self._to_publish = iter([item for item in ITEMS if item not in self.published])
+        for _ in range(2):
+            await self._publish_next()
+
+    async def listen(self):
+        """Go on with what comes in, for ever."""
+        while True:
+            stanza = (await self._server.receive(timeout=60)).tree
+            if stanza.get("type") in {"result", "error"}:
+                self._judge(stanza)
+                await self._take_answer(*stanza.get("id").split())
+            for item in stanza.iterfind(f".//{{{PUBSUB}#event}}item"):
+                self.asked.add(item.get("id"))
+                await self._retract(item.get("id"))
+
+    def _judge(self, answer):
+        """A retract that is asked again may find that the first one was carried out; else all is well."""
+        if answer.get("type") == "error":
+            assert answer.get("id").startswith("retracted")
+            assert answer.find(".//{*}item-not-found") is not None
+
+    async def _take_answer(self, what, item=None):
+        if what == "published":
+            self.published.add(item)
+            await self._publish_next()
+        elif what == "retracted":
+            self.retracted.add(item)
+        if self.published == self.retracted == set(ITEMS):
+            self.done.set()
+
+    async def _publish_next(self):
+        for item in self._to_publish:
+            job = f"<job xmlns='urn:example:work'>{item}</job>"
+            publish = f"<publish node='jobs'><item id='{item}'>{job}</item></publish>"
+            await self._ask(ETL, f"published {item}", publish)
+            return
+
+    async def _retract(self, item):
+        retract = f"<retract node='jobs'><item id='{item}'/></retract>"
+        await self._ask(BEE, f"retracted {item}", retract)
+
+    async def _ask(self, who, name, child):
+        await self._say(
+            f"<iq type='set' from='{who}' to='{SERVICE}' id='{name}'>"
+            f"<pubsub xmlns='{PUBSUB}'>{child}</pubsub></iq>"
+        )
+
+    async def _say(self, text):
+        with suppress(ConnectionError):
+            if self._server._writer:
+                await self._server.send(text)
+
+    def lost(self, found):
+        """Return what should be in the store and is not."""
+        return self.published - self.asked - found.keys()
+
+    def came_back(self, found):
+        return self.retracted & found.keys()
+
+
+@asynccontextmanager
+async def trading():
+    async with StubServer(secret="a secret") as server:
+        trade = Trade(server)
+        listening = asyncio.create_task(trade.listen())
+        yield server, trade
+        assert not listening.done() or listening.exception()
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+
+
+@pytest.mark.parametrize("point", doomed.POINTS)
+async def test_killed_there_it_loses_nothing(point, tmp_path):
+    store = tmp_path / "pubqueue.db"
+    async with trading() as (server, trade):
+        config = write_config(tmp_path, server, NODE)
+        for life, passage in enumerate((4, 11)):
+            program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
+            await program.start()
+            await server.reconnected(life)
+            await trade.begin()
+            assert await program.ended() == -signal.SIGKILL
+            killed = recount(store)
+            assert killed.wrong == ()
+            assert trade.lost(killed.of("jobs")) == set()
+            assert trade.came_back(killed.of("jobs")) == set()
+
+        async with Program(config):
+            await server.reconnected(2)
+            await trade.begin()
+            await asyncio.wait_for(trade.done.wait(), 20)
+    ended = recount(store)
+    assert (ended.items, ended.wrong) == ({}, ())

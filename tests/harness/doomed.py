@@ -1,0 +1,110 @@
+"""`python doomed.py POINT PASSAGE serve ...`: pubqueue, which kills itself when it comes by a point.
+
+The points are the steps of a batch. Each is a function of the program with a wrapper around it, put there
+when the program starts, so that the program itself knows nothing of it. Passages count only in batches
+in which somebody publishes or settles something: PASSAGE 3 is the third of these that comes by.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app import batch, broker
+from pubqueue.cli import main
+from pubqueue.core.decision import Deliver
+from pubqueue.core.publish import Publish
+from pubqueue.core.settle import Settle
+from pubqueue.stores.sqlite import store
+from pubqueue.stores.sqlite.transaction import SqliteTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Doom:
+    """Counts the passages by one point."""
+
+    def __init__(self, point: str, passage: int) -> None:
+        self._point = point
+        self._left = passage
+        self._working = False
+
+    def batch_begins(self, requests: Sequence[object]) -> None:
+        """Learn whether anybody works in this batch."""
+        self._working = any(isinstance(request, Publish | Settle) for request in requests)
+
+    def passes(self, point: str) -> None:
+        """Come by a point; it may be the end."""
+        if self._working and point == self._point:
+            self._left -= 1
+            if not self._left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _watch(place: Any, name: str, doom: Doom, *, after: str) -> None:
+    """Make the function `name` of `place` come by the point `after` when it has returned."""
+    original = getattr(place, name)
+
+    @wraps(original)
+    def watched(*given: Any, **named: Any) -> Any:
+        result = original(*given, **named)
+        doom.passes(after)
+        return result
+
+    setattr(place, name, watched)
+
+
+def _watch_begin(doom: Doom) -> None:
+    original = broker.Broker._work_in
+
+    def work_in(self: broker.Broker, requests: Any, kicked: Any, tx: Any) -> Any:
+        doom.batch_begins(requests)
+        doom.passes("begun")
+        return original(self, requests, kicked, tx)
+
+    broker.Broker._work_in = work_in
+
+
+def _watch_speech(doom: Doom) -> None:
+    """Deliveries are spoken last: what was said before them is then on the wire, or they are too."""
+    original = broker.Broker._say
+
+    def say(self: broker.Broker, notices: Sequence[object]) -> None:
+        delivering = any(isinstance(notice, Deliver) for notice in notices)
+        doom.passes("answering")
+        if delivering:
+            self._speaker.component.flush()
+            doom.passes("answered")
+        original(self, notices)
+        if delivering:
+            self._speaker.component.flush()
+            doom.passes("delivered")
+
+    broker.Broker._say = say
+
+
+POINTS: Final[dict[str, Callable[[Doom], None]]] = {
+    "begun": _watch_begin,
+    "decided": lambda doom: _watch(batch, "decide", doom, after="decided"),
+    "applied": lambda doom: _watch(SqliteTransaction, "apply", doom, after="applied"),
+    "dispatched": lambda doom: _watch(batch, "hand_out", doom, after="dispatched"),
+    "counted": lambda doom: _watch(SqliteTransaction, "finish", doom, after="counted"),
+    "committed": lambda doom: _watch(store, "_transact", doom, after="committed"),
+    "answering": lambda _doom: None,
+    "answered": lambda _doom: None,
+    "delivered": _watch_speech,
+}
+"""In the order of a batch: after BEGIN, ..., before COMMIT, after it, and while its outcome is told."""
+
+
+if __name__ == "__main__":
+    _, point, passage, *command = sys.argv
+    doom = Doom(point, int(passage))
+    assert point in POINTS
+    for watch in POINTS.values():
+        watch(doom)
+    main(command)

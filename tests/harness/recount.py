@@ -1,0 +1,61 @@
+"""What is in a store's file, counted by hand: for after the store, or the machine, has died.
+
+The file and its log are copied first, so that the store finds them as it left them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ITEMS: Final = "SELECT node.name, item.id, state FROM item JOIN node ON node.id = node_id"
+# Each finds rows that should not be: a sentence for each row.
+# fmt: off
+WRONG: Final = (
+    "SELECT 'integrity: ' || integrity_check FROM pragma_integrity_check WHERE integrity_check != 'ok'",
+    "SELECT 'a row of ' || \"table\" || ' belongs to nothing' FROM pragma_foreign_key_check",
+    """SELECT name || ' counts ' || items || ' items' FROM node
+       WHERE items != (SELECT count(*) FROM item WHERE node_id = node.id)""",
+    """SELECT name || ' counts ' || subscriptions || ' subscriptions' FROM node
+       WHERE subscriptions != (SELECT count(*) FROM subscription WHERE node_id = node.id)""",
+    """SELECT jid || ' counts ' || in_flight || ' items' FROM subscription AS s WHERE in_flight !=
+       (SELECT count(*) FROM item WHERE node_id = s.node_id AND state = 'locked' AND holder = s.jid)""",
+    """SELECT jid || ' holds more than its window' FROM subscription WHERE in_flight > queue_requests""",
+    """SELECT 'item ' || id || ' is ' || state || ', and held by ' || coalesce(holder, 'nobody') FROM item
+       WHERE (state = 'locked') != (holder IS NOT NULL) OR (state = 'locked') != (deadline IS NOT NULL)""",
+    "SELECT 'the token of ' || id || ' is yet to be given' FROM item, token WHERE item.token >= next",
+    "SELECT 'two locks have the token ' || token FROM item WHERE token > 0 GROUP BY token HAVING count(*) > 1",
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What was found: the state of every item of the store by its node and id, and what is wrong."""
+
+    items: dict[tuple[str, str], str]
+    wrong: tuple[str, ...]
+
+    def of(self, node: str) -> dict[str, str]:
+        """Return the state of every item of a node by its id."""
+        return {name: state for (place, name), state in self.items.items() if place == node}
+
+
+def recount(path: Path) -> Count:
+    """Count a store that nobody writes to at present."""
+    with tempfile.TemporaryDirectory() as folder:
+        for file in path.parent.glob(f"{path.name}*"):
+            if not file.name.endswith("-shm"):
+                shutil.copy(file, folder)
+        with closing(sqlite3.connect(Path(folder) / path.name)) as copy:
+            rows = copy.execute(ITEMS).fetchall()
+            items = {(node, name): state for node, name, state in rows}
+            wrong = [row[0] for query in WRONG for row in copy.execute(query)]
+    if len(items) < len(rows):
+        wrong.append(f"{len(rows) - len(items)} items are there twice")
+    return Count(items, tuple(wrong))
