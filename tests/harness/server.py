@@ -49,6 +49,14 @@ def parse(text: str) -> etree._Element:
     return child
 
 
+def on_a_stream(stanza: etree._Element) -> str:
+    """Write the stanza without the namespaces that its stream has declared already."""
+    text = etree.tostring(stanza, encoding="unicode", with_tail=False)
+    for declared in ROOT.removeprefix("<stream:stream").removesuffix(">").replace("'", '"').split():
+        text = text.replace(f" {declared}", "", 1)
+    return text
+
+
 class Frames:
     """Cuts a stream into its first-level elements, keeping the bytes of each."""
 

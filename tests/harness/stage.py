@@ -1,4 +1,4 @@
-"""Plays a scenario: the stub server speaks for the cast, a real component answers.
+"""Plays a scenario: a network speaks for the cast, a real component answers.
 
 Stanzas to one entity are awaited in order; between entities no order is promised, and none is
 required. A stanza to a bare JID goes to the first of the cast who has it. Besides what the steps
@@ -17,24 +17,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from harness.canonical import difference, lines, substitute
 from harness.scenario import Nothing, Receive, Refused, Send, TakenIn, Upset
-from harness.server import ACCEPT, ROOT, parse
+from harness.server import ACCEPT, on_a_stream, parse
 from lxml import etree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harness.network import Network
     from harness.scenario import Error, Scenario, Step
-    from harness.server import Stanza, StubServer
+    from harness.server import Stanza
 
 CONDITION: Final = "{urn:ietf:params:xml:ns:xmpp-stanzas}"
 PUBSUB_ERROR: Final = "{http://jabber.org/protocol/pubsub#errors}"
 EXTRAS: Final = {"urn:x-pubqueue:0", "urn:xmpp:hints", "urn:xmpp:delay"}
-PROBE: Final = """
-<iq type='set' id='{id}' from='{probe}' to='{service}'>
-  <pubsub xmlns='http://jabber.org/protocol/pubsub'>
-    <unsubscribe node='no such node' jid='{probe}'/>
-  </pubsub>
-</iq>"""
 
 
 class Component(Protocol):
@@ -56,12 +51,12 @@ class Stage:
     def __init__(
         self,
         scenario: Scenario,
-        server: StubServer,
+        network: Network,
         component: Component,
         validate: Callable[[etree._Element], None],
     ) -> None:
         self._scenario = scenario
-        self._server = server
+        self._network = network
         self._component = component
         self._validate = validate
         self._names = {"service": scenario.service}
@@ -74,7 +69,6 @@ class Stage:
         self._message_ids: set[str] = set()
         self._numbers = itertools.count(1)
         self._record: deque[str] = deque(maxlen=12)
-        self._probe = f"probe@{scenario.service.partition('.')[2]}/probe"
         self._since = 0.0
 
     async def play(self) -> None:
@@ -118,11 +112,8 @@ class Stage:
             if stanza.get("type") in {"get", "set"}:
                 self._open[who, stanza.get("id", "")] = stanza
                 self._asked[who] = stanza
-        await self._say(who, _bytes_on_a_stream(stanza))
-
-    async def _say(self, who: str, text: str) -> None:
-        self._record.append(f"{who} > {text}")
-        await self._server.send(text)
+        self._record.append(f"{who} > {on_a_stream(stanza)}")
+        await self._network.say(who, stanza)
 
     async def _receive(self, step: Receive) -> None:
         who, stanza = await self._next([self._entity(it) for it in step.who])
@@ -133,6 +124,7 @@ class Stage:
         self._complete(expected, who)
         if not step.exactly:
             _leave_out_extras(expected, actual)
+        self._network.forgive(expected, actual)
         diff = difference(expected, actual, self._names)
         assert not diff, diff
         if step.roles:
@@ -149,7 +141,9 @@ class Stage:
             self._complete(expected, who)
             expected.extend(deepcopy(child) for child in self._asked[who])
             expected.append(_written(error))
-            diffs.append(difference(expected, stanza.tree, self._names))
+            actual = deepcopy(stanza.tree)
+            self._network.forgive(expected, actual)
+            diffs.append(difference(expected, actual, self._names))
         assert not all(diffs), "\n".join(diffs)
 
     async def _nothing(self, who: str) -> None:
@@ -159,18 +153,12 @@ class Stage:
             assert not inbox, f"{name} receives:\n" + "\n".join(lines(inbox[0].tree))
 
     async def _round_trip(self) -> None:
-        """Have the service answer twice, in its own order of work: what came before is out."""
-        for _ in range(2):
-            stanza_id = f"probe-{next(self._numbers)}"
-            text = PROBE.format(id=stanza_id, probe=self._probe, service=self._scenario.service)
-            await self._server.send(text)
-            while (stanza := await self._server.receive()).tree.get("id") != stanza_id:
-                self._route(stanza)
+        async for who, stanza in self._network.round_trip():
+            self._take(who, stanza)
 
     async def _upset(self, what: str) -> None:
         if what == "cut":
-            await self._server.drop()
-            await self._server.connected(timeout=30)
+            await self._network.cut()
             return
         await (self._component.kill() if what == "kill" else self._component.stop())
         await self._component.start()
@@ -180,11 +168,10 @@ class Stage:
             for who in whos:
                 if self._inboxes[who]:
                     return who, self._inboxes[who].popleft()
-            self._route(await self._server.receive())
+            self._take(*await self._network.hear())
 
-    def _route(self, stanza: Stanza) -> None:
+    def _take(self, who: str, stanza: Stanza) -> None:
         tree = stanza.tree
-        who = self._addressee(tree.get("to", ""))
         self._record.append(f"{who} < {stanza.raw}")
         self._validate(tree)
         if tree.tag == f"{{{ACCEPT}}}message":
@@ -194,16 +181,6 @@ class Stage:
             asked = self._open.pop((who, tree.get("id", "")), None)
             assert asked is not None, f"nobody asked, or answered twice: {stanza.raw}"
         self._inboxes[who].append(stanza)
-
-    def _addressee(self, jid: str) -> str:
-        for name, known in self._scenario.cast.items():
-            if known == jid:
-                return name
-        for name, known in self._scenario.cast.items():
-            if known.partition("/")[0] == jid:
-                return name
-        message = f"a stanza to {jid}, who is not in this scenario"
-        raise AssertionError(message)
 
     def _complete(self, expected: etree._Element, who: str) -> None:
         """Fill in what goes without saying: the addresses, the iq's id, some id of a message."""
@@ -236,14 +213,6 @@ def _written(error: Error) -> etree._Element:
         if error.feature:
             child.set("feature", error.feature)
     return element
-
-
-def _bytes_on_a_stream(stanza: etree._Element) -> str:
-    """Write the stanza without the namespaces that the stream has declared already."""
-    text = etree.tostring(stanza, encoding="unicode", with_tail=False)
-    for declared in ROOT.removeprefix("<stream:stream").removesuffix(">").replace("'", '"').split():
-        text = text.replace(f" {declared}", "", 1)
-    return text
 
 
 def _leave_out_extras(expected: etree._Element, actual: etree._Element) -> None:

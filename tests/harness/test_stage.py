@@ -1,5 +1,6 @@
 import pytest
 from harness.fake import fake_component
+from harness.network import Stub
 from harness.scenario import read
 from harness.server import StubServer
 from harness.stage import Stage
@@ -31,7 +32,8 @@ def answering(*texts):
 async def play(text, *answers, validate=lambda _tree: None):
     async with StubServer() as server, fake_component(server.port, answering(*answers)):
         await server.connected()
-        await Stage(read(CAST + text), server, Unmoved(), validate).play()
+        scenario = read(CAST + text)
+        await Stage(scenario, Stub(scenario, server), Unmoved(), validate).play()
 
 
 RESULT = "<iq type='result' id='{id}' to='{to}' from='{from}'/>"

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
-from harness.program import Program, write_config
+from harness.network import Stub
+from harness.program import write_config
 from harness.scenario import read
 from harness.schema import validate
 from harness.server import StubServer
 from harness.stage import Stage
+from harness.warm import WarmProgram
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -17,5 +19,5 @@ async def test_scenario(path, tmp_path):
     scenario = read(path.read_text())
     async with StubServer(scenario.service, "a secret") as server:
         config = write_config(tmp_path, server, scenario.config)
-        async with Program(config) as program:
-            await Stage(scenario, server, program, validate).play()
+        async with WarmProgram(config) as program:
+            await Stage(scenario, Stub(scenario, server), program, validate).play()
