@@ -202,7 +202,7 @@ def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
     """Load what the leaver holds: under its full JID, and under its bare one if it was the last."""
     tx = context.tx
-    jids = (request.jid, bare(request.jid)) if request.last else (request.jid,)
+    jids = tuple(dict.fromkeys((request.jid, bare(request.jid))))[: 2 if request.last else 1]
     subscriptions = tx.subscriptions_of(jids)
     paired = [(subscription, tx.node(subscription.node)) for subscription in subscriptions]
     return LeaveFacts(
