@@ -1,9 +1,9 @@
 """One batch: requests in one transaction, then items to whoever is free."""
 
 import pytest
+from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, BOB, EVE, JOBS, after
 from harness.picture import everything, recount
-from harness.requests import a_queue, joins, publishes, retracts, unlocks
 from harness.shell import Shell
 
 from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused

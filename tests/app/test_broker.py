@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
+from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOB, JOBS, NOW, after
-from harness.requests import a_queue, joins, publishes, retracts
 from harness.witness import WatchedSpeaker, WatchedStore
 
 from pubqueue.app import broker as broker_module

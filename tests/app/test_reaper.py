@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
+from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
-from harness.requests import a_queue, joins, publishes, retracts
 from harness.witness import WatchedSpeaker, WatchedStore
 
 from pubqueue.app import reaper as reaper_module

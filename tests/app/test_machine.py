@@ -1,0 +1,316 @@
+"""Rules and store together, against a model of the queue, in every order of events.
+
+Hypothesis chooses what people do. After each step the store has to hold what the model says and what is
+always true. A batch that is refused has to leave every row of every table as it was.
+"""
+
+import tempfile
+from pathlib import Path
+
+from harness.asks import a_queue, joins, publishes, retracts, unlocks
+from harness.facts import BOSS, ETL, JOBS, who
+from harness.picture import ALL, next_token, recount
+from harness.shell import Shell
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pubqueue.core import decision as d
+from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Subscribed
+from pubqueue.core.expire import Arrive, Expire, Leave, Return
+from pubqueue.core.lifecycle import GONE, NEXT, Event
+from pubqueue.core.manage import Delete, Purge
+from pubqueue.core.model import ItemId, Jid, NodeName, State, bare
+from pubqueue.core.redrive import Redrive
+from pubqueue.core.settle import Outcome
+from pubqueue.core.subscribe import SetOptions, Unsubscribe
+from pubqueue.core.touch import Touch
+
+DEAD = NodeName("jobs-dead")
+WORKERS = ("ann@x/1", "bob@x/1", "bob@x/2", "cat@x")
+PEOPLE = (*WORKERS, "cat@x/phone", ETL, BOSS, "eve@x/1")
+NAMES = ("i1", "i2", "i3", "i4")
+DEDUP = 30
+
+workers = st.sampled_from(WORKERS).map(Jid)
+people = st.sampled_from(PEOPLE).map(Jid)
+nodes = st.sampled_from([JOBS, JOBS, DEAD])
+names = st.lists(st.sampled_from(NAMES).map(ItemId), min_size=1, max_size=3, unique=True)
+payloads = st.sampled_from([b"<one/>", b"<two/>"])
+windows = st.integers(1, 3)
+picks = st.integers(0, 9)
+
+
+def lived(change):
+    """Return what a change of an item is in its life, and what state it leads to."""
+    match change:
+        case d.RemoveItem():
+            return Event.RETRACT, GONE
+        case d.Release(failed=failed, item=item):
+            return (Event.FAIL if failed > item.failed else Event.RELEASE), State.QUEUED
+        case d.Bury():
+            return Event.GIVE_UP, State.DEAD
+        case d.Revive():
+            return Event.REVIVE, State.QUEUED
+    return None
+
+
+class Queue(RuleBasedStateMachine):
+    """A queue with its dead-letter node, workers, a publisher, an owner and somebody else."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.shell = Shell(Path(self.folder.name) / "queue.db")
+        self.token = 0
+        # The model: work that was confirmed and has not rightly gone, by its sequence number, and
+        # the ids of finished work that still absorb a publish.
+        self.work: dict[int, bytes] = {}
+        self.finished: dict[ItemId, tuple[bytes, int]] = {}
+
+    def teardown(self):
+        self.shell.close()
+        self.folder.cleanup()
+
+    # --- one batch -----------------------------------------------------------------------------------
+
+    def do(self, *requests):
+        """Do the requests in one batch, hold everything about it against the rules, return replies."""
+        before, locked = self.shell.dump(), self.holders()
+        outcome = self.shell.batch(*requests)
+        replies = [decision.reply for decision in outcome.decisions]
+        if all(isinstance(reply, Refused) for reply in replies):
+            assert self.shell.dump() == before
+        assert Refused(Refusal.STORE_FAILED) not in replies
+        for decision in outcome.decisions:
+            for change in decision.changes:
+                if (step := lived(change)) is not None:
+                    event, after = step
+                    assert NEXT[change.item.state, event] == after
+                    locked.pop(change.item.seq, None)
+        for notice in outcome.deliveries:
+            self.delivered(notice, locked)
+        return replies if len(replies) > 1 else replies[0]
+
+    def delivered(self, notice, locked):
+        """A delivery is of work that is there and that nobody else holds, under a new token."""
+        item = notice.item
+        assert item.token > self.token
+        self.token = item.token
+        assert item.seq not in locked
+        assert self.stored(item.node, item.id) == item
+        assert notice.to == item.holder
+        assert notice.payload == self.work.get(item.seq, notice.payload)
+        holder = self.shell.look(lambda tx: tx.subscription(item.node, notice.to))
+        assert holder.in_flight <= holder.queue_requests
+
+    def holders(self):
+        return {item.seq: item.holder for item in self.items() if item.holder is not None}
+
+    def stored(self, node, name):
+        return self.shell.look(lambda tx: tx.item(node, name))
+
+    def items(self):
+        return self.shell.look(
+            lambda tx: [
+                tx.item(node.name, name)
+                for node in tx.nodes()
+                for name in tx.item_ids(node.name, ALL)
+            ]
+        )
+
+    @property
+    def there(self):
+        return self.shell.look(lambda tx: tx.node(JOBS)) is not None
+
+    # --- publishers ----------------------------------------------------------------------------------
+
+    @initialize()
+    def begin(self):
+        self.do(a_queue(DEAD))
+        self.create()
+        for worker in WORKERS[:2]:
+            self.do(joins(worker, 2))
+
+    @precondition(lambda self: not self.there)
+    @rule()
+    def create(self):
+        times = {"lock_timeout": 60, "backoff_min": 1, "backoff_max": 4, "dedup_window": DEDUP}
+        self.do(a_queue(max_failures=2, dead_letter_node=DEAD, **times))
+
+    @rule(
+        names=names,
+        payload=payloads,
+        delay=st.sampled_from([0, 0, 0, 5]),
+        life=st.sampled_from([{}, {}, {"ttl": 5}]),
+    )
+    def publish(self, names, payload, delay, life):
+        busy = any(self.works_on_another(name, payload) for name in names)
+        reply = self.do(publishes(*names, payload=payload, delay=delay, **life))
+        assert isinstance(reply, Published) == (self.there and not busy)
+        if isinstance(reply, Published):
+            self.confirmed(names, payload)
+
+    @rule(names=names, payload=payloads)
+    def publish_one_by_one_in_a_batch(self, names, payload):
+        replies = self.do(*(publishes(name, payload=payload) for name in [*names, names[0]]))
+        for name, reply in zip(names, replies, strict=False):
+            if isinstance(reply, Published):
+                self.confirmed([name], payload)
+
+    def works_on_another(self, name, payload):
+        item = self.stored(JOBS, name)
+        return item is not None and item.holder is not None and self.work[item.seq] != payload
+
+    def confirmed(self, names, payload):
+        for name in names:
+            item = self.stored(JOBS, name)
+            if item is None:
+                done, until = self.finished[name]
+                assert (done, until > self.shell.now) == (payload, True)
+            else:
+                self.work[item.seq] = payload
+
+    @rule(names=names)
+    def publish_without_the_right(self, names):
+        assert isinstance(self.do(publishes(*names, by="eve@x/1")), Refused)
+
+    # --- workers -------------------------------------------------------------------------------------
+
+    @rule(worker=workers, requests=windows, node=nodes)
+    def subscribe(self, worker, requests, node):
+        reply = self.do(joins(worker, requests, node=node))
+        assert isinstance(reply, Subscribed) == (node == DEAD or self.there)
+
+    @rule(by=people, node=nodes, names=names)
+    def retract(self, by, node, names):
+        known = [self.stored(node, name) for name in names]
+        may = all(self.may_retract(by, item) for item in known)
+        assert isinstance(self.do(retracts(by, *names, node=node)), Done) == may
+        for item in known if may else ():
+            self.done(item)
+
+    def done(self, item):
+        payload = self.work.pop(item.seq)
+        if item.node == JOBS:
+            self.finished[item.id] = payload, self.shell.now + DEDUP * 1000
+
+    def may_retract(self, by, item):
+        """Its holder may; nobody who has lost it; then the owner and the publisher."""
+        if item is None or item.holder in {by, bare(by)}:
+            return item is not None
+        lost = self.shell.look(lambda tx: tx.held(item, (by, bare(by))))
+        return by in {BOSS, ETL} and not lost
+
+    @rule(by=people, node=nodes, names=names, outcome=st.none() | st.sampled_from(Outcome))
+    def unlock_or_touch(self, by, node, names, outcome):
+        known = [self.stored(node, name) for name in names]
+        may = all(item is not None and item.holder in {by, bare(by)} for item in known)
+        unlock = unlocks(by, *names, node=node, outcome=outcome)
+        touch = Touch(who(by), node, tuple(names))
+        assert isinstance(self.do(touch if outcome is None else unlock), Refused) != may
+
+    @precondition(lambda self: self.holders())
+    @rule(pick=picks)
+    def finish(self, pick):
+        item = self.picked(pick)
+        assert self.do(retracts(item.holder, item.id, node=item.node)) == Done()
+        self.done(item)
+
+    @precondition(lambda self: self.holders())
+    @rule(pick=picks, outcome=st.sampled_from(Outcome), delay=st.sampled_from([None, 2000]))
+    def let_go(self, pick, outcome, delay):
+        item = self.picked(pick)
+        request = unlocks(item.holder, item.id, node=item.node, outcome=outcome, delay=delay)
+        assert self.do(request) == Done()
+
+    @precondition(lambda self: self.holders())
+    @rule(pick=picks)
+    def hold_on(self, pick):
+        item = self.picked(pick)
+        reply = self.do(Touch(who(item.holder), item.node, (item.id,)))
+        assert reply.entries[0][1] >= item.deadline
+
+    @precondition(lambda self: self.holders())
+    @rule(pick=picks, late=st.integers(0, 1), gone=st.booleans())
+    def bounce(self, pick, late, gone):
+        item = self.picked(pick)
+        self.do(Return(item.holder, item.seq, item.token - late, gone))
+        after = self.stored(item.node, item.id)
+        assert after.failed == item.failed
+        assert late == 0 or after == item
+
+    def picked(self, pick):
+        """Return one of the locked items."""
+        locked = [item for item in self.items() if item.holder is not None]
+        return locked[pick % len(locked)]
+
+    @rule(worker=workers, node=nodes, requests=windows, how=st.sampled_from(["go", "shut", *"123"]))
+    def come_or_go(self, worker, node, requests, how):
+        form = {"pubsub#queue_requests": [str(requests)]}
+        request = {
+            "go": Unsubscribe(who(worker), node, worker),
+            "shut": Leave(worker, last=requests > 1),
+            "1": Arrive(worker),
+        }
+        self.do(request.get(how, SetOptions(who(worker), node, worker, None, form)))
+
+    # --- owners, and time ----------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.5, 1, 5, 61]))
+    def time_passes(self, seconds):
+        self.shell.wait(seconds)
+        assert self.do(Expire()) == Done()
+        moment = self.shell.look(lambda tx: tx.next_moment())
+        assert moment is None or moment > self.shell.now
+
+    @rule(by=st.sampled_from([BOSS, ETL]), names=st.none() | names.map(tuple))
+    def redrive(self, by, names):
+        reply = self.do(Redrive(who(by), DEAD, names))
+        assert isinstance(reply, Redriven | Refused)
+        assert by == BOSS or isinstance(reply, Refused)
+
+    @rule(by=people, kind=st.sampled_from([Purge, Delete]))
+    def purge_or_delete(self, by, kind):
+        gone = {item.seq for item in self.items() if item.node == JOBS}
+        may = by == BOSS and self.there
+        assert isinstance(self.do(kind(who(by), JOBS)), Done) == may
+        if may:
+            self.work = {seq: payload for seq, payload in self.work.items() if seq not in gone}
+            self.finished = self.finished if kind is Purge else {}
+
+    # --- what is always true -------------------------------------------------------------------------
+
+    @invariant()
+    def what_was_confirmed_is_there_and_what_has_gone_does_not_come_back(self):
+        found = self.shell.look(lambda tx: {i.seq: tx.payload(i) for i in self.seen(tx)})
+        assert found == self.work
+
+    def seen(self, tx):
+        return [tx.item(n.name, i) for n in tx.nodes() for i in tx.item_ids(n.name, ALL)]
+
+    @invariant()
+    def an_item_is_in_one_state_and_has_a_holder_exactly_while_it_is_locked(self):
+        for item in self.items():
+            assert (item.holder is not None) == (item.state is State.LOCKED)
+            assert (item.deadline is not None) == (item.state is State.LOCKED)
+            assert item.token <= self.token
+            assert item.state is State.DEAD or item.failed < 2 or item.node == DEAD
+
+    @invariant()
+    def counts_equal_a_recount_and_tokens_only_rise(self):
+        assert self.shell.look(recount) == []
+        assert self.shell.look(next_token) > self.token
+
+    @invariant()
+    def nothing_waits_while_somebody_could_have_it(self):
+        for node in (JOBS, DEAD):
+            free = {s.jid for s in self.shell.look(lambda tx, n=node: tx.open_windows(n))}
+            ready = self.shell.look(lambda tx, n=node: tx.ready(n, self.shell.now, ALL))
+            assert not (free and ready)
+            for item, _ in self.shell.look(lambda tx, n=node: tx.aside(n, self.shell.now, ALL)):
+                assert free <= {item.avoid}
+
+
+TestQueue = Queue.TestCase
+TestQueue.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

@@ -1,0 +1,43 @@
+"""What people ask of a queue, each in one short call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.facts import BOSS, ETL, JOBS, draft, who
+
+from pubqueue.core.manage import Declare
+from pubqueue.core.model import ItemId, Jid, Millis
+from pubqueue.core.publish import Publish
+from pubqueue.core.settle import Settle, Verb
+from pubqueue.core.subscribe import Subscribe
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import NodeName
+
+
+def a_queue(name: NodeName = JOBS, **settings: Any) -> Declare:
+    """Declare a queue of the boss's, to which `etl` publishes; settings by their short names."""
+    form = {"x-queueing#enabled": ["1"]}
+    form |= {f"x-queueing#{key}": [str(value)] for key, value in settings.items()}
+    return Declare(who(BOSS, admin=True), name, form, (Jid("boss@x"),), (Jid("etl@x"),))
+
+
+def joins(jid: str, requests: int = 1, *, node: NodeName = JOBS) -> Subscribe:
+    form = {"pubsub#queue_requests": [str(requests)]}
+    return Subscribe(who(jid), node, Jid(jid), f"{node}-{jid}", form)
+
+
+def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -> Publish:
+    """Publish items of these names; `facts` are those of each draft, spans in seconds."""
+    spans = {key: Millis(round(facts.pop(key) * 1000)) for key in ("delay", "ttl") if key in facts}
+    drafts = tuple(draft(name, **spans, **facts) for name in names)
+    return Publish(who(by), node, drafts)
+
+
+def retracts(jid: str, *names: str, node: NodeName = JOBS) -> Settle:
+    return Settle(who(jid), node, tuple(map(ItemId, names)), Verb.RETRACT)
+
+
+def unlocks(jid: str, *names: str, node: NodeName = JOBS, **said: Any) -> Settle:
+    return Settle(who(jid), node, tuple(map(ItemId, names)), Verb.UNLOCK, **said)
