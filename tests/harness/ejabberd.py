@@ -51,14 +51,23 @@ class Ejabberd:
     """An ejabberd for the domain localhost, with one external component, on loopback.
 
     An async context manager: entered when both ports serve, left with the process ended and its
-    files removed.
+    files removed. `more_domains` and `more_components` are served beside the first, with the same
+    secret.
     """
 
     host = "127.0.0.1"
     domain = "localhost"
 
-    def __init__(self, *, component: str = "queue.localhost") -> None:
+    def __init__(
+        self,
+        *,
+        component: str = "queue.localhost",
+        more_domains: tuple[str, ...] = (),
+        more_components: tuple[str, ...] = (),
+    ) -> None:
         self.component = component
+        self._domains = (self.domain, *more_domains)
+        self._components = (component, *more_components)
         self.secret = secrets.token_hex(16)
         self.c2s_port = self.component_port = 0
         self._temp: tempfile.TemporaryDirectory[str] | None = None
@@ -95,16 +104,17 @@ class Ejabberd:
     ) -> None:
         await self._leave()
 
-    async def account(self, name: str, password: str) -> str:
+    async def account(self, name: str, password: str, domain: str | None = None) -> str:
         """Make the account, or give it another password; return its JID."""
-        user, host, word = map(binary, (name, self.domain, password))
+        domain = domain or self.domain
+        user, host, word = map(binary, (name, domain, password))
         for call in (
             f"try_register, [{user},{host},{word}]",
             f"set_password, [{user},{host},{word}]",
         ):
             answer = await self._call(f"{{ejabberd_auth, {call}}}.")
             if answer == "ok":
-                return f"{name}@{self.domain}"
+                return f"{name}@{domain}"
         raise EjabberdError(f"ejabberd made no account {name}: {answer}")
 
     async def start(self) -> None:
@@ -187,10 +197,10 @@ class Ejabberd:
         component = {
             # else it would be given the stanzas of every unknown domain as well
             "global_routes": False,
-            "hosts": {self.component: {"password": self.secret}},
+            "hosts": {it: {"password": self.secret} for it in self._components},
         }
         configuration: dict[str, Any] = {
-            "hosts": [self.domain],
+            "hosts": list(self._domains),
             "loglevel": "warning",
             "auth_method": ["internal"],
             "auth_password_format": "plain",

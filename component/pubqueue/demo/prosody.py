@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import secrets
 import shutil
 import socket
@@ -52,8 +53,14 @@ allow_unencrypted_plain_auth = true
 authentication = "internal_plain"
 storage = "internal"
 
-VirtualHost "{domain}"
+{hosts}
+"""
 
+HOST = """
+VirtualHost "{host}"
+"""
+
+COMPONENT = """
 Component "{component}"
     component_secret = "{secret}"
 """
@@ -71,17 +78,25 @@ class Prosody:
     """A Prosody server for `domain`, with one external component, on loopback.
 
     An async context manager: entered when the client and the component port accept connections;
-    left with the process ended and its files removed. `modules` are loaded beside the usual ones.
+    left with the process ended and its files removed. `modules` are loaded beside the usual ones;
+    `more_domains` and `more_components` are served beside the first, with the same secret.
     """
 
     host = "127.0.0.1"
     domain = "localhost"
 
     def __init__(
-        self, *, component: str = "queue.localhost", modules: tuple[str, ...] = ()
+        self,
+        *,
+        component: str = "queue.localhost",
+        modules: tuple[str, ...] = (),
+        more_domains: tuple[str, ...] = (),
+        more_components: tuple[str, ...] = (),
     ) -> None:
         self.component = component
         self.modules = modules
+        self._domains = (self.domain, *more_domains)
+        self._components = (component, *more_components)
         self.secret = secrets.token_hex(16)
         self.c2s_port = self.component_port = 0
         self._temp: tempfile.TemporaryDirectory[str] | None = None
@@ -116,16 +131,18 @@ class Prosody:
     ) -> None:
         await self._leave()
 
-    async def account(self, name: str, password: str) -> str:
+    async def account(self, name: str, password: str, domain: str | None = None) -> str:
         """Make the account, or give it another password; return its JID."""
+        domain = domain or self.domain
         if not name.isascii() or not name.isalnum() or not password.isalnum():
             raise ValueError(
                 "a throw-away account's name and password are ASCII letters and digits"
             )
-        accounts = self.folder / "data" / self.domain / "accounts"
+        folder = re.sub(r"\W", lambda found: f"%{ord(found[0]):02x}", domain)
+        accounts = self.folder / "data" / folder / "accounts"
         accounts.mkdir(parents=True, exist_ok=True)
         (accounts / f"{name}.dat").write_text(f'return {{ ["password"] = "{password}" }};\n')
-        return f"{name}@{self.domain}"
+        return f"{name}@{domain}"
 
     async def start(self) -> None:
         """Start it again after `stop` or `kill`: same ports, same secret, same accounts."""
@@ -170,9 +187,10 @@ class Prosody:
             c2s_port=self.c2s_port,
             component_port=self.component_port,
             modules="".join(f', "{module}"' for module in self.modules),
-            domain=self.domain,
-            component=self.component,
-            secret=self.secret,
+            hosts="".join(
+                [HOST.format(host=it) for it in self._domains]
+                + [COMPONENT.format(component=it, secret=self.secret) for it in self._components]
+            ),
         )
 
     async def _ready(self, child: Child, log: Path) -> None:
