@@ -23,7 +23,7 @@ from pubqueue.faces.xmpp import disco, forms, ns, parse, render
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.presence import Resources
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
-from pubqueue.faces.xmpp.text import attribute, quoted
+from pubqueue.faces.xmpp.text import attribute, in_quotes, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -255,7 +255,7 @@ def _address(stanza: Stanza) -> str:
     top = stanza.top
     mine, theirs = top.attributes.get("to", ""), top.attributes["from"]
     own = top.get("id")
-    words = "" if own is None else f' id="{quoted(own)}"'
+    words = "" if own is None else f" id={in_quotes(own)}"
     return f'{words} from="{attribute(mine)}" to="{attribute(theirs)}"'
 
 

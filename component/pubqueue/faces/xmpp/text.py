@@ -26,6 +26,13 @@ def quoted(text: str) -> str:
     return text.translate(_IN_ATTRIBUTES)
 
 
+def in_quotes(text: str) -> str:
+    """Return the text with its quotes, those of which it has fewer: so it is no longer than it came."""
+    if text.count('"') <= text.count("'"):
+        return f'"{quoted(text)}"'
+    return "'" + quoted(text).replace("'", "&apos;").replace("&quot;", '"') + "'"
+
+
 @lru_cache(maxsize=4096)
 def attribute(text: str) -> str:
     """Return a name for between double quotes. Kept, for the same ones come again and again.

@@ -1,0 +1,197 @@
+"""Every request is answered exactly once, in valid XMPP, and a refusal has changed nothing."""
+
+import asyncio
+import gc
+import itertools
+import sqlite3
+from contextlib import asynccontextmanager, closing
+from copy import deepcopy
+from xml.sax.saxutils import quoteattr
+
+import pytest
+from harness.requests import request
+from harness.schema import validate
+from harness.server import ACCEPT, StubServer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from pubqueue.config import load
+from pubqueue.core.model import Jid
+from pubqueue.faces.xmpp import XmppFace, parse, text
+from pubqueue.faces.xmpp.ns import PUBSUB
+from pubqueue.wiring import queue
+
+IQ = f"{{{ACCEPT}}}iq"
+FILE = """
+[[node]]
+name = "jobs"
+queueing = true
+owners = ["boss@localhost"]
+publishers = ["bee@localhost"]
+
+[[node]]
+name = "plain"
+owners = ["boss@localhost"]
+"""
+
+
+WORK = """
+<pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='jobs'><item id='i1'><job xmlns='jobs'/></item>
+<item id='i2'><job xmlns='jobs'/></item><item id='i3'><job xmlns='jobs'/></item></publish></pubsub>"""
+WORKER = """
+<pubsub xmlns='http://jabber.org/protocol/pubsub'><subscribe node='jobs' jid='bee@localhost/one'/>
+<options><x xmlns='jabber:x:data' type='submit'><field var='pubsub#queue_requests'><value>2</value></field>
+</x></options></pubsub>"""
+
+
+class Asking:
+    """A server, the face behind it, and the file where everything is kept."""
+
+    def __init__(self, server, store):
+        self._server = server
+        self._store = store
+        self._ids = itertools.count(1)
+        self.messages = {}
+
+    async def ask(self, kind, sender, body, name=None):
+        """Ask, and return the one answer; whatever messages come are looked at."""
+        name = name or f"ask'\"&{next(self._ids)}"
+        before = self._version()
+        await self._server.send(
+            f"<iq type='{kind}' id={quoteattr(name)} from='{sender}' to='queue.localhost'>{body}</iq>"
+        )
+        answer = await self.answer_to(name, sender)
+        if answer.get("type") == "error":
+            assert self._version() == before, "a refused request has written to the store"
+        return answer
+
+    async def answer_to(self, name, sender):
+        while True:
+            self.last = await self._server.receive()
+            stanza = self.last.tree
+            validate(without_payloads(stanza))
+            if stanza.tag == IQ:
+                assert (stanza.get("id"), stanza.get("to")) == (name, sender)
+                assert stanza.get("type") in {"result", "error"}
+                return stanza
+            assert stanza.get("id") not in self.messages
+            self.messages[stanza.get("id")] = stanza
+
+    def _version(self):
+        return self._store.execute("PRAGMA data_version").fetchone()
+
+
+def without_payloads(stanza):
+    """Leave out what publishers said: it can be any element, even one that a schema knows."""
+    copy = deepcopy(stanza)
+    for item in copy.iter("{*}item"):
+        if item.getparent().tag.endswith("}items"):
+            del item[:]
+    return copy
+
+
+@asynccontextmanager
+async def asking(folder):
+    async with StubServer() as server:
+        file = folder / "config.toml"
+        file.write_text(FILE)
+        flags = {
+            "jid": "queue.localhost",
+            "secret": server.secret,
+            "server": f"{server.host}:{server.port}",
+            "store": f"sqlite:///{folder.absolute()}/store.db",
+        }
+        told = load(file, flags, {})
+        async with queue(told) as broker:
+            face = XmppFace(
+                broker,
+                jid=told.jid,
+                secret=told.shared_secret(),
+                server=told.address(),
+                admins=frozenset({Jid("boss@localhost")}),
+            )
+            serving = asyncio.create_task(face.run())
+            await server.connected()
+            with closing(sqlite3.connect(told.store_path())) as store:
+                yield Asking(server, store)
+            await face.stop()
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """One service for all examples: what one leaves behind is what the next one meets."""
+    with asyncio.Runner() as runner, capture_logs() as log:
+        service = asking(tmp_path_factory.mktemp("face"))
+        asked = runner.run(service.__aenter__())
+        yield runner, asked, log
+        runner.run(service.__aexit__(None, None, None))
+
+
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(request(), min_size=8, max_size=8))
+def test_every_request_has_one_answer_and_a_refusal_changes_nothing(live, requests):
+    runner, asked, log = live
+    log.clear()
+    runner.run(asked.ask("set", "boss@localhost/desk", WORK))
+    runner.run(asked.ask("set", "bee@localhost/one", WORKER))
+    for kind, sender, body in requests:
+        answer = runner.run(asked.ask(kind, sender, body))
+        condition = answer.find(f"{{{ACCEPT}}}error/*")
+        assert condition is None or not condition.tag.endswith("internal-server-error"), body
+    assert not [line for line in log if line["log_level"] in {"error", "warning"}]
+
+
+@pytest.mark.parametrize("char", ["x", '"', "'", ">", "&", "é"])
+def test_the_answer_to_a_request_with_a_huge_id_is_no_longer_than_the_request(live, char):
+    runner, asked, _ = live
+    name = char * 60_000
+    answer = runner.run(asked.ask("get", "bee@localhost/x", "<x xmlns='y'/>", name))
+    assert len(asked.last.raw) < len(quoteattr(name)) + 1000
+    assert answer.get("id") == name
+
+
+def test_what_is_kept_of_names_is_bounded(live):
+    """A cache of names would keep whatever anybody says."""
+    runner, asked, _ = live
+    for n in range(20):
+        long = f"{n}" * 50_000
+        body = f"<pubsub xmlns='{PUBSUB}'><subscribe node='{long}' jid='{long}'/></pubsub>"
+        runner.run(asked.ask("set", "bee@localhost/x", body, long))
+        runner.run(asked.ask("get", "bee@localhost/x", f"<x xmlns='{long}'/>", long))
+    assert largest(text.attribute) < 5000
+    assert largest(parse._jid_of) < 5000
+
+
+def largest(cached):
+    """Return the length of the longest text that the cache keeps."""
+    keys = [key for held in gc.get_referents(cached) if isinstance(held, dict) for key in held]
+    assert keys
+    return max(len(key) for key in keys if isinstance(key, str))
+
+
+def test_an_answer_that_servers_would_not_relay_is_refused_and_a_notice_is_split(live):
+    runner, asked, _ = live
+    names = [f"{n:04}" + '"' * 1000 for n in range(120)]
+    for part in range(0, 120, 40):
+        items = "".join(f"<item id='{n}'><job xmlns='jobs'/></item>" for n in names[part:][:40])
+        publish = f"<publish node='plain'>{items}</publish>"
+        assert runner.run(asked.ask("set", *pubsub(publish))).get("type") == "result"
+    query = "<query xmlns='http://jabber.org/protocol/disco#items' node='plain'/>"
+    answer = runner.run(asked.ask("get", "boss@localhost/desk", query))
+    assert answer.find("{*}error/{*}resource-constraint") is not None
+    subscribe = "<subscribe node='plain' jid='boss@localhost/desk'/>"
+    runner.run(asked.ask("set", *pubsub(subscribe)))
+    asked.messages.clear()
+    gone = "".join(f"<item id='{name}'/>" for name in names)
+    runner.run(asked.ask("set", *pubsub(f"<retract node='plain' notify='1'>{gone}</retract>")))
+    runner.run(asked.ask("get", "boss@localhost/desk", query))
+    told = [m for m in asked.messages.values() if m.get("to") == "boss@localhost/desk"]
+    assert [e.get("id") for m in told for e in m.iter("{*}retract")] == names
+    assert len(told) == 2
+
+
+def pubsub(inner):
+    return "boss@localhost/desk", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"
