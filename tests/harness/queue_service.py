@@ -1,7 +1,8 @@
 """A scripted queue service behind a real XMPP server: it does what a test tells it, badly if asked.
 
-It keeps no queue. It answers subscribe, retract and unlock as a service should, until a test puts
-another answer into `script`; it delivers what a test gives it; and it keeps what it was sent.
+It keeps no queue. It answers subscribe, retract, unlock, touch, disco#info and the question for its
+time as a service should, until a test puts another answer into `script`; it delivers what a test gives
+it; and it keeps what it was sent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import hashlib
 import itertools
 from collections import deque
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape
 
@@ -29,13 +31,21 @@ OPTIONS = f"""<options><x xmlns='jabber:x:data' type='%s'>
     <field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#subscribe_options</value></field>
     <field var='pubsub#queue_requests'>%s</field></x></options>"""
 
+QUERY = f"""<query xmlns='http://jabber.org/protocol/disco#info'>
+    <feature var='{QUEUEING}'/><feature var='urn:x-pubqueue:0'/></query>"""
+TIME = "<time xmlns='urn:xmpp:time'><tzo>Z</tzo><utc>{}</utc></time>"
+
 
 class QueueService:
     """The component `domain` with the node `jobs`; an async context manager."""
 
     def __init__(self, port: int, secret: str, *, domain: str = "queue.localhost") -> None:
         self.port, self.secret, self.domain = port, secret, domain
+        self.lock_timeout = 300.0
         self.script: dict[str, Answer] = {
+            "query": lambda iq: [answer(iq, QUERY)],
+            "time": lambda iq: [answer(iq, TIME.format(stamp()))],
+            "touch": lambda iq: [self.touched(iq)],
             "subscribe": self.subscribed,
             "unsubscribe": lambda iq: [result(iq)],
             "retract": lambda iq: [result(iq), self.retracted(iq)],
@@ -119,6 +129,11 @@ class QueueService:
     def unlocked(self, iq: etree._Element) -> str:
         return self.event(iq.get("from"), f"<unlock xmlns='{QUEUEING}' id='{item(iq)}'/>")
 
+    def touched(self, iq: etree._Element, seconds: float | None = None) -> str:
+        deadline = stamp(self.lock_timeout if seconds is None else seconds)
+        inner = f"<item id='{item(iq)}' deadline='{deadline}'/>"
+        return answer(iq, f"<touch xmlns='urn:x-pubqueue:0' node='jobs'>{inner}</touch>")
+
     async def _listen(self, reader: asyncio.StreamReader, accepted: asyncio.Event) -> None:
         found: list[str] = []
         frames = Frames(self._greet, found.append)
@@ -151,8 +166,9 @@ def verb_of(stanza: etree._Element) -> str:
     """Name a stanza by what it asks."""
     if stanza.tag == f"{{{ACCEPT}}}presence":
         return stanza.get("type", "available")
-    if stanza.tag == f"{{{ACCEPT}}}iq" and stanza.get("type") in ("set", "get") and len(stanza[0]):
-        return stanza[0][0].tag.partition("}")[2]
+    if stanza.tag == f"{{{ACCEPT}}}iq" and stanza.get("type") in ("set", "get"):
+        asked = stanza[0][0] if stanza[0].tag == f"{{{PUBSUB}}}pubsub" else stanza[0]
+        return asked.tag.partition("}")[2]
     return "other"
 
 
@@ -166,12 +182,19 @@ def subscription(iq: etree._Element, state: str = "subscribed") -> str:
     return f"<subscription node='jobs' jid='{jid}' subid='s1' subscription='{state}'/>"
 
 
+def stamp(seconds: float = 0) -> str:
+    """Return the time that many seconds from now, as XEP-0082 writes it."""
+    moment = datetime.now(UTC) + timedelta(seconds=seconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def result(iq: etree._Element, content: str = "") -> str:
-    inside = f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>" if content else ""
-    return (
-        f"<iq type='result' id='{iq.get('id')}' from='{iq.get('to')}' to='{iq.get('from')}'>"
-        f"{inside}</iq>"
-    )
+    return answer(iq, f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>" if content else "")
+
+
+def answer(iq: etree._Element, inside: str) -> str:
+    address = f"id='{iq.get('id')}' from='{iq.get('to')}' to='{iq.get('from')}'"
+    return f"<iq type='result' {address}>{inside}</iq>"
 
 
 def refuse(iq: etree._Element, condition: str, specific: str = "", content: str = "") -> str:

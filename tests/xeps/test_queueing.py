@@ -9,6 +9,7 @@ from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import NoSuchNode
+from pubqueue_xeps.outcome import Outcome
 from pubqueue_xeps.xep_0254 import QueueSubscription, queueing
 from pubqueue_xeps.xep_0254.event import Delivered, Retracted, Unlocked
 
@@ -85,6 +86,22 @@ async def test_a_refused_unlock_is_slixmpps_error(service, client):
     with pytest.raises(IqError) as caught:
         await queueing(client).unlock(*QUEUE, "i1")
     assert caught.value.condition == "conflict"
+
+
+async def test_an_unlock_says_an_outcome_where_the_service_knows_outcomes(service, client):
+    outcome = Outcome("failed", delay=2.5, reason="no seat")
+    for _ in range(2):
+        await queueing(client).unlock(*QUEUE, "i1", outcome=outcome)
+    await service.next("query")
+    for _ in range(2):
+        said = (await service.next("unlock", "query")).find(".//{urn:x-pubqueue:0}outcome")
+        assert dict(said.attrib) == {"type": "failed", "delay": "2.500", "reason": "no seat"}
+
+
+async def test_an_unlock_keeps_its_outcome_from_a_service_that_knows_none(service, client):
+    service.script["query"] = lambda iq: [refuse(iq, "service-unavailable")]
+    await queueing(client).unlock(*QUEUE, "i1", outcome=Outcome("reject"))
+    assert len((await service.next("unlock"))[0]) == 1
 
 
 async def test_a_publish_says_the_id_and_sends_its_metadata(service, client):

@@ -225,6 +225,46 @@ async def test_an_unlocked_item_may_come_right_back(service, worker_of):
         assert (await anext(worker)).id == "i1"
 
 
+def token(iq):
+    return iq.find(".//{urn:x-pubqueue:0}lock").get("token")
+
+
+async def test_a_retract_that_met_a_new_lock_of_ours_is_asked_again_for_that(service, worker_of):
+    """The lock timed out, and the item came back to the same worker while its retract was asked."""
+
+    def relock(iq):
+        service.deliver(worker.jid, "i1", token=2, attempt=2)
+        return [refuse(iq, "unexpected-request")]
+
+    service.script["retract"] = in_turn(relock, lambda iq: [result(iq), service.retracted(iq)])
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", token=1)
+        async with await anext(worker) as item:
+            pass
+        assert [token(await service.next("retract")) for _ in range(2)] == ["1", "2"]
+        assert (item.state, item.token) == ("retracted", 2)
+
+
+async def test_an_unlock_without_an_answer_is_answered_by_the_item_that_comes_back(
+    service, worker_of
+):
+    """And is not repeated: what has come back is another piece of work."""
+
+    def free(iq):
+        service.deliver(worker.jid, "i1", token=2, attempt=2)
+        return []
+
+    service.script["unlock"] = free
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", token=1)
+        item = await anext(worker)
+        await item.unlock()
+        async with await anext(worker) as again:
+            assert (item.state, again.id, again.token) == ("unlocked", "i1", 2)
+    await service.next("unlock")
+    assert token(await service.next("unlock", "retract")) == "2"
+
+
 @pytest.mark.parametrize("namespace", ["urn:xmpp:pubsub:queueing:0", "urn:xmpp:queueing:0"])
 async def test_a_lock_that_timed_out_loses_the_item_and_a_new_one_brings_it_back(
     service, worker_of, namespace

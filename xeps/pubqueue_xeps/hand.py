@@ -31,6 +31,7 @@ from pubqueue_xeps.xep_0254.event import (
 
 if TYPE_CHECKING:
     from pubqueue_xeps.line import Line
+    from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.timings import Timings
 
 IQ: Final = f"{{{CLIENT}}}iq"
@@ -50,7 +51,7 @@ class Hand:
         self._empty.set()
         self._begun: set[Item] = set()
         self._held: dict[str, Item] = {}
-        self._stale: list[str] = []
+        self._stale: list[Item] = []
         # None at its end, for all who wait
         self._queue: asyncio.Queue[Item | None] = asyncio.Queue()
 
@@ -72,14 +73,14 @@ class Hand:
         self._queue.put_nowait(None)
         return None
 
-    async def settle(self, item: Item, verb: Verb) -> None:
+    async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock an item that was taken; see `Item`."""
         if item.state in ("retracted", "unlocked"):
             if item.state == f"{verb}ed":
                 return
             raise LockLost(f"The item {item.id!r} is {item.state} already.")
         if item.state == "in hand":
-            await self._ask(item, verb)
+            await self._ask(item, verb, outcome)
         self._finish(item)
         if item.state == "lost" and verb == "retract":
             raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
@@ -91,14 +92,14 @@ class Hand:
         self.ended.set()
         for item in self._waiting():
             self._drop(item, "unlocked")
-            self._settlements.give_back(item.id)
+            self._settlements.give_back(item)
         self._queue.put_nowait(None)
 
     def let_go(self) -> None:
         """Give back also what has been begun, without waiting for answers."""
         for item in list(self._held.values()):
             log.warning("item.let_go", node=self.node, id=item.id)
-            self._settlements.give_back(item.id)
+            self._settlements.give_back(item)
             self._drop(item, "unlocked")
 
     async def emptied(self) -> None:
@@ -139,8 +140,8 @@ class Hand:
         if not self._begun:
             self._line.vanish()
         else:
-            for id in self._stale:  # noqa: A001 - the name of the attribute
-                self._settlements.give_back(id)
+            for item in self._stale:
+                self._settlements.give_back(item)
         self._stale.clear()
 
     def failed(self, error: PubqueueError) -> None:
@@ -167,10 +168,10 @@ class Hand:
                 self.failed(NoSuchNode(f"The node {self.node!r} at {self.service} was deleted."))
 
     def _deliver(self, event: Delivered) -> None:
-        self._settlements.read_delivery(event.id)
+        self._settlements.read_delivery(event.id, event.lock.token if event.lock else None)
         held = self._held.get(event.id)
         if self.ended.is_set() and held is None:
-            return self._settlements.give_back(event.id)
+            return self._settlements.give_back(Item(event, self))
         if held is not None and _same(held, event):
             held.lock = event.lock
             if held.state == "lost":
@@ -198,9 +199,9 @@ class Hand:
 
     # Settling
 
-    async def _ask(self, item: Item, verb: Verb) -> None:
+    async def _ask(self, item: Item, verb: Verb, outcome: Outcome | None) -> None:
         try:
-            answer = await self._settlements.settle(verb, item.id)
+            answer = await self._settlements.settle(verb, item, outcome)
         except BaseException:
             self._finish(item)
             raise
@@ -226,7 +227,7 @@ class Hand:
     def _put_aside(self) -> None:
         for item in self._waiting():
             self._drop(item, "lost")
-            self._stale.append(item.id)
+            self._stale.append(item)
 
     def _drop(self, item: Item, state: State) -> None:
         item.state = state

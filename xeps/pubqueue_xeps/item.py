@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from pubqueue_xeps.errors import LockLost, PubqueueError
 from pubqueue_xeps.log import log
+from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,15 +26,17 @@ class Hands(Protocol):
 
     parting: float
 
-    async def settle(self, item: Item, verb: Verb) -> None:
+    async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock it."""
 
 
 class Item:
     """An item that is locked to this worker until it is retracted or unlocked.
 
-    `async with item:` retracts it on a clean exit and unlocks it when the block raises. If the
-    lock is lost meanwhile, leaving the block logs that and does not raise: `item.state` tells it.
+    `async with item:` retracts it on a clean exit and unlocks it when the block raises, with the
+    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release and Reject end there,
+    any other counts as a failure and goes on its way. If the lock is lost meanwhile, leaving the
+    block logs that and does not raise: `item.state` tells it.
     """
 
     __slots__ = ("_delivered", "_hands", "lock", "state")
@@ -93,9 +96,13 @@ class Item:
         """
         await self._hands.settle(self, "retract")
 
-    async def unlock(self) -> None:
-        """Give the item back, for another worker or another time (XEP-0254 section 2.4)."""
-        await self._hands.settle(self, "unlock")
+    async def unlock(self, outcome: Outcome | None = None) -> None:
+        """Give the item back, for another worker or another time (XEP-0254 section 2.4).
+
+        Without `outcome` it is a release: nobody's fault. A service that does not know
+        `urn:x-pubqueue:0` is sent a plain unlock in any case.
+        """
+        await self._hands.settle(self, "unlock", outcome)
 
     async def __aenter__(self) -> Self:
         return self
@@ -105,23 +112,24 @@ class Item:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
-        if self.state not in ("in hand", "lost"):
-            return  # the block has done it
-        if error is None:
-            await self._retract_unless_lost()
-        else:
-            await self._unlock_quickly()
+    ) -> bool:
+        if self.state in ("in hand", "lost"):  # else the block has done it
+            if error is None:
+                await self._retract_unless_lost()
+            else:
+                await self._unlock_quickly(outcome_of(error))
+        return isinstance(error, Release | Reject)
 
     async def _retract_unless_lost(self) -> None:
         with suppress(LockLost):  # logged when it was found out
             await self.retract()
 
-    async def _unlock_quickly(self) -> None:
+    async def _unlock_quickly(self, outcome: Outcome) -> None:
         """Unlock, but let nothing hide the exception that is on its way, or hold it up for long."""
+        log.info("item.given_back", node=self.node, id=self.id, outcome=outcome.type)
         try:
             async with asyncio.timeout(self._hands.parting):
-                await self.unlock()
+                await self.unlock(outcome)
         except (PubqueueError, TimeoutError) as error:
             # the lock's deadline does it
             log.warning("item.not_unlocked", node=self.node, id=self.id, why=str(error))

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import quoteattr
 
@@ -25,9 +25,14 @@ from pubqueue_xeps.ns import PING, PUBSUB
 from pubqueue_xeps.xep_0254.queueing import queueing
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.xep_0254.queueing import XEP_0254
+
+T = TypeVar("T")
 
 
 class Listener(Protocol):
@@ -47,7 +52,11 @@ class Listener(Protocol):
 
 
 class Line:
-    """Connects, subscribes, and does both again whenever it has to, until closed."""
+    """Connects, subscribes, and does both again whenever it has to, until closed.
+
+    `extended` says whether the service knows `urn:x-pubqueue:0`. It is asked with each
+    subscription, for the service may be another after a silence.
+    """
 
     def __init__(
         self,
@@ -63,6 +72,7 @@ class Line:
         self._listener = listener
         self._timings = timings
         self._service, self._node, self._requests = service, node, requests
+        self.extended = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self._online = asyncio.Event()
         self._cut = asyncio.Event()
@@ -132,29 +142,35 @@ class Line:
         await logout(self._client, timeout=self._timings.parting)
 
     async def _subscribe(self) -> None:
+        plugin = queueing(self._client)
+        self.extended = await self._answered(plugin.ask_extended(self._service))
         if self._fresh:
             self._listener.before_subscribing()
         if self._wanted:
-            await self._ask_for_items()
+            await self._ask_for_items(plugin)
         self._fresh = False
         self._heard = asyncio.get_running_loop().time()
         self._online.set()
 
-    async def _ask_for_items(self) -> None:
-        plugin = queueing(self._client)
-        try:
-            async with asyncio.timeout(self._timings.answer):
-                granted = await plugin.subscribe_queue(self._service, self._node, self._requests)
-        except TimeoutError:
-            await self._drop_dead_connection()
-            raise ServiceUnavailable(f"{self._service} does not answer.") from None
+    async def _ask_for_items(self, plugin: XEP_0254) -> None:
+        asked = plugin.subscribe_queue(self._service, self._node, self._requests)
+        granted = await self._answered(asked)
         if not self._online.is_set():
             log.info(
                 "worker.subscribed",
                 jid=self.jid,
                 node=self._node,
                 requests=granted.queue_requests,
+                extended=self.extended,
             )
+
+    async def _answered(self, question: Coroutine[Any, Any, T]) -> T:
+        try:
+            async with asyncio.timeout(self._timings.answer):
+                return await question
+        except TimeoutError:
+            await self._drop_dead_connection()
+            raise ServiceUnavailable(f"{self._service} does not answer.") from None
 
     async def _drop_dead_connection(self) -> None:
         """Cut the connection if the server is mute too: nobody tells of a half-open one."""

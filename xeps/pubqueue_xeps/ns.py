@@ -4,8 +4,10 @@ from typing import Final
 
 CLIENT: Final = "jabber:client"
 DATA: Final = "jabber:x:data"
+DISCO_INFO: Final = "http://jabber.org/protocol/disco#info"
 DELAY: Final = "urn:xmpp:delay"
 PING: Final = "urn:xmpp:ping"
+TIME: Final = "urn:xmpp:time"
 STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
 
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"

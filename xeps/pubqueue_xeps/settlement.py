@@ -6,6 +6,9 @@ answer, or the notification, does not come in time; that is harmless, because th
 an item that is gone changes nothing. What the answer to a *repeated* retract means is another
 matter: item-not-found then says that an earlier one was carried out.
 
+A service that knows `urn:x-pubqueue:0` is told the token of the lock that is meant. So a question
+that comes late or twice never settles the item anew after it has gone to others and come back.
+
 Requests are written as bytes and answers read from bare elements: this is the hot path.
 """
 
@@ -13,11 +16,11 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 from xml.sax.saxutils import quoteattr
 
 from pubqueue_xeps.errors import NotConfirmed, Refused
-from pubqueue_xeps.ns import PUBSUB, QUEUEING
+from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
 from pubqueue_xeps.xep_0254.refusal import TRANSIENT, conditions
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.line import Line
+    from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.timings import Timings
 
 Verb = Literal["retract", "unlock"]
@@ -34,8 +38,20 @@ SHAPES: Final[dict[Verb, tuple[str, str]]] = {
 }
 
 
+class Held(Protocol):
+    """An item that is, or was, locked to us."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def token(self) -> int | None:
+        """The token of the latest lock on it, where the service tells."""
+
+
 class Answer(Enum):
-    """What the service says to a retract or an unlock."""
+    """What the service says to a retract, an unlock or a touch."""
 
     DONE = "done"
     GONE = "the item does not exist"
@@ -57,12 +73,14 @@ ANSWERS: Final[dict[str, Answer]] = {
 class Question:
     """One retract or unlock on its way, over all its repetitions."""
 
-    __slots__ = ("accepted", "asked", "item", "noticed", "reply", "verb")
+    __slots__ = ("accepted", "asked", "item", "noticed", "outcome", "reply", "token", "verb")
 
-    def __init__(self, verb: Verb, item: str) -> None:
+    def __init__(self, verb: Verb, item: Held, outcome: Outcome | None) -> None:
         self.verb = verb
         self.item = item
+        self.outcome = outcome
         self.asked = 0
+        self.token = item.token
         self.accepted = False
         self.noticed = verb == "unlock"  # the answer alone frees the item
         self.reply: asyncio.Future[Answer]
@@ -76,6 +94,9 @@ class Question:
         """Say what an answer means, given what was asked before."""
         if answer is Answer.GONE and (self.accepted or self.asked > 1):
             return Answer.DONE
+        # the item has come back meanwhile: what was lost is the lock before
+        if answer is Answer.LOST and self.token != self.item.token:
+            return Answer.AGAIN
         return answer
 
 
@@ -105,33 +126,33 @@ class Settlements:
         }
         self._start = f"<iq type='set' to={quoteattr(service)} id='"
 
-    async def settle(self, verb: Verb, item: str) -> Answer:
-        """Ask until the answer counts: DONE, GONE or LOST.
+    async def settle(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> Answer:
+        """Ask until the answer counts: DONE, GONE or LOST. An unlock may have an outcome.
 
         Raises Refused when the service refuses for another reason, and NotConfirmed when patience
         or the connection is at its end.
         """
-        question = Question(verb, item)
-        self._questions[item] = question
+        question = Question(verb, item, outcome)
+        self._questions[item.id] = question
         try:
             async with asyncio.timeout(self._timings.patience):
                 while (answer := await self._ask(question)) is Answer.AGAIN:
-                    await asyncio.sleep(self._timings.backoff(question.asked))
+                    await asyncio.sleep(self._timings.pause(question.asked))
                     await self._line.ready()
                 return answer
         except TimeoutError:
-            raise NotConfirmed(f"The {verb} of {item!r} was not confirmed in time.") from None
+            raise NotConfirmed(f"The {verb} of {item.id!r} was not confirmed in time.") from None
         finally:
-            if self._questions.get(item) is question:
-                del self._questions[item]
+            if self._questions.get(item.id) is question:
+                del self._questions[item.id]
 
     def asking(self, item: str) -> bool:
         """Whether a question about the item is on its way, whose answer will say what it is."""
         return item in self._questions
 
-    def give_back(self, item: str) -> None:
-        """Unlock an item that nobody has begun; the answer is of no interest."""
-        self._line.send(self._render("unlock", item, self._line.new_id()))
+    def give_back(self, item: Held) -> None:
+        """Release an item; the answer is of no interest."""
+        self._line.send(self._render(Question("unlock", item, None), self._line.new_id()))
 
     def read_answer(self, iq: Element) -> bool:
         """Take the answer to one of our questions; False if it is to none."""
@@ -140,7 +161,7 @@ class Settlements:
             return False
         if iq.get("type") == "result":
             question.accepted = True
-            self._on_final(question.item)
+            self._on_final(question.item.id)
             if question.noticed:
                 question.resolve(Answer.DONE)
         else:
@@ -155,10 +176,20 @@ class Settlements:
             if question.accepted:
                 question.resolve(Answer.DONE)
 
-    def read_delivery(self, item: str) -> None:
-        """Take it that `item` is there anew: one whose retract was accepted is gone for certain."""
+    def read_delivery(self, item: str, token: int | None) -> None:
+        """Take it that `item` is there anew, under the lock `token`.
+
+        One whose retract was accepted is gone for certain; and so is the lock of one that was
+        unlocked, when the new lock is known to be another.
+        """
         question = self._questions.get(item)
-        if question is not None and question.accepted:
+        if question is None:
+            return
+        anew = question.verb == "unlock" and None not in (token, question.token)
+        if question.accepted:
+            question.resolve(Answer.DONE)
+        elif anew and token != question.token:
+            self._on_final(item)
             question.resolve(Answer.DONE)
 
     def cut(self) -> None:
@@ -169,9 +200,10 @@ class Settlements:
     async def _ask(self, question: Question) -> Answer:
         id = self._line.new_id()  # noqa: A001 - the name of the attribute
         question.reply = asyncio.get_running_loop().create_future()
+        question.token = question.item.token
         self._pending[id] = question
         try:
-            if not self._line.send(self._render(question.verb, question.item, id)):
+            if not self._line.send(self._render(question, id)):
                 return Answer.AGAIN
             question.asked += 1
             async with asyncio.timeout(self._timings.answer):
@@ -181,9 +213,11 @@ class Settlements:
         finally:
             del self._pending[id]
 
-    def _render(self, verb: Verb, item: str, id: str) -> bytes:  # noqa: A002
-        head, tail = self._heads[verb], SHAPES[verb][1]
-        return f"{self._start}{id}{head}{quoteattr(item)}/>{tail}</pubsub></iq>".encode()
+    def _render(self, question: Question, id: str) -> bytes:  # noqa: A002
+        head, tail = self._heads[question.verb], SHAPES[question.verb][1]
+        beside = _beside(question) if self._line.extended else ""
+        item = quoteattr(question.item.id)
+        return f"{self._start}{id}{head}{item}/>{tail}{beside}</pubsub></iq>".encode()
 
     def _refuse(self, question: Question, iq: Element) -> None:
         defined, specific = conditions(iq)
@@ -191,9 +225,23 @@ class Settlements:
         if answer is None:
             if not question.reply.done():
                 why = f"{defined}, {specific}" if specific else defined
-                refused = Refused(f"The {question.verb} of {question.item!r} was refused: {why}.")
+                refused = Refused(
+                    f"The {question.verb} of {question.item.id!r} was refused: {why}."
+                )
                 question.reply.set_exception(refused)
             return
-        if answer is not Answer.AGAIN:
-            self._on_final(question.item)
+        if question.judge(answer) is not Answer.AGAIN:
+            self._on_final(question.item.id)
         question.resolve(answer)
+
+
+def _beside(question: Question) -> str:
+    """Render what `urn:x-pubqueue:0` adds: which lock is meant, and whose fault it is."""
+    lock = outcome = ""
+    if question.token is not None:
+        lock = f"<lock xmlns='{PUBQUEUE}' token='{question.token}'/>"
+    if question.outcome is not None:
+        words = question.outcome.attributes().items()
+        written = " ".join(f"{name}={quoteattr(value)}" for name, value in words)
+        outcome = f"<outcome xmlns='{PUBQUEUE}' {written}/>"
+    return lock + outcome

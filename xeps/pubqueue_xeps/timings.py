@@ -11,8 +11,9 @@ class Timings:
     login: float = 30
     """For a session, before the login counts as failed."""
 
-    answer: float = 10
-    """For an answer and its notification, before it is asked again."""
+    answer: float = 5
+    """For an answer and its notification, before it is asked again. No more than this passes between
+    the return of a service and a repeated question."""
 
     patience: float = 300
     """For one retract or unlock in all, over lost answers and reconnects."""
@@ -29,5 +30,12 @@ class Timings:
 
     def backoff(self, attempt: int) -> float:
         """Return how long to wait after the `attempt`th failure in a row."""
-        longest = min(self.backoff_max, self.backoff_min * float(2 ** min(attempt, 16)))
-        return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads the workers, hides nothing
+        return self._doubling(attempt, self.backoff_max)
+
+    def pause(self, asked: int) -> float:
+        """Return how long to wait before a question is asked again that was `asked` so often."""
+        return self._doubling(asked, min(self.answer, self.backoff_max))
+
+    def _doubling(self, failures: int, longest: float) -> float:
+        wait = min(longest, self.backoff_min * float(2 ** min(failures, 16)))
+        return wait * random.uniform(0.5, 1)  # noqa: S311 - spreads the workers, hides nothing

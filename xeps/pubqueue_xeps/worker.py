@@ -187,10 +187,16 @@ class Worker:
 
 
 async def _handle_all(hand: Hand, handler: Callable[[Item], Awaitable[object]]) -> None:
+    task = asyncio.current_task()
     while (item := await hand.take()) is not None:
         try:
             async with item:
                 await handler(item)
+        except asyncio.CancelledError:
+            if task is None or task.cancelling():
+                raise
+            # something that the handler waited for was cancelled, and nobody wants this to end
+            log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the handler's, and the next item must not suffer for it
             log.exception("item.failed", node=item.node, id=item.id, error=type(error).__name__)
 

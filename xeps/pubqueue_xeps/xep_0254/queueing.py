@@ -7,10 +7,9 @@ subscribed with `subscribe_queue`: `queue_item`, `queue_retract`, `queue_unlock`
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
-from xml.etree.ElementTree import tostring
+from xml.etree.ElementTree import Element, tostring
 
 from slixmpp.exceptions import IqError, IqTimeout
 from slixmpp.plugins import BasePlugin
@@ -18,7 +17,15 @@ from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
 from pubqueue_xeps.errors import NotAQueue, Refused, ServiceUnavailable
-from pubqueue_xeps.ns import DATA, PUBSUB, PUBSUB_EVENT, SUBSCRIBE_OPTIONS
+from pubqueue_xeps.ns import (
+    DATA,
+    DISCO_INFO,
+    PUBQUEUE,
+    PUBSUB,
+    PUBSUB_EVENT,
+    SUBSCRIBE_OPTIONS,
+)
+from pubqueue_xeps.outcome import FORBIDDEN, Outcome
 from pubqueue_xeps.xep_0254 import stanza
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
@@ -32,8 +39,6 @@ from pubqueue_xeps.xep_0254.event import (
 from pubqueue_xeps.xep_0254.refusal import conditions, refusal
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
     from slixmpp.stanza import Iq
     from slixmpp.xmlstream import StanzaBase
 
@@ -44,7 +49,6 @@ EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Purged: "queue_purge",
     Deleted: "queue_delete",
 }
-ILLEGAL: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 QUEUE_REQUESTS: Final = "pubsub#queue_requests"
 FORM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{{DATA}}}x"
 
@@ -74,11 +78,14 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     def plugin_init(self) -> None:
         """Begin to listen for the events of queues."""
         self._queues: set[tuple[str, str]] = set()
+        self._extended: dict[str, bool] = {}
+        self.xmpp.add_event_handler("session_start", self._forget_services)
         event = f"{{{self.xmpp.default_ns}}}message/{{{PUBSUB_EVENT}}}event"
         self.xmpp.register_handler(Callback("Queue Event", MatchXPath(event), self._handle_event))
 
     def plugin_end(self) -> None:
         """Stop listening."""
+        self.xmpp.del_event_handler("session_start", self._forget_services)
         self.xmpp.remove_handler("Queue Event")
 
     async def subscribe_queue(
@@ -105,6 +112,21 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         subscriber = jid or self.xmpp.boundjid.full
         await self._ask(self._unsubscription(service, node, subscriber), service, node)
 
+    async def ask_extended(self, service: str) -> bool:
+        """Ask a service whether it knows `urn:x-pubqueue:0` (XEP-0030 section 3.1).
+
+        One that refuses to say does not. Raises ServiceUnavailable when there is no answer.
+        """
+        iq = self.xmpp.Iq(sto=service, stype="get")
+        iq.append(Element(f"{{{DISCO_INFO}}}query"))
+        try:
+            info = await _send(iq, service)
+        except IqError:
+            return self._extended.setdefault(service, False)
+        features = {feature.get("var") for feature in info.xml.iter(f"{{{DISCO_INFO}}}feature")}
+        self._extended[service] = PUBQUEUE in features
+        return self._extended[service]
+
     async def retract(self, service: str, node: str, item: str) -> None:
         """Delete an item that is done (XEP-0254 section 2.3); raise slixmpp's IqError if refused.
 
@@ -115,16 +137,23 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         iq["pubsub"]["retract"]["item"]["id"] = item
         await _answer(iq)
 
-    async def unlock(self, service: str, node: str, item: str) -> None:
+    async def unlock(
+        self, service: str, node: str, item: str, *, outcome: Outcome | None = None
+    ) -> None:
         """Give an item back (XEP-0254 section 2.4); raise slixmpp's IqError if refused.
 
-        Always in an IQ of type set: example 10 has get, which must not change anything.
+        Always in an IQ of type set: example 10 has get, which must not change anything. A service
+        that does not know `urn:x-pubqueue:0`, which is asked once in a session, is not told of the
+        `outcome`.
         """
         iq = self.xmpp.Iq(sto=service, stype="set")
         iq["pubsub"]["unlock"]["node"] = node
         wanted = stanza.UnlockItem()
         wanted["id"] = item
         iq["pubsub"]["unlock"].append(wanted)
+        if outcome is not None and await self._is_extended(service):
+            for name, value in outcome.attributes().items():
+                iq["pubsub"]["queue_outcome"][name] = value
         await _answer(iq)
 
     async def publish(
@@ -156,6 +185,13 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 iq["pubsub"]["queue_meta"][name] = str(value)
         reply = await self._ask(iq, service, node)
         return str(reply["pubsub"]["publish"]["item"]["id"] or item["id"])
+
+    async def _is_extended(self, service: str) -> bool:
+        known = self._extended.get(service)
+        return await self.ask_extended(service) if known is None else known
+
+    def _forget_services(self, _: object) -> None:
+        self._extended.clear()
 
     async def _subscribe(
         self, service: str, node: str, jid: str | None, window: int
@@ -220,7 +256,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
 def _writable(text: str, what: str) -> str:
     """Refuse what would make the server end the stream, and all other work with it."""
-    if (bad := ILLEGAL.search(text)) is not None:
+    if (bad := FORBIDDEN.search(text)) is not None:
         raise ValueError(f"The {what} has a character that XML forbids: U+{ord(bad[0]):04X}.")
     return text
 

@@ -52,6 +52,15 @@ class Lock(ElementBase):
     interfaces = {"token", "deadline", "attempt", "published"}
 
 
+class UnlockOutcome(ElementBase):
+    """`pubsub/outcome` beside `unlock`: whose fault it is that the item is given back."""
+
+    name = "outcome"
+    namespace = PUBQUEUE
+    plugin_attrib = "queue_outcome"
+    interfaces = {"type", "delay", "reason"}
+
+
 class Meta(ElementBase):
     """`pubsub/meta` beside `publish`: when, how urgent and how long, in seconds."""
 
@@ -65,9 +74,19 @@ class Meta(ElementBase):
 register_stanza_plugin(Pubsub, Unlock)
 register_stanza_plugin(Unlock, UnlockItem, iterable=True)
 register_stanza_plugin(Pubsub, Meta)
+register_stanza_plugin(Pubsub, UnlockOutcome)
 register_stanza_plugin(Message, Lock)
 # Not iterable: slixmpp's xep_0060 would report an unlocked item as published.
 register_stanza_plugin(EventItems, EventUnlock)
 register_stanza_plugin(EventItems, EventUnlockShort)
 
-__all__ = ["EventUnlock", "EventUnlockShort", "Item", "Lock", "Meta", "Unlock", "UnlockItem"]
+__all__ = [
+    "EventUnlock",
+    "EventUnlockShort",
+    "Item",
+    "Lock",
+    "Meta",
+    "Unlock",
+    "UnlockItem",
+    "UnlockOutcome",
+]

@@ -1,0 +1,86 @@
+"""Whose fault it is that an item is given back, and what a handler raises to say so.
+
+An unlock may carry an outcome to a service that knows `urn:x-pubqueue:0`; to any other it is a plain
+unlock (XEP-0254 section 2.4), which is the same as a release.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+LONGEST_DELAY: Final = 3_162_240_000.0
+"""Seconds; a hundred years, the most that a service takes."""
+
+LONGEST_REASON: Final = 1023
+FORBIDDEN: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML forbids: one of them, and the server ends the stream."""
+
+# ruff: noqa: N818 - the names say what shall happen to the item
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an unlock says about the work.
+
+    release: it is nobody's fault, and the item goes out again. failed: it counts as a failure, and
+    the item is dead when it has failed too often. reject: it is dead at once. `delay` is how many
+    seconds a released or failed item waits at least; `reason` is kept with a dead item, where the
+    owners of the queue read it: put no payload into it. Of a reason, the first 1023 characters are
+    sent, and U+FFFD for each that XML forbids.
+    """
+
+    type: Literal["release", "failed", "reject"] = "release"
+    delay: float | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.delay is not None and not 0 <= self.delay <= LONGEST_DELAY:
+            raise ValueError(f"A delay is a number of seconds from 0 up, not {self.delay}.")
+
+    def attributes(self) -> dict[str, str]:
+        """Return it as the attributes of an `outcome` element."""
+        written: dict[str, str] = {"type": self.type}
+        if self.delay is not None:
+            written["delay"] = f"{math.ceil(self.delay * 1000) / 1000:.3f}"
+        if self.reason is not None:
+            written["reason"] = FORBIDDEN.sub("\ufffd", self.reason)[:LONGEST_REASON]
+        return written
+
+
+class Release(Exception):
+    """Raised by a handler to give the item back: not now, or not by me, and nobody's fault.
+
+    It goes out again after `delay` seconds, or when the service thinks fit.
+    """
+
+    def __init__(self, delay: float | None = None) -> None:
+        super().__init__("The item is given back.")
+        self.outcome = Outcome("release", delay)
+
+
+class Reject(Exception):
+    """Raised by a handler to have no worker try the item again: it is dead at once.
+
+    `reason` is kept with it, and read by the owners of the queue; put no payload into it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = Outcome("reject", reason=reason)
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """Return what an exception that ends the work on an item says about it.
+
+    Release and Reject say it themselves. Any other is a failure with the name of its class as the
+    reason, never its text, which may hold what was in the payload. What ends the program or the
+    task, cancellation above all, is nobody's fault.
+    """
+    if isinstance(error, Release | Reject):
+        return error.outcome
+    if isinstance(error, Exception):
+        return Outcome("failed", reason=type(error).__name__)
+    return Outcome("release")
