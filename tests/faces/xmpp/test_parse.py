@@ -1,0 +1,179 @@
+"""Requests as they are read: what is missing, wrong, twice or absurd is refused in its own words."""
+
+import itertools
+
+import pytest
+
+from pubqueue.core.model import Asker, Draft
+from pubqueue.core.publish import Publish
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse import VERBS, Iq, jid_of, name_of, parse
+from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.stream import StreamParser
+
+HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"
+JOB = "<job xmlns='urn:work'/>"
+
+
+def request(kind, namespace, inner):
+    text = f"<iq type='{kind}'><pubsub xmlns='{namespace}'>{inner}</pubsub></iq>"
+    (stanza,) = StreamParser().feed(HEADER + text.encode())
+    ids = itertools.count(1)
+    asker = Asker("bee@localhost/one")
+    return parse(Iq(stanza, asker, lambda: f"new-{next(ids)}"), kind, namespace)
+
+
+def publish(item=f"<item id='i'>{JOB}</item>", beside="", node="node='jobs'"):
+    return request("set", ns.PUBSUB, f"<publish {node}>{item}</publish>{beside}")
+
+
+def says(answer):
+    assert isinstance(answer, StanzaError), answer
+    return (answer.condition, answer.detail or answer.text)
+
+
+def meta(words):
+    return publish(beside=f"<meta xmlns='{ns.OURS}' {words}/>")
+
+
+NAMED = {
+    key: parser
+    for key, parser in VERBS.items()
+    if not parser.__qualname__.startswith("_cannot") and not key[2].endswith(" create")
+}
+
+
+@pytest.mark.parametrize(("kind", "namespace", "tag"), NAMED)
+@pytest.mark.parametrize("node", ["", "node=''", "node='a&#10;b'", f"node='{'é' * 512}'"])
+def test_a_request_needs_a_node(kind, namespace, tag, node):
+    space, _, name = tag.rpartition(" ")
+    inner = f"<{name} xmlns='{space}' jid='bee@localhost' {node}/>"
+    condition, detail = says(request(kind, namespace, inner))
+    assert condition == "bad-request"
+    assert detail == ("this is no NodeID" if node else "nodeid-required")
+
+
+@pytest.mark.parametrize("verb", ["subscribe", "unsubscribe", "options"])
+@pytest.mark.parametrize(
+    ("words", "detail"),
+    [
+        ("", "jid-required"),
+        *((f"jid='{jid}'", "invalid-jid") for jid in ("", "@", "a@", "a b@c", "/x", "a@b" * 1100)),
+    ],
+)
+def test_a_subscription_needs_a_jid(verb, words, detail):
+    answer = request("set", ns.PUBSUB, f"<{verb} node='jobs' {words}/>")
+    assert says(answer) == ("bad-request", detail)
+
+
+@pytest.mark.parametrize(
+    ("item", "detail"),
+    [
+        ("", "item-required"),
+        ("<item/>", "payload-required"),
+        ("<item> </item>", "payload-required"),
+        ("<item>text</item>", "invalid-payload"),
+        (f"<item>text{JOB}</item>", "invalid-payload"),
+        (f"<item>{JOB}{JOB}</item>", "invalid-payload"),
+        (f"<item id=''>{JOB}</item>", "this is no ItemID"),
+        (f"<item id='{'i' * 1024}'>{JOB}</item>", "this is no ItemID"),
+        (f"<item xmlns='urn:x' id='i'>{JOB}</item>", "in publish stands something else than items"),
+        (f"<entry id='i'>{JOB}</entry>", "in publish stands something else than items"),
+        (f"<item id='i'>{JOB}</item>" * 2, "an item id comes twice in one request"),
+    ],
+)
+def test_an_item_has_one_payload_and_one_id(item, detail):
+    assert says(publish(item)) == ("bad-request", detail)
+
+
+@pytest.mark.parametrize(("levels", "good"), [(1, True), (100, True), (101, False), (5000, False)])
+def test_a_payload_has_a_hundred_levels(levels, good):
+    answer = publish(f"<item>{'<a>' * levels}{'</a>' * levels}</item>")
+    assert isinstance(answer, Publish) if good else says(answer)[1] == "invalid-payload"
+
+
+def test_an_item_without_id_is_given_one():
+    answer = publish(f"<item>{JOB}</item><item>{JOB}</item>")
+    assert answer.drafts == (Draft("new-1", JOB.encode()), Draft("new-2", JOB.encode()))
+
+
+@pytest.mark.parametrize("name", ["delay", "ttl"])
+@pytest.mark.parametrize(
+    "span", ["NaN", "-NaN", "inf", "-inf", "1e400", "-1", "-0.001", "", "x", "0x1", "3162240001"]
+)
+def test_a_span_of_time_is_a_number_of_seconds(name, span):
+    assert says(meta(f"{name}='{span}'"))[0] == "bad-request"
+
+
+@pytest.mark.parametrize("number", ["1.5", "x", "NaN", "1000001", "-1000001", "9" * 5000])
+def test_a_priority_is_a_whole_number(number):
+    condition, text = says(meta(f"priority='{number}'"))
+    assert condition == "bad-request"
+    assert len(text) < 200
+
+
+def test_metadata_is_of_every_item():
+    (draft,) = meta("delay='1.5' priority='-7' ttl='60'").drafts
+    assert (draft.delay, draft.priority, draft.ttl) == (1500, -7, 60_000)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "<publish-options/>",
+        "<meta xmlns='urn:other'/>",
+        "<publish node='jobs'/>",
+        f"<x xmlns='{ns.DATA}'/>",
+    ],
+)
+def test_what_is_not_understood_is_not_passed_over(beside):
+    assert isinstance(publish(beside=beside), StanzaError)
+
+
+@pytest.mark.parametrize("key", VERBS)
+def test_a_second_request_beside_the_first_is_refused(key):
+    kind, namespace, tag = key
+    space, _, name = tag.rpartition(" ")
+    one = f"<{name} xmlns='{space}' node='jobs' jid='bee@localhost'/>"
+    other = f"<delete xmlns='{ns.OWNER}' node='jobs'/>"
+    assert isinstance(request(kind, namespace, one + other), StanzaError)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("jobs", "jobs"),
+        ("a b/ü'\"<", "a b/ü'\"<"),
+        ("n" * 1023, "n" * 1023),
+        ("n" * 1024, None),
+        ("é" * 512, None),
+        ("", None),
+        (None, None),
+        ("a\nb", None),
+        ("a\u202eb", None),
+        ("a\u0085b", None),
+    ],
+)
+def test_a_name_fits_into_a_resource_and_a_line(text, name):
+    assert name_of(text) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "jid"),
+    [
+        ("Bee@LocalHost/One", "bee@localhost/One"),
+        ("localhost", "localhost"),
+        ("bee@localhost/a/b@c", "bee@localhost/a/b@c"),
+        ("", None),
+        ("@localhost", None),
+        ("bee@", None),
+        ("bee@localhost/", None),
+        ("be e@localhost", None),
+        ("b" * 1024 + "@localhost", None),
+        ("bee@" + "h" * 1024, None),
+        ("bee@localhost/" + "r" * 1024, None),
+        ("x" * 200_000, None),
+    ],
+)
+def test_a_jid_is_normalised_or_none(text, jid):
+    assert jid_of(text) == jid

@@ -1,0 +1,52 @@
+"""Every way to say no has its words, and they are the words of the schemas."""
+
+import pytest
+from harness.schema import SCHEMAS, validate
+from harness.server import parse
+from lxml import etree
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.faces.xmpp import refusals
+from pubqueue.faces.xmpp.refusals import WORDS, StanzaError, words
+
+OTHERS = [value for value in vars(refusals).values() if isinstance(value, StanzaError)]
+ERRORS = "http://jabber.org/protocol/pubsub#errors"
+TEXT = "{urn:ietf:params:xml:ns:xmpp-stanzas}text"
+
+
+def error_in(error):
+    """Return the error in the answer that carries it, having checked the answer."""
+    iq = parse(f"<iq type='error' id='1' from='queue.localhost' to='b@c'>{error.render()}</iq>")
+    validate(iq)
+    return iq[0]
+
+
+def test_the_table_is_total():
+    assert WORDS.keys() == set(Refusal)
+
+
+@pytest.mark.parametrize("error", [*WORDS.values(), *OTHERS])
+def test_an_error_is_valid_and_its_words_are_known(error):
+    assert error_in(error)[0].tag.endswith(f"}}{error.condition}")
+    known = etree.parse(SCHEMAS / "pubsub-errors.xsd").xpath("//@name")
+    assert error.detail in {"", *known}
+    assert bool(error.feature) == (error.detail == "unsupported")
+
+
+@pytest.mark.parametrize("refusal", Refusal)
+def test_a_reason_is_said_escaped(refusal):
+    error = error_in(words(Refused(refusal, "a < b & 'c' \r\n")))
+    assert error.findtext(TEXT) == "a < b & 'c' \r\n"
+    assert error_in(words(Refused(refusal))).findtext(TEXT) is None
+
+
+@pytest.mark.parametrize(
+    ("refusal", "text"),
+    [
+        (Refusal.NODE_FULL, "the largest number of items in this node is 7"),
+        (Refusal.PAYLOAD_TOO_BIG, "the largest payload in bytes is 7"),
+        (Refusal.CONFIGURATION_REQUIRED, None),
+    ],
+)
+def test_a_bound_is_said_where_it_helps(refusal, text):
+    assert error_in(words(Refused(refusal, limit=7))).findtext(TEXT) == text
