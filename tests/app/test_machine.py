@@ -260,7 +260,10 @@ class Queue(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 1, 5, 61]))
     def time_passes(self, seconds):
         self.shell.wait(seconds)
-        assert self.do(Expire()) == Done()
+        for _ in range(
+            2
+        ):  # a lock may end in the first round and, now free, the life in the second
+            assert self.do(Expire()) == Done()
         moment = self.shell.look(lambda tx: tx.next_moment())
         assert moment is None or moment > self.shell.now
 
