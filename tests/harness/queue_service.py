@@ -127,7 +127,10 @@ class QueueService:
         return self.event(iq.get("from"), f"<retract id='{item(iq)}'/>")
 
     def unlocked(self, iq: etree._Element) -> str:
-        return self.event(iq.get("from"), f"<unlock xmlns='{QUEUEING}' id='{item(iq)}'/>")
+        return self.unlocked_at(iq.get("from"), item(iq))
+
+    def unlocked_at(self, to: str, name: str) -> str:
+        return self.event(to, f"<unlock xmlns='{QUEUEING}' id='{name}'/>")
 
     def touched(self, iq: etree._Element, seconds: float | None = None) -> str:
         deadline = stamp(self.lock_timeout if seconds is None else seconds)

@@ -1,6 +1,7 @@
 """The plugin on a client of slixmpp's own, against a scripted service behind a real Prosody."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from xml.etree.ElementTree import Element
 
 import pytest
@@ -102,6 +103,14 @@ async def test_an_unlock_keeps_its_outcome_from_a_service_that_knows_none(servic
     service.script["query"] = lambda iq: [refuse(iq, "service-unavailable")]
     await queueing(client).unlock(*QUEUE, "i1", outcome=Outcome("reject"))
     assert len((await service.next("unlock"))[0]) == 1
+
+
+async def test_a_touch_says_the_new_deadline(service, client):
+    deadline = await queueing(client).touch(*QUEUE, "i1", seconds=60)
+    touch = (await service.next("touch"))[0]
+    assert (touch.get("node"), touch.get("seconds"), touch[0].get("id")) == ("jobs", "60.000", "i1")
+    left = deadline - datetime.now(UTC)
+    assert timedelta(seconds=service.lock_timeout - 10) < left <= timedelta(seconds=300)
 
 
 async def test_a_publish_says_the_id_and_sends_its_metadata(service, client):

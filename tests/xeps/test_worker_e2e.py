@@ -13,6 +13,7 @@ from harness.live import component
 from pubqueue.demo.prosody import Prosody
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import LockLost, NoSuchNode, NotAQueue
+from pubqueue_xeps.outcome import Reject, Release
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
@@ -131,7 +132,7 @@ async def test_a_retract_counts_when_nothing_is_left(server, program, worker_of)
 
 
 async def test_the_lock_of_a_slow_worker_goes_to_another(server, program, worker_of):
-    async with publishing(server) as publish, worker_of(node="short") as slow:
+    async with publishing(server) as publish, worker_of(node="short", touch_for=0) as slow:
         await publish("i1", node="short")
         item = await anext(slow)
         async with worker_of("second@localhost/two", node="short") as quick:
@@ -141,6 +142,55 @@ async def test_the_lock_of_a_slow_worker_goes_to_another(server, program, worker
                 with pytest.raises(LockLost):
                     await item.retract()
             assert again.state == "retracted"
+
+
+async def test_an_author_extends_a_lock(server, program, worker_of):
+    async with publishing(server) as publish, worker_of(touch_for=0) as worker:
+        await publish("i1")
+        async with await anext(worker) as item:
+            first = item.deadline
+            assert await item.touch(1) == first  # a deadline never comes nearer
+            assert await item.touch() == item.deadline > first
+
+
+async def test_locks_are_extended_behind_a_handlers_back(server, program, worker_of):
+    """The lock lasts a second; the worker that waits for it gets nothing in more than two."""
+    async with publishing(server) as publish, worker_of(node="short") as slow:
+        await publish("i1", node="short")
+        async with await anext(slow) as item:
+            first = item.deadline
+            async with worker_of("second@localhost/two", node="short") as idle:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(2.5):
+                        await anext(idle)
+            assert item.deadline > first
+        assert (item.state, item.attempt) == ("retracted", 1)
+
+
+async def test_a_rejected_item_does_not_come_again_and_a_released_one_does(
+    server, program, worker_of
+):
+    seen, over = [], asyncio.Event()
+
+    async def handler(item):
+        seen.append((item.id, item.attempt))
+        if item.id == "bad":
+            raise Reject("there is no such flight")
+        if item.attempt == 1:
+            raise Release(0.1)
+        over.set()
+
+    worker = worker_of()
+    async with publishing(server) as publish:
+        await publish("bad", "good")
+        running = asyncio.create_task(worker.run(handler))
+        await over.wait()
+        await worker.drain()
+        await running
+        async with worker_of() as after:
+            await publish("last")
+            assert (await anext(after)).id == "last"
+    assert seen == [("bad", 1), ("good", 1), ("good", 2)]
 
 
 async def test_a_worker_alone_whose_connection_broke_gets_its_item_back(server, program, worker_of):

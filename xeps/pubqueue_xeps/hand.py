@@ -11,14 +11,18 @@ the very item which that answer has freed.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, canonicalize, tostring
 
-from pubqueue_xeps.errors import LockLost, NoSuchNode, PubqueueError
+from pubqueue_xeps.errors import LockLost, NoSuchNode, NotConfirmed, PubqueueError
 from pubqueue_xeps.item import Item, State
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import CLIENT
 from pubqueue_xeps.settlement import Answer, Settlements, Verb
+from pubqueue_xeps.touches import Keeper, Touches
+from pubqueue_xeps.waiting import Waiting
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -52,26 +56,28 @@ class Hand:
         self._begun: set[Item] = set()
         self._held: dict[str, Item] = {}
         self._stale: list[Item] = []
-        # None at its end, for all who wait
-        self._queue: asyncio.Queue[Item | None] = asyncio.Queue()
+        self._waiting = Waiting()
 
-    def hold(self, line: Line) -> None:
-        """Take the line through which items come and go."""
+    def hold(self, line: Line, touch_for: float) -> None:
+        """Take the line through which items come and go; locks are kept for `touch_for` seconds."""
         self._line = line
+        self._touches = Touches(self.service, self.node, line, self.timings)
+        self.keeper = Keeper(self, line, self.timings, touch_for)
         self._settlements = Settlements(
             self.service, self.node, line, self.timings, on_final=self._forget
         )
 
     async def take(self) -> Item | None:
         """Return the next item, in hand now; None when no more will come."""
-        while (item := await self._queue.get()) is not None:
-            if item.state == "waiting":
-                item.state = "in hand"
-                self._begun.add(item)
-                self._empty.clear()
-                return item
-        self._queue.put_nowait(None)
-        return None
+        item = await self._waiting.get()
+        if item is None:
+            self._waiting.put_nowait(None)  # for the others who wait
+            return None
+        item.become("in hand")
+        item.begun = asyncio.get_running_loop().time()
+        self._begun.add(item)
+        self._empty.clear()
+        return item
 
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock an item that was taken; see `Item`."""
@@ -90,10 +96,9 @@ class Hand:
         if self.ended.is_set():
             return
         self.ended.set()
-        for item in self._waiting():
-            self._drop(item, "unlocked")
-            self._settlements.give_back(item)
-        self._queue.put_nowait(None)
+        for item in self._unbegun():
+            self.return_unbegun(item)
+        self._waiting.put_nowait(None)
 
     def let_go(self) -> None:
         """Give back also what has been begun, without waiting for answers."""
@@ -101,6 +106,52 @@ class Hand:
             log.warning("item.let_go", node=self.node, id=item.id)
             self._settlements.give_back(item)
             self._drop(item, "unlocked")
+
+    async def touch(self, item: Item, seconds: float | None) -> datetime | None:
+        """Extend the lock on an item that was taken; see `Item`."""
+        if not self._line.extended or item.lock is None:
+            return None
+        try:
+            async with asyncio.timeout(self.timings.patience):
+                asked = 0
+                while item.state == "in hand":
+                    if await self.extend(item, seconds) is Answer.DONE:
+                        return item.deadline
+                    asked += 1
+                    await asyncio.sleep(self.timings.pause(asked))
+                    await self._line.ready()
+        except TimeoutError:
+            raise NotConfirmed(f"The touch of {item.id!r} was not confirmed in time.") from None
+        raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
+
+    # What the keeper of the locks asks for
+
+    def locked(self) -> list[Item]:
+        """Return the items that are locked to us, waiting or in hand, and not being settled."""
+        return [
+            item
+            for item in self._held.values()
+            if item.state != "lost" and not self._settlements.asking(item.id)
+        ]
+
+    async def extend(self, item: Item, seconds: float | None = None) -> Answer:
+        """Ask once to extend the lock on an item, and take the answer."""
+        token = item.token
+        answer = await self._touches.ask(item.id, seconds)
+        if item.token != token or item.lock is None:
+            return Answer.AGAIN  # it has come anew meanwhile: that was about the lock before
+        if isinstance(answer, datetime):
+            item.lock = replace(item.lock, deadline=answer)
+            item.locked = asyncio.get_running_loop().time()
+            return Answer.DONE
+        if answer is not Answer.AGAIN and self._held.get(item.id) is item:
+            self._lose(item.id, answer.value)
+        return answer
+
+    def return_unbegun(self, item: Item) -> None:
+        """Give back an item that is waiting."""
+        self._drop(item, "unlocked")
+        self._settlements.give_back(item)
 
     async def emptied(self) -> None:
         """Return when nothing that was begun is still in hand."""
@@ -113,7 +164,7 @@ class Hand:
         if stanza.get("from") != self.service:
             return False
         if stanza.tag == IQ:
-            return self._settlements.read_answer(stanza)
+            return self._settlements.read_answer(stanza) or self._touches.read_answer(stanza)
         if stanza.tag != MESSAGE:
             return False
         events = read_event(stanza)
@@ -128,6 +179,7 @@ class Hand:
         By then the service may have done so itself, because it was told that we are unavailable.
         """
         self._settlements.cut()
+        self._touches.cut()
         self._put_aside()
 
     def before_subscribing(self) -> None:
@@ -174,14 +226,16 @@ class Hand:
             return self._settlements.give_back(Item(event, self))
         if held is not None and _same(held, event):
             held.lock = event.lock
+            held.locked = asyncio.get_running_loop().time()
             if held.state == "lost":
-                held.state = "in hand"
-            return None
+                held.become("in hand")
+            return self.keeper.note(held)
         if held is not None:
             self._lose(held.id, "replaced")
         item = Item(event, self)
         self._held[event.id] = item
-        return self._queue.put_nowait(item)
+        self._waiting.put_nowait(item)
+        return self.keeper.note(item)
 
     def _lose(self, id: str, why: str) -> None:  # noqa: A002 - the name of the attribute
         item = self._held.get(id)
@@ -191,7 +245,7 @@ class Hand:
         if item.state == "waiting":
             self._drop(item, "lost")
         else:
-            item.state = "lost"  # still held: should it come again, its handler goes on with it
+            item.become("lost")  # still held: should it come again, its handler goes on with it
 
     def _lose_all(self, why: str) -> None:
         for id in list(self._held):  # noqa: A001 - the name of the attribute
@@ -206,9 +260,9 @@ class Hand:
             self._finish(item)
             raise
         if answer is Answer.DONE:
-            item.state = "retracted" if verb == "retract" else "unlocked"
+            item.become("retracted" if verb == "retract" else "unlocked")
         else:
-            item.state = "lost"
+            item.become("lost")
             log.warning("item.lost", node=self.node, id=item.id, why=answer.value)
 
     def _forget(self, id: str) -> None:  # noqa: A002 - the name of the attribute
@@ -221,16 +275,17 @@ class Hand:
         if not self._begun:
             self._empty.set()
 
-    def _waiting(self) -> list[Item]:
+    def _unbegun(self) -> list[Item]:
         return [item for item in self._held.values() if item.state == "waiting"]
 
     def _put_aside(self) -> None:
-        for item in self._waiting():
+        for item in self._unbegun():
             self._drop(item, "lost")
             self._stale.append(item)
 
     def _drop(self, item: Item, state: State) -> None:
-        item.state = state
+        self._waiting.leave(item)
+        item.become(state)
         self._forget(item.id)
 
 

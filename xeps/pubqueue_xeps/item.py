@@ -29,6 +29,9 @@ class Hands(Protocol):
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock it."""
 
+    async def touch(self, item: Item, seconds: float | None) -> datetime | None:
+        """Extend its lock."""
+
 
 class Item:
     """An item that is locked to this worker until it is retracted or unlocked.
@@ -37,15 +40,37 @@ class Item:
     outcome that the exception stands for (`pubqueue_xeps.outcome`): Release and Reject end there,
     any other counts as a failure and goes on its way. If the lock is lost meanwhile, leaving the
     block logs that and does not raise: `item.state` tells it.
+
+    While it is in hand, the worker extends the lock (`Worker`'s `touch_for`). When it is lost all
+    the same, `lock_lost` is set, and `retract` raises LockLost. Nothing is cancelled: work that stops
+    in the middle may leave more to mend than work that is done twice, and the item may come right
+    back to this worker, whose handler then goes on with it; `lock_lost` is cleared again. Who can
+    stop, and has something to save by it, looks at `lock_lost` or waits for it.
     """
 
-    __slots__ = ("_delivered", "_hands", "lock", "state")
+    __slots__ = ("_delivered", "_hands", "_state", "begun", "lock", "lock_lost", "locked")
 
     def __init__(self, delivered: Delivered, hands: Hands) -> None:
         self._delivered = delivered
         self._hands = hands
+        self._state: State = "waiting"
+        self.lock_lost = asyncio.Event()
         self.lock: Lock | None = delivered.lock
-        self.state: State = "waiting"
+        # by the clock of the event loop: when we learned of this lock, and when the work began
+        self.locked = self.begun = asyncio.get_running_loop().time()
+
+    @property
+    def state(self) -> State:
+        """Where it is."""
+        return self._state
+
+    def become(self, state: State) -> None:
+        """Go on to another state; the worker's to call."""
+        self._state = state
+        if state == "lost":
+            self.lock_lost.set()
+        elif state == "in hand":
+            self.lock_lost.clear()
 
     @property
     def id(self) -> str:
@@ -103,6 +128,15 @@ class Item:
         `urn:x-pubqueue:0` is sent a plain unlock in any case.
         """
         await self._hands.settle(self, "unlock", outcome)
+
+    async def touch(self, seconds: float | None = None) -> datetime | None:
+        """Extend the lock to `seconds` from now, by default and at most the queue's lock timeout.
+
+        Returns the deadline by the service's clock; a lock never ends sooner by it. Returns None
+        where the service cannot extend locks: what is not done by the first deadline is lost then.
+        Raises LockLost when the item is not ours any more, NotConfirmed when nothing was heard.
+        """
+        return await self._hands.touch(self, seconds)
 
     async def __aenter__(self) -> Self:
         return self

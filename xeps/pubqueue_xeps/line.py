@@ -19,13 +19,15 @@ from xml.sax.saxutils import quoteattr
 from slixmpp.exceptions import IqError, IqTimeout
 
 from pubqueue_xeps.client import Client, login, logout
+from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServiceUnavailable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PING, PUBSUB
+from pubqueue_xeps.ns import PING, PUBSUB, TIME
 from pubqueue_xeps.xep_0254.queueing import queueing
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from datetime import datetime
 
     from slixmpp.xmlstream import StanzaBase
 
@@ -123,6 +125,15 @@ class Line:
         if self._session:
             self._client.send_raw(stanza)
         return self._session
+
+    async def ask_time(self) -> datetime | None:
+        """Return the service's time (XEP-0202), or None where it tells none."""
+        question: Any = self._client.Iq(stype="get", sto=self._service)
+        question.append(Element(f"{{{TIME}}}time"))
+        with suppress(IqError, IqTimeout, ValueError):
+            answer = await question.send(timeout=self._timings.answer)
+            return moment(answer.xml.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or "")
+        return None
 
     def vanish(self) -> None:
         """Be unavailable to the service, which frees all that is locked to us and unsubscribes us."""

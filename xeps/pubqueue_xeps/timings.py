@@ -19,7 +19,8 @@ class Timings:
     """For one retract or unlock in all, over lost answers and reconnects."""
 
     refresh: float = 60
-    """Of silence, after which the worker subscribes again, in case it has been forgotten."""
+    """Of silence, after which the worker subscribes again, in case it has been forgotten. Also between
+    two questions for the service's time, while there is something in hand."""
 
     backoff_min: float = 0.5
     backoff_max: float = 30

@@ -43,6 +43,12 @@ class Worker:
     reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`
     is how many seconds a drain waits for the items in hand.
 
+    The lock on an item in hand is extended when half of its time has passed, for `touch_for` seconds
+    in all; 0 turns that off. That takes an event loop that runs: blocking work belongs into
+    `asyncio.to_thread`, or its lock times out. An item that has waited in the window for half of its
+    lock's time is given back, so that it times out nowhere. A service that does not know
+    `urn:x-pubqueue:0` cannot extend locks.
+
     Use it once, as an async context manager and iterator, or by `run`. Entering raises LoginFailed,
     ServiceUnavailable, NoSuchNode, NotAQueue or Refused. Later troubles are waited out with
     backoff, except those that would not pass: the node is deleted, the same full JID logs in
@@ -62,11 +68,14 @@ class Worker:
         tls: Tls = "required",
         ca_file: str | None = None,
         grace: float = 30,
+        touch_for: float = 3600,
         signals: Collection[Signals] = SIGNALS,
         timings: Timings | None = None,
     ) -> None:
         if requests < 1:
             raise ValueError(f"A worker takes one item at a time at least, not {requests}.")
+        if not touch_for >= 0:
+            raise ValueError(f"Locks are extended for 0 seconds or more, not {touch_for}.")
         if not node:
             raise ValueError("A worker needs the name of a node.")
         self._login = (_full(jid), password)
@@ -74,6 +83,8 @@ class Worker:
         self._service, self._node = str(_jid(service)), node
         self._requests = requests
         self._grace = grace
+        self._touch_for = touch_for
+        self._keeping: asyncio.Task[None] | None = None
         self._signals = signals
         self._timings = timings or Timings()
         self._hand: Hand | None = None
@@ -92,9 +103,11 @@ class Worker:
             node=self._node,
             requests=self._requests,
         )
-        hand.hold(line)
+        hand.hold(line, self._touch_for)
         await line.open()
         self._hand, self._line = hand, line
+        if self._touch_for:
+            self._keeping = asyncio.create_task(hand.keeper.keep(), name="pubqueue locks")
         self._stack.enter_context(stopping_on(self._signals, self.stop))
         return self
 
@@ -109,6 +122,9 @@ class Worker:
         self.stop()
         hand.let_go()
         await line.close()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait({self._keeping})
         log.info("worker.closed", jid=line.jid)
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.clock import moment
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PUBQUEUE, PUBSUB_EVENT, QUEUEING, QUEUEING_SHORT
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from xml.etree.ElementTree import Element
 
 
@@ -122,9 +123,9 @@ def _read_lock(message: Element) -> Lock | None:
     try:
         return Lock(
             token=int(lock.get("token", "")),
-            deadline=datetime.fromisoformat(lock.get("deadline", "")),
+            deadline=moment(lock.get("deadline", "")),
             attempt=int(lock.get("attempt", "")),
-            published=None if published is None else datetime.fromisoformat(published),
+            published=None if published is None else moment(published),
         )
     except ValueError as error:
         # the item is as good without it

@@ -16,6 +16,7 @@ from slixmpp.plugins import BasePlugin
 from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
+from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import NotAQueue, Refused, ServiceUnavailable
 from pubqueue_xeps.ns import (
     DATA,
@@ -39,6 +40,8 @@ from pubqueue_xeps.xep_0254.event import (
 from pubqueue_xeps.xep_0254.refusal import conditions, refusal
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from slixmpp.stanza import Iq
     from slixmpp.xmlstream import StanzaBase
 
@@ -155,6 +158,24 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
             for name, value in outcome.attributes().items():
                 iq["pubsub"]["queue_outcome"][name] = value
         await _answer(iq)
+
+    async def touch(
+        self, service: str, node: str, item: str, *, seconds: float | None = None
+    ) -> datetime:
+        """Extend our lock on an item to `seconds` from now, at most the queue's lock timeout.
+
+        Returns the deadline by the service's clock. Raises slixmpp's IqError if it is refused, as
+        by each service that does not know `urn:x-pubqueue:0`.
+        """
+        iq = self.xmpp.Iq(sto=service, stype="set")
+        iq["queue_touch"]["node"] = node
+        if seconds is not None:
+            iq["queue_touch"]["seconds"] = f"{seconds:.3f}"
+        wanted = stanza.TouchItem()
+        wanted["id"] = item
+        iq["queue_touch"].append(wanted)
+        answer = await _answer(iq)
+        return moment(answer["queue_touch"]["item"]["deadline"])
 
     async def publish(
         self,

@@ -2,7 +2,7 @@
 
 # ruff: noqa: RUF012 - slixmpp declares its interfaces as mutable class attributes
 
-from slixmpp import Message
+from slixmpp import Iq, Message
 from slixmpp.plugins.xep_0060.stanza import EventItems, Item, Pubsub
 from slixmpp.xmlstream import ElementBase, register_stanza_plugin
 
@@ -61,6 +61,24 @@ class UnlockOutcome(ElementBase):
     interfaces = {"type", "delay", "reason"}
 
 
+class Touch(ElementBase):
+    """`iq/touch[@node]/item[@id]`: extend a lock; the answer has the new deadlines."""
+
+    name = "touch"
+    namespace = PUBQUEUE
+    plugin_attrib = "queue_touch"
+    interfaces = {"node", "seconds"}
+
+
+class TouchItem(ElementBase):
+    """The item whose lock is extended."""
+
+    name = "item"
+    namespace = PUBQUEUE
+    plugin_attrib = "item"
+    interfaces = {"id", "deadline"}
+
+
 class Meta(ElementBase):
     """`pubsub/meta` beside `publish`: when, how urgent and how long, in seconds."""
 
@@ -75,6 +93,8 @@ register_stanza_plugin(Pubsub, Unlock)
 register_stanza_plugin(Unlock, UnlockItem, iterable=True)
 register_stanza_plugin(Pubsub, Meta)
 register_stanza_plugin(Pubsub, UnlockOutcome)
+register_stanza_plugin(Iq, Touch)
+register_stanza_plugin(Touch, TouchItem, iterable=True)
 register_stanza_plugin(Message, Lock)
 # Not iterable: slixmpp's xep_0060 would report an unlocked item as published.
 register_stanza_plugin(EventItems, EventUnlock)
@@ -86,6 +106,8 @@ __all__ = [
     "Item",
     "Lock",
     "Meta",
+    "Touch",
+    "TouchItem",
     "Unlock",
     "UnlockItem",
     "UnlockOutcome",

@@ -1,0 +1,197 @@
+"""Extending locks: the question to the service, and who asks it while the work on an item goes on.
+
+A lock is extended when half of its time has passed, which leaves the other half for lost answers,
+reconnects and clocks that differ. Only a worker whose event loop runs extends its locks: one that
+hangs costs its items no more than a lock timeout. `touch_for` bounds the rest, a handler that waits
+for ever.
+
+What the worker has not even begun at half-time it gives back, which is nobody's fault. Were these
+locks extended too, a worker with a large window and slow handlers would keep from others what they
+could do at once; were they not, each would time out, and count as a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Final, Protocol
+from xml.sax.saxutils import quoteattr
+
+from pubqueue_xeps.clock import ServiceClock, moment
+from pubqueue_xeps.errors import Refused
+from pubqueue_xeps.log import log
+from pubqueue_xeps.ns import PUBQUEUE
+from pubqueue_xeps.settlement import ANSWERS, Answer
+from pubqueue_xeps.xep_0254.refusal import conditions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.line import Line
+    from pubqueue_xeps.timings import Timings
+
+ITEM: Final = f"{{{PUBQUEUE}}}touch/{{{PUBQUEUE}}}item"
+SHORTEST: Final = 0.5
+"""Seconds between two touches of an item, whatever the clocks say: half of the shortest lock."""
+
+
+class Touches:
+    """Asks the service of one node to extend locks."""
+
+    def __init__(self, service: str, node: str, line: Line, timings: Timings) -> None:
+        self._line = line
+        self._timings = timings
+        self._pending: dict[str, asyncio.Future[Element | None]] = {}
+        self._start = f"<iq type='set' to={quoteattr(service)} id='"
+        self._head = f"'><touch xmlns='{PUBQUEUE}' node={quoteattr(node)}"
+
+    async def ask(self, item: str, seconds: float | None) -> datetime | Answer:
+        """Ask once; return the new deadline, or GONE, LOST or AGAIN. Raises Refused."""
+        id = self._line.new_id()  # noqa: A001 - the name of the attribute
+        answered = self._pending[id] = asyncio.get_running_loop().create_future()
+        span = "" if seconds is None else f" seconds='{seconds:.3f}'"
+        inside = f"{self._head}{span}><item id={quoteattr(item)}/></touch></iq>"
+        try:
+            if not self._line.send(f"{self._start}{id}{inside}".encode()):
+                return Answer.AGAIN
+            async with asyncio.timeout(self._timings.answer):
+                answer = await answered
+        except TimeoutError:
+            return Answer.AGAIN
+        finally:
+            del self._pending[id]
+        return Answer.AGAIN if answer is None else _read(item, answer)
+
+    def read_answer(self, iq: Element) -> bool:
+        """Take the answer to one of our questions; False if it is to none."""
+        answered = self._pending.get(iq.get("id", ""))
+        if answered is not None and not answered.done():
+            answered.set_result(iq)
+        return answered is not None
+
+    def cut(self) -> None:
+        """Give up waiting: the connection is lost, and all answers with it."""
+        for answered in self._pending.values():
+            if not answered.done():
+                answered.set_result(None)
+
+
+def _read(item: str, iq: Element) -> datetime | Answer:
+    if iq.get("type") != "result":
+        defined, specific = conditions(iq)
+        if (answer := ANSWERS.get(defined)) is not None:
+            return answer
+        why = f"{defined}, {specific}" if specific else defined
+        raise Refused(f"The touch of {item!r} was refused: {why}.")
+    touched = iq.find(ITEM)
+    try:
+        return moment("" if touched is None else touched.get("deadline", ""))
+    except ValueError:
+        raise Refused(f"The touch of {item!r} was answered without a deadline.") from None
+
+
+class Locked(Protocol):
+    """Who has the items."""
+
+    def locked(self) -> Iterable[Item]:
+        """Return the items that are locked to us, waiting or in hand, and not being settled."""
+
+    async def extend(self, item: Item, seconds: float | None = None) -> Answer:
+        """Ask once to extend the lock on an item, and take the answer."""
+
+    def return_unbegun(self, item: Item) -> None:
+        """Give back an item that is waiting."""
+
+
+class Keeper:
+    """Extends the locks on items in hand, for `touch_for` seconds each."""
+
+    def __init__(self, hand: Locked, line: Line, timings: Timings, touch_for: float) -> None:
+        self._hand, self._line = hand, line
+        self._timings = timings
+        self._touch_for = touch_for
+        self._clock = ServiceClock()
+        self._set_at = -inf
+        self._refused: set[Item] = set()
+        self._news = asyncio.Event()
+        self._wake = inf
+
+    def note(self, item: Item) -> None:
+        """Learn of a new lock. Costs next to nothing while one that ends before it is watched."""
+        if self._line.extended and self._due(item, _now()) < self._wake:
+            self._news.set()
+
+    async def keep(self) -> None:
+        """Look after the locks, until cancelled."""
+        failures = 0
+        while True:
+            await self._sleep()
+            await self._line.ready()
+            await self._set_clock()
+            now = _now()
+            due = [item for item in self._watched(now) if self._due(item, now) <= now]
+            answers = await asyncio.gather(*map(self._care, due))
+            failures = failures + 1 if Answer.AGAIN in answers else 0
+            if failures:
+                await asyncio.sleep(self._timings.pause(failures))
+
+    async def _sleep(self) -> None:
+        """Return when the next lock, or the clock, is due, or an earlier lock is noted."""
+        self._news.clear()
+        now = _now()
+        self._refused.intersection_update(self._hand.locked())
+        dues = [self._due(item, now) for item in self._watched(now)]
+        self._wake = (
+            min([*dues, self._set_at + self._timings.refresh], default=inf) if dues else inf
+        )
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(None if self._wake == inf else self._wake):
+                await self._news.wait()
+
+    async def _set_clock(self) -> None:
+        """Ask for the service's time, now and then: it may be set as well."""
+        now = _now()
+        if now < self._set_at + self._timings.refresh:
+            return
+        self._set_at = now
+        told = await self._line.ask_time()
+        if told is not None:
+            self._clock.set(told, now)
+
+    def _watched(self, now: float) -> list[Item]:
+        """Return the items whose locks have to be looked after."""
+        if not self._line.extended:
+            return []
+        return [
+            item
+            for item in self._hand.locked()
+            if item.lock is not None
+            and item not in self._refused
+            and (item.state == "waiting" or now < item.begun + self._touch_for)
+        ]
+
+    def _due(self, item: Item, now: float) -> float:
+        """Return when half of the lock's time, as it was when we got it, will have passed."""
+        if item.deadline is None:
+            return inf
+        end = now + self._clock.left(item.deadline, now)
+        return max((item.locked + end) / 2, item.locked + SHORTEST)
+
+    async def _care(self, item: Item) -> Answer:
+        if item.state == "waiting":
+            self._hand.return_unbegun(item)
+            return Answer.DONE
+        try:
+            return await self._hand.extend(item)
+        except Refused as error:
+            log.warning("item.not_touched", node=item.node, id=item.id, why=str(error))
+            self._refused.add(item)
+            return Answer.DONE
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
