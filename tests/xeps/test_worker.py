@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from harness.queue_service import refuse, result
 
@@ -56,6 +57,36 @@ async def test_an_item_of_a_service_that_knows_no_locks_says_less(service, worke
         item = await anext(worker)
     assert (item.payload, item.publisher, item.attempt) == (None, None, 1)
     assert (item.token, item.deadline, item.published) == (None, None, None)
+
+
+class Job(msgspec.Struct):
+    nr: int
+    text: str = ""
+
+
+async def test_a_payload_is_an_element_or_bytes_or_a_struct(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", "<job xmlns='x' nr='7'>1 &lt; ü</job>")
+        async with await anext(worker) as item:
+            assert item.payload.get("nr") == "7"
+            assert item.bytes.decode() == '<ns0:job xmlns:ns0="x" nr="7">1 &lt; ü</ns0:job>'
+            assert item.decode(Job) == Job(7, "1 < ü")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("<job/>", "The payload has no field 'nr'."),
+        ("", "The item has no payload."),
+    ],
+)
+async def test_an_item_that_cannot_be_read_is_rejected(service, worker_of, content, reason):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", content)
+        async with await anext(worker) as item:
+            item.decode(Job)
+        outcome = (await service.next("unlock"))[0][2]
+        assert dict(outcome.attrib) == {"type": "reject", "reason": reason}
 
 
 async def test_a_clean_exit_retracts_and_waits_for_the_delete_notification(service, worker_of):

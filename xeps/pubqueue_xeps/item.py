@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol, Self
+from xml.etree.ElementTree import Element, tostring
 
+from pubqueue_xeps.codec import DecodeError, S, decode
 from pubqueue_xeps.errors import LockLost, PubqueueError
 from pubqueue_xeps.log import log
 from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
@@ -13,7 +15,6 @@ from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
-    from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.settlement import Verb
     from pubqueue_xeps.xep_0254.event import Delivered, Lock
@@ -86,6 +87,21 @@ class Item:
     def payload(self) -> Element | None:
         """The payload as an element, or None where the item has none."""
         return self._delivered.payload
+
+    @property
+    def bytes(self) -> bytes:
+        """The payload as XML in UTF-8; empty where the item has none."""
+        return b"" if self.payload is None else tostring(self.payload, "utf-8")
+
+    def decode(self, wanted: type[S]) -> S:
+        """Read the payload as a msgspec struct; `pubqueue_xeps.codec` says how.
+
+        Raises DecodeError, which names the field and never its value. It is a Reject: left to
+        itself, it makes the item dead at once, for no other worker could read it either.
+        """
+        if self.payload is None:
+            raise DecodeError("The item has no payload.")
+        return decode(self.payload, wanted)
 
     @property
     def publisher(self) -> str | None:

@@ -1,0 +1,173 @@
+"""From a payload to a msgspec struct.
+
+    class Flight(msgspec.Struct):
+        number: str
+        seats: list[int]
+        late: bool = False
+
+reads `<flight number="LH 400"><seats>12</seats><seats>14</seats></flight>`: a field is the attribute
+or the child element of its name, whatever the namespace; a list is all children of that name; a
+struct is a child with fields of its own; `text`, where nothing else has that name, is the element's
+own text. Numbers, booleans, times and enumerations are read as JSON writes them. An empty element is
+None where that is allowed and a string is not. What the struct does not name is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from pubqueue_xeps.outcome import Reject
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+LISTS: Final = (
+    inspect.ListType,
+    inspect.SetType,
+    inspect.FrozenSetType,
+    inspect.VarTupleType,
+)
+TEXTS: Final = (
+    inspect.BoolType,
+    inspect.BytesType,
+    inspect.DateTimeType,
+    inspect.DateType,
+    inspect.DecimalType,
+    inspect.EnumType,
+    inspect.FloatType,
+    inspect.IntType,
+    inspect.LiteralType,
+    inspect.StrType,
+    inspect.TimeDeltaType,
+    inspect.TimeType,
+    inspect.UUIDType,
+)
+OWN_TEXT: Final = "text"
+PLACE: Final = re.compile(r" - at `\$\.?([^`]*)`$")
+MISSING: Final = re.compile(r"Object missing required field `([^`]*)`")
+EXPECTED: Final = re.compile(r"Expected `[^`]*`( (>|<|>=|<=) [-+.e\d]+)?")
+
+
+class DecodeError(Reject):
+    """The payload is not what the struct says; names the field, never its value.
+
+    No other worker could read it either, so a handler from which it comes rejects the item.
+    """
+
+
+def decode(payload: Element, wanted: type[S]) -> S:
+    """Read a payload as a struct.
+
+    Raises DecodeError for a payload that does not fit, and TypeError for a struct which has a field
+    that no payload could fit.
+    """
+    try:
+        return msgspec.convert(_fields(payload, _described(wanted)), wanted, strict=False)
+    except msgspec.ValidationError as error:
+        # from None: msgspec's text may have the value
+        raise DecodeError(_sentence(str(error), wanted.__name__)) from None
+
+
+@lru_cache(maxsize=256)
+def _described(wanted: type[msgspec.Struct]) -> inspect.StructType:
+    described = inspect.type_info(wanted)
+    if not isinstance(described, inspect.StructType):
+        raise TypeError(f"{wanted.__name__} is no msgspec struct.")
+    _check(described, set())
+    return described
+
+
+def _check(struct: inspect.StructType, seen: set[type]) -> None:
+    if struct.cls in seen:
+        return
+    seen.add(struct.cls)
+    for field in struct.fields:
+        kind, _ = _plain(field.type)
+        single, _ = _plain(kind.item_type) if isinstance(kind, LISTS) else (kind, False)
+        if isinstance(single, inspect.StructType) and not single.array_like:
+            _check(single, seen)
+        elif not isinstance(single, TEXTS):
+            raise TypeError(
+                f"{struct.cls.__name__}.{field.name} has a type that XML has no way for."
+            )
+
+
+def _plain(kind: inspect.Type) -> tuple[inspect.Type, bool]:
+    """Return a type without metadata and without None, and whether None is allowed."""
+    if isinstance(kind, inspect.Metadata):
+        return _plain(kind.type)
+    if not isinstance(kind, inspect.UnionType):
+        return kind, False
+    others = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
+    # of several scalars any will do: they are all written as text
+    scalar = all(isinstance(each, TEXTS) for each in others)
+    text = next((each for each in others if isinstance(each, inspect.StrType)), others[0])
+    return (text if scalar or len(others) == 1 else kind), kind.includes_none
+
+
+def _fields(element: Element, struct: inspect.StructType) -> dict[str, Any]:
+    attributes = {_local(name): value for name, value in element.attrib.items()}
+    children: dict[str, list[Element]] = {}
+    for child in element:
+        children.setdefault(_local(child.tag), []).append(child)
+    found: dict[str, Any] = {}
+    for field in struct.fields:
+        name = field.encode_name
+        if name in attributes:
+            found[name] = _text(attributes[name], field.type)
+        elif name in children:
+            found[name] = _values(children[name], field.type)
+        elif name == OWN_TEXT and not children:
+            found[name] = _text(element.text or "", field.type)
+        elif isinstance(_plain(field.type)[0], LISTS) and field.required:
+            found[name] = []  # none of them
+    return found
+
+
+def _values(elements: list[Element], kind: inspect.Type) -> object:
+    plain, _ = _plain(kind)
+    if isinstance(plain, LISTS):
+        return [_value(element, plain.item_type) for element in elements]
+    values = [_value(element, kind) for element in elements]
+    return values[0] if len(values) == 1 else values  # several are an array, which is refused
+
+
+def _value(element: Element, kind: inspect.Type) -> object:
+    plain, _ = _plain(kind)
+    if isinstance(plain, inspect.StructType):
+        return _fields(element, plain)
+    return {} if len(element) else _text(element.text or "", kind)  # an object, which is refused
+
+
+def _text(text: str, kind: inspect.Type) -> object:
+    plain, optional = _plain(kind)
+    if isinstance(plain, LISTS):
+        return [_text(text, plain.item_type)]  # an attribute that is a list of one
+    if isinstance(plain, inspect.StrType):
+        return text
+    return None if optional and not text.strip() else text.strip()
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _sentence(message: str, struct: str) -> str:
+    """Say what is wrong without the value, which some of msgspec's messages hold."""
+    place = PLACE.search(message)
+    path = place[1] if place else ""
+    if missing := MISSING.match(message):
+        field = f"{path}.{missing[1]}" if path else missing[1]
+        return f"The payload has no field {field!r}."
+    if not path:
+        return f"The payload cannot be read as a {struct}."
+    expected = EXPECTED.match(message)
+    why = f": it is no {expected[0].removeprefix('Expected ')}" if expected else ""
+    return f"The field {path!r} of the payload cannot be read{why}."
