@@ -26,7 +26,7 @@ publishers = ["etl@localhost"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Listener:
+class Listener:
     """The component port of a server, as `write_config` wants to know it."""
 
     domain: str
@@ -40,6 +40,6 @@ async def component(
     server: Prosody | Ejabberd, folder: Path, extra: str = JOBS
 ) -> AsyncIterator[Program]:
     """Serve queue.localhost behind `server`; `extra` goes into the configuration."""
-    listener = _Listener(server.component, server.secret, server.host, server.component_port)
+    listener = Listener(server.component, server.secret, server.host, server.component_port)
     async with Program(write_config(folder, listener, extra)) as program:
         yield program

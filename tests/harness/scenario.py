@@ -85,6 +85,14 @@ class Upset(Step):
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Session(Step):
+    """The stream of `who` ends, or it has one again, without a word to the service."""
+
+    who: str
+    ends: bool
+
+
 @dataclass(slots=True)
 class Scenario:
     """A scenario as read: who takes part, how the service is configured, what happens."""
@@ -195,6 +203,10 @@ def _taken_in(_: Scenario, step: Step, _found: re.Match[str], _block: str) -> Ta
     return TakenIn(step.line, step.text)
 
 
+def _session(_: Scenario, step: Step, found: re.Match[str], _block: str) -> Session:
+    return Session(step.line, step.text, found[1], ends=found[2] == "out")
+
+
 def _upset(what: str) -> Maker:
     return lambda _, step, _found, _block: Upset(step.line, step.text, what)
 
@@ -210,6 +222,7 @@ GRAMMAR: Final[list[tuple[str, Maker]]] = [
     (r"the service is (\S+)", _service),
     (rf"{WHO} is (\S+[@.]\S+)", _cast),
     (rf"{WHO} sends", _send),
+    (rf"{WHO} logs (in|out)", _session),
     (rf"(?P<who>{WHO}) receives(?P<exactly> exactly)?", _receive),
     (rf"(?P<who>{WHO}) receives after (?P<after>[\d.]+) s or more", _receive),
     (r"one of (?P<who>\w+(?:, \w+)+) \(as (?P<roles>\w+(?:, \w+)+)\) receives", _receive),

@@ -16,7 +16,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Final, Protocol
 
 from harness.canonical import difference, lines, substitute
-from harness.scenario import Nothing, Receive, Refused, Send, TakenIn, Upset
+from harness.scenario import Nothing, Receive, Refused, Send, Session, TakenIn, Upset
 from harness.server import ACCEPT, on_a_stream, parse
 from lxml import etree
 
@@ -96,6 +96,9 @@ class Stage:
                 await self._nothing(step.who)
             case TakenIn():
                 await self._round_trip()
+            case Session():
+                change = self._network.log_out if step.ends else self._network.log_in
+                await change(self._entity(step.who))
             case Upset():
                 await self._upset(step.what)
             case _:

@@ -21,3 +21,4 @@ async def test_scenario(path, tmp_path):
         config = write_config(tmp_path, server, scenario.config)
         async with WarmProgram(config) as program:
             await Stage(scenario, Stub(scenario, server), program, validate).play()
+        assert "level=error" not in program.log, program.log

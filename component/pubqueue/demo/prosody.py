@@ -41,7 +41,7 @@ component_interfaces = {{ "127.0.0.1" }}
 -- ten minutes for its return, and its messages with it.
 modules_enabled = {{ "disco", "roster", "saslauth", "ping", "posix"{modules} }}
 -- Nobody outside this machine is talked to.
-modules_disabled = {{ "s2s", "s2s_auth_certs" }}
+modules_disabled = {{ "s2s", "s2s_auth_certs"{without} }}
 
 -- A stanza and its answer are small: waiting to fill a packet (Nagle) costs 40 ms each.
 network_settings = {{ nagle = false }}
@@ -78,8 +78,8 @@ class Prosody:
     """A Prosody server for `domain`, with one external component, on loopback.
 
     An async context manager: entered when the client and the component port accept connections;
-    left with the process ended and its files removed. `modules` are loaded beside the usual ones;
-    `more_domains` and `more_components` are served beside the first, with the same secret.
+    left with the process ended and its files removed. `modules` are loaded beside the usual ones,
+    `without` are left out; `more_domains` and `more_components` are served beside the first, with the same secret.
     """
 
     host = "127.0.0.1"
@@ -90,11 +90,13 @@ class Prosody:
         *,
         component: str = "queue.localhost",
         modules: tuple[str, ...] = (),
+        without: tuple[str, ...] = (),
         more_domains: tuple[str, ...] = (),
         more_components: tuple[str, ...] = (),
     ) -> None:
         self.component = component
         self.modules = modules
+        self._without = without
         self._domains = (self.domain, *more_domains)
         self._components = (component, *more_components)
         self.secret = secrets.token_hex(16)
@@ -187,6 +189,7 @@ class Prosody:
             c2s_port=self.c2s_port,
             component_port=self.component_port,
             modules="".join(f', "{module}"' for module in self.modules),
+            without="".join(f', "{module}"' for module in self._without),
             hosts="".join(
                 [HOST.format(host=it) for it in self._domains]
                 + [COMPONENT.format(component=it, secret=self.secret) for it in self._components]

@@ -1,0 +1,79 @@
+"""The wire between component and server, as one that can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+ACCEPTED: Final = b"<handshake"
+PATIENCE: Final = 30
+
+
+class Relay:
+    """Carries every connection to its port on to the server's component port, byte for byte."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, host: str, port: int) -> None:
+        self._beyond = (host, port)
+        self._accepted = asyncio.Event()
+        self._carrying: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._listener = await asyncio.start_server(self._carry, self.host, 0)
+        self.port: int = self._listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._listener.close()
+        await self._drop()
+        await self._listener.wait_closed()
+
+    async def cut(self) -> None:
+        """Cut what there is; return when the server has accepted the component anew."""
+        self._accepted.clear()
+        await self._drop()
+        async with asyncio.timeout(PATIENCE):
+            await self._accepted.wait()
+
+    async def _drop(self) -> None:
+        for task in self._carrying:
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._carrying.add(task)
+        there, beyond = await asyncio.open_connection(*self._beyond)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pump(reader, beyond))
+                both.create_task(self._pump(there, writer, watched=True))
+        except* ConnectionError:
+            pass  # one end is gone, and so the other goes
+        finally:
+            writer.transport.abort()
+            beyond.transport.abort()
+            self._carrying.discard(task)
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, watched: bool = False
+    ) -> None:
+        head = b""
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+            if watched and ACCEPTED not in head:
+                head += data
+                if ACCEPTED in head:
+                    self._accepted.set()
+        writer.close()

@@ -1,0 +1,89 @@
+"""Plays every scenario of this folder on real servers: clients of theirs, and the real program attached."""
+
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from harness.ejabberd import Ejabberd
+from harness.live import Listener
+from harness.program import write_config
+from harness.real import PASSWORD, Real
+from harness.relay import Relay
+from harness.reserved import STUB_ONLY
+from harness.scenario import Upset, read
+from harness.schema import validate
+from harness.stage import Stage
+from harness.warm import WarmProgram
+
+from pubqueue.demo.prosody import Prosody
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+SCENARIOS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))}
+# Prosody's mod_offline keeps messages for who has left although they say no-store (XEP-0334), and hands
+# them out at the next login: into another story.
+KINDS = {"prosody": partial(Prosody, without=("offline",)), "ejabberd": Ejabberd}
+HOSTS = {
+    "component": "queue.localhost",
+    "more_domains": ("shakespeare.lit", "elsewhere.example"),
+    "more_components": ("workflows.shakespeare.lit",),
+}
+
+
+class Servers:
+    """One server of each kind for all scenarios, started when first asked for."""
+
+    def __init__(self, stack):
+        self._stack = stack
+        self._running = {}
+        self._accounts = set()
+
+    async def of(self, kind, cast):
+        """Return the server of that kind, with an account for everyone of the cast."""
+        if kind not in self._running:
+            self._running[kind] = await self._stack.enter_async_context(KINDS[kind](**HOSTS))
+        for account in {jid.partition("/")[0] for jid in cast.values()}:
+            if (kind, account) not in self._accounts:
+                name, _, domain = account.partition("@")
+                await self._running[kind].account(name, PASSWORD, domain)
+                self._accounts.add((kind, account))
+        return self._running[kind]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def servers():
+    async with AsyncExitStack() as stack:
+        yield Servers(stack)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", sorted(SCENARIOS.keys() - STUB_ONLY.keys()))
+async def test_scenario(name, kind, servers, tmp_path):
+    await play(name, kind, servers, tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", STUB_ONLY)
+async def test_what_is_left_to_the_stub_cannot_be_played(name, kind, servers, tmp_path):
+    """So the list stays exact: no dead names, and none that would play."""
+    with pytest.raises(AssertionError, match=STUB_ONLY[name].sign):
+        await play(name, kind, servers, tmp_path)
+
+
+async def play(name, kind, servers, folder):
+    scenario = read(SCENARIOS[name].read_text())
+    server = await servers.of(kind, scenario.cast)
+    async with AsyncExitStack() as stack:
+        port, cut = server.component_port, None
+        if any(isinstance(step, Upset) and step.what == "cut" for step in scenario.steps):
+            relay = await stack.enter_async_context(Relay(server.host, port))
+            port, cut = relay.port, relay.cut
+        listener = Listener(scenario.service, server.secret, server.host, port)
+        config = write_config(folder, listener, scenario.config)
+        program = await stack.enter_async_context(WarmProgram(config))
+        network = await stack.enter_async_context(Real(scenario, server, cut))
+        await Stage(scenario, network, program, validate).play()
+        await program.stop()  # before the cast leaves: who has left is sent nothing
+        assert "level=error" not in program.log, program.log
