@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from harness.conformance import INDEX, NONE, ROOT, claims, filled, rows
+from harness.conformance import INDEX, NONE, ROOT, SERVERS, claims, filled, rows
 
 TEXT = INDEX.read_text()
 ROWS = rows(TEXT)
@@ -50,6 +50,11 @@ def test_a_row_keeps_its_word(row):
     else:
         assert built, "no file is named"
         assert shown, "no test is named"
+
+
+def test_the_queue_holds_on_every_server():
+    shown = {row.id: row.servers for row in ROWS if row.id[0] in "KQW" and row.tests != NONE}
+    assert shown == dict.fromkeys(shown, ", ".join(SERVERS))
 
 
 def test_the_files_named_exist():
