@@ -7,8 +7,8 @@ from harness.picture import everything, recount
 from harness.shell import Shell
 
 from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
-from pubqueue.core.expire import Expire, Leave
-from pubqueue.core.model import ItemId, NodeName, State
+from pubqueue.core.expire import Expire, Leave, Return
+from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.settle import Outcome
 
 DEAD = NodeName("jobs-dead")
@@ -137,3 +137,22 @@ def test_several_rejected_items_go_in_one_step(shell):
     shell.batch(a_queue(), joins(ANN, 3), publishes("a", "b"))
     assert shell.do(unlocks(ANN, "a", "b", outcome=Outcome.REJECT)) == Done()
     assert [item(shell, name).state for name in "ab"] == [State.DEAD, State.DEAD]
+
+
+def test_a_delivery_that_comes_back_late_does_not_end_a_newer_lock(shell):
+    shell.batch(a_queue(lock_timeout=60, backoff_min=0, backoff_max=0), joins(ANN))
+    (first,) = shell.batch(publishes("i1")).deliveries
+    shell.wait(60)
+    shell.batch(Expire())
+    shell.batch(Expire())
+    before = item(shell)
+    assert (before.holder, before.token > first.item.token) == (ANN, True)
+    shell.batch(Return(ANN, before.seq, first.item.token, gone=False))
+    assert item(shell) == before
+
+
+def test_who_leaves_under_a_bare_jid_leaves_once(shell):
+    bare = Jid("ann@x")
+    shell.batch(a_queue(), joins(bare))
+    assert shell.do(Leave(bare, last=True)) == Done()
+    assert shell.look(lambda tx: tx.subscribers(JOBS)) == []

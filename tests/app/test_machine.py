@@ -146,10 +146,16 @@ class Queue(RuleBasedStateMachine):
     )
     def publish(self, names, payload, delay, life):
         busy = any(self.works_on_another(name, payload) for name in names)
+        absorbed = [name for name in names if self.absorbs(name, payload)]
         reply = self.do(publishes(*names, payload=payload, delay=delay, **life))
         assert isinstance(reply, Published) == (self.there and not busy)
         if isinstance(reply, Published):
             self.confirmed(names, payload)
+            assert [name for name in absorbed if self.stored(JOBS, name)] == []
+
+    def absorbs(self, name, payload):
+        done, until = self.finished.get(name, (None, 0))
+        return self.stored(JOBS, name) is None and done == payload and until > self.shell.now
 
     @rule(names=names, payload=payloads)
     def publish_one_by_one_in_a_batch(self, names, payload):
@@ -239,6 +245,18 @@ class Queue(RuleBasedStateMachine):
         after = self.stored(item.node, item.id)
         assert after.failed == item.failed
         assert late == 0 or after == item
+
+    @rule(worker=workers, pick=picks)
+    def come_too_late(self, worker, pick):
+        """Who has lost an item and asks for it: never, whatever else is true of them."""
+        lost = [i for i in self.items() if self.has_lost(worker, i)]
+        if lost:
+            item = lost[pick % len(lost)]
+            assert isinstance(self.do(retracts(worker, item.id, node=item.node)), Refused)
+
+    def has_lost(self, worker, item):
+        jids = (worker, bare(worker))
+        return item.holder not in jids and self.shell.look(lambda tx: tx.held(item, jids))
 
     def picked(self, pick):
         """Return one of the locked items."""
