@@ -35,6 +35,15 @@ HANDSHAKE_PATIENCE: Final = 10.0
 """Seconds for the server to accept the stream; then the connection is tried anew."""
 
 
+GATHERED: Final = 65_536
+"""Bytes that are written at once even if the turn is not over: so a server that does not read is noticed
+before much has gathered."""
+
+
+LONG: Final = 1.0
+"""Seconds without reading that an operator should hear of; shorter ones belong to every burst."""
+
+
 class RefusedByServerError(Exception):
     """The server refused the component: the secret or the name is not the one it knows."""
 
@@ -58,11 +67,14 @@ class Component(ComponentXMPP):
         self._on_up = on_up
         self._on_down = on_down
         self._out: list[bytes] = []
+        self._gathered = 0
         self._flushing = False
         self._stream: StreamParser | None = None
         self._up = asyncio.Event()
         self._down = asyncio.Event()
         self._refusal: str | None = None
+        self._leaving = asyncio.Event()
+        self._stalled = 0.0
         self.ready = False
         self.use_aiodns = False
         about = {"software_name": "pubqueue", "version": __version__, "os": ""}
@@ -76,17 +88,19 @@ class Component(ComponentXMPP):
     # --- keeping the stream up ---
 
     async def run(self) -> None:
-        """Stay connected until cancelled.
+        """Stay connected until told to leave, or cancelled.
 
         Raises:
             RefusedByServerError: the server will not have us, and trying again would not help.
 
         """
         pause = FIRST_PAUSE
-        while True:
+        while not self._leaving.is_set():
             if await self._attempt():
                 pause = FIRST_PAUSE
                 await self._down.wait()
+            if self._leaving.is_set():
+                return
             if self._refusal is not None:
                 raise RefusedByServerError(self._refusal)
             log.info("stream.down", server=f"{self._server[0]}:{self._server[1]}", again_in=pause)
@@ -123,6 +137,7 @@ class Component(ComponentXMPP):
     def _on_disconnected(self, _reason: object) -> None:
         self._stream = None
         self._out.clear()
+        self._gathered = 0
         if self.ready:
             self.ready = False
             self._on_down()
@@ -134,8 +149,9 @@ class Component(ComponentXMPP):
         if condition in {"not-authorized", "host-unknown", "invalid-namespace"}:
             self._refusal = condition
 
-    async def leave(self, *, patience: float = 5.0) -> None:
-        """Write what is left, close the stream politely, and wait for its end."""
+    async def leave(self, *, patience: float = 1.0) -> None:
+        """Write what is left, close the stream politely, and wait for its end so many seconds."""
+        self._leaving.set()
         self.flush()
         if self.transport is not None:
             with contextlib.suppress(TimeoutError):
@@ -180,7 +196,10 @@ class Component(ComponentXMPP):
         if not self.ready:
             return False
         self._out.append(stanza)
-        if not self._flushing:
+        self._gathered += len(stanza)
+        if self._gathered > GATHERED:
+            self.flush()
+        elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self.flush)
         return True
@@ -191,16 +210,19 @@ class Component(ComponentXMPP):
         if self._out and self.transport is not None:
             self.transport.write(b"".join(self._out))
         self._out.clear()
+        self._gathered = 0
 
     def pause_writing(self) -> None:
         """Take no more work while the server does not read what we have to say (asyncio calls it)."""
-        log.warning("stream.stalled")
+        self._stalled = self.loop.time()
         if self.transport is not None:
             self.transport.pause_reading()
         self._on_down()
 
     def resume_writing(self) -> None:
         """Go on: the server reads again."""
+        if (seconds := self.loop.time() - self._stalled) > LONG:
+            log.warning("stream.stalled", seconds=round(seconds, 1))
         if self.transport is not None:
             self.transport.resume_reading()
         if self.ready:

@@ -1,0 +1,180 @@
+"""The stream itself: kept up, refused, stalled, left."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+import uvloop
+from harness.server import StubServer
+from structlog.testing import capture_logs
+
+from pubqueue.faces.xmpp import component
+from pubqueue.faces.xmpp.component import Component, RefusedByServerError
+
+LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+ASKED = 10_000
+QUESTION = f"<message from='a@b' to='queue.localhost'>{'?' * 100}</message>"
+ANSWER = f"<message from='queue.localhost' to='a@b'><body>{'x' * 3000}</body></message>".encode()
+
+
+class Talker:
+    """A component that says much about everything that it hears."""
+
+    def __init__(self, server, secret="secret"):
+        self.ups = self.downs = self.heard = 0
+        self.up, self.stalled = asyncio.Event(), asyncio.Event()
+        address = (server.host, server.port)
+        self.stream = Component(
+            *(server.domain, secret, address),
+            on_stanza=self.hear,
+            on_up=self.went_up,
+            on_down=self.went_down,
+        )
+
+    def hear(self, stanza):
+        if stanza.top.tag.endswith(" message"):
+            self.heard += 1
+            self.stream.write(ANSWER)
+        else:
+            self.stream.hand_over(stanza)
+
+    def went_up(self):
+        self.ups += 1
+        self.up.set()
+
+    def went_down(self):
+        self.downs += 1
+        self.up.clear()
+        self.stalled.set()
+
+    @asynccontextmanager
+    async def running(self):
+        task = asyncio.create_task(self.stream.run())
+        await self.up.wait()
+        yield task
+        await self.stream.leave()
+        await asyncio.wait_for(task, 1)
+
+
+def lines(log):
+    return [line["event"] for line in log if line["event"].startswith("stream.")]
+
+
+@LOOPS
+def test_who_is_not_read_takes_no_more_work_and_goes_on_when_it_is(loop):
+    async def play():
+        async with StubServer() as server:
+            talker = Talker(server)
+            async with talker.running():
+                reading = server._writer.transport
+                reading.pause_reading()
+                asking = asyncio.create_task(server.send(QUESTION * ASKED))
+                await talker.stalled.wait()
+                before = talker.heard
+                kept = talker.stream.transport.get_write_buffer_size()
+                # what had been read by then has been answered; nothing more is read
+                assert kept < 8_000_000 < ASKED * len(ANSWER)
+                await asyncio.wait({asking}, timeout=0.3)
+                assert (talker.heard, talker.stream.transport.get_write_buffer_size()) == (
+                    before,
+                    kept,
+                )
+                reading.resume_reading()
+                await asking
+                for _ in range(ASKED):
+                    await server.receive()
+            assert talker.heard == ASKED
+            assert talker.ups == talker.downs > 1
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(play())
+
+
+@LOOPS
+def test_leaving_is_quiet_and_final(loop):
+    async def play():
+        async with StubServer() as server:
+            talker = Talker(server)
+            async with talker.running() as task:
+                pass
+            assert task.result() is None
+            assert server.accepted == 1
+
+    with asyncio.Runner(loop_factory=loop) as runner, capture_logs() as log:
+        runner.run(play())
+    assert lines(log) == []
+
+
+async def test_a_server_that_does_not_answer_the_end_is_left_after_a_second():
+    async with StubServer() as server:
+        talker = Talker(server)
+        start = 0.0
+        async with talker.running():
+            server._writer.transport.pause_reading()
+            start = time.monotonic()
+        assert 0.5 < time.monotonic() - start < 3
+
+
+async def test_a_lost_stream_is_opened_anew():
+    async with StubServer() as server:
+        talker = Talker(server)
+        with capture_logs() as log:
+            async with talker.running():
+                for n in (1, 2):
+                    await server.drop()
+                    await server.reconnected(n)
+                    await talker.up.wait()
+                assert (talker.ups, talker.downs) == (3, 2)
+        assert lines(log) == ["stream.down"] * 2
+
+
+class Pauses:
+    """Stands for the log: it tells when so many pauses have been announced."""
+
+    def __init__(self, many):
+        self.seconds, self._many, self.all = [], many, asyncio.Event()
+
+    def info(self, _event, *, again_in=None, **_facts):
+        if again_in is not None:
+            self.seconds.append(round(again_in, 3))
+            if len(self.seconds) == self._many:
+                self.all.set()
+
+
+async def test_nobody_listening_is_tried_again_ever_more_slowly(monkeypatch):
+    monkeypatch.setattr(component, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(component, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(component, "log", log := Pauses(6))
+    async with StubServer() as server:
+        pass  # its port is closed now
+    talker = Talker(server)
+    trying = asyncio.create_task(talker.stream.run())
+    await asyncio.wait_for(log.all.wait(), 10)
+    trying.cancel()
+    await asyncio.gather(trying, return_exceptions=True)
+    assert log.seconds == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
+    assert talker.ups == 0
+
+
+async def test_a_wrong_secret_ends_it():
+    async with StubServer() as server:
+        talker = Talker(server, "wrong")
+        with pytest.raises(RefusedByServerError, match="not-authorized"):
+            await asyncio.wait_for(talker.stream.run(), 5)
+        assert server.refused == 1
+
+
+async def test_what_is_said_without_a_stream_is_not_kept():
+    async with StubServer() as server:
+        talker = Talker(server)
+        assert not talker.stream.write(ANSWER)
+        async with talker.running():
+            assert talker.stream.write(ANSWER.replace(b"a@b", b"first@b"))
+            assert (await server.receive()).tree.get("to") == "first@b"
+            await server.drop()
+            await talker.stalled.wait()
+            assert not talker.stream.write(ANSWER)
+            await talker.up.wait()
+            assert talker.stream.write(ANSWER.replace(b"a@b", b"last@b"))
+            assert (await server.receive()).tree.get("to") == "last@b"
