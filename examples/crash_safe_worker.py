@@ -11,6 +11,8 @@ import os
 import sqlite3
 import sys
 
+import msgspec
+
 from pubqueue_xeps.item import Item
 from pubqueue_xeps.worker import Worker
 
@@ -19,11 +21,17 @@ results = sqlite3.connect(sys.argv[3])
 results.execute("CREATE TABLE IF NOT EXISTS result (item TEXT PRIMARY KEY, text TEXT NOT NULL)")
 
 
+class Job(msgspec.Struct):
+    """What the payload `<job>rebook me</job>` says."""
+
+    text: str
+
+
 async def handle(item: Item) -> None:
     if results.execute("SELECT 1 FROM result WHERE item = ?", (item.id,)).fetchone():
         return print(f"{item.id} was done before", flush=True)  # but never retracted
     with results:  # what the work changes and its record: one transaction, on disk before we return
-        text = item.payload.text.upper()
+        text = item.decode(Job).text.upper()
         results.execute("INSERT INTO result VALUES (?, ?)", (item.id, text))
     return print(f"{item.id} is done", flush=True)
 

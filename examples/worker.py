@@ -9,12 +9,26 @@ import asyncio
 import os
 import sys
 
+import msgspec
+
 from pubqueue_xeps.item import Item
+from pubqueue_xeps.outcome import Reject
 from pubqueue_xeps.worker import Worker
 
 
+class Job(msgspec.Struct):
+    """What the payload `<job>rebook me</job>` says."""
+
+    text: str
+
+
 async def handle(item: Item) -> None:
-    print(f"{item.id}: {item.payload.text.upper()}", flush=True)
+    job = item.decode(Job)
+    if not job.text:
+        raise Reject(
+            "There is nothing to do."
+        )  # dead at once; whatever else is raised is tried again
+    print(f"{item.id}: {job.text.upper()}", flush=True)
 
 
 worker = Worker(

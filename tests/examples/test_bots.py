@@ -87,6 +87,17 @@ async def test_the_worker_does_what_the_publisher_has_queued(server, tmp_path):
             assert await terminated(worker) == b""
 
 
+async def test_a_job_without_a_text_is_rejected(server):
+    async with (
+        QueueService(server.component_port, server.secret) as service,
+        example(server, "worker.py", "bot") as worker,
+    ):
+        service.deliver(await service.subscriber(), "i1", "<job/>")
+        outcome = (await service.next("unlock")).find(".//{urn:x-pubqueue:0}outcome")
+        assert dict(outcome.attrib) == {"type": "reject", "reason": "There is nothing to do."}
+        assert await terminated(worker) == b""
+
+
 async def test_the_crash_safe_worker_keeps_its_results(server, tmp_path):
     database = tmp_path / "results.db"
     async with component(server, tmp_path):

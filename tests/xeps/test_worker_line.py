@@ -1,8 +1,10 @@
 """What the worker does about connections, refusals and its own end, on a real Prosody."""
 
 import asyncio
+import gc
 import os
 import signal
+import tracemalloc
 
 import pytest
 from harness.queue_service import OPTIONS, PUBSUB, QueueService, refuse, result, subscription
@@ -317,6 +319,40 @@ async def test_run_bounds_the_handlers_at_work(service, worker_of):
     await worker.drain()
     await running
     assert most == 2
+
+
+async def test_memory_does_not_grow_with_what_was_done(service, worker_of):
+    """The first thousand items pay for all that is made once; the next two thousand are free."""
+    kept, done, over = [], 0, asyncio.Event()
+
+    async def handler(item):
+        nonlocal done
+        done += 1
+        if done in (1000, 3000):
+            gc.collect()
+            kept.append(tracemalloc.get_traced_memory()[0])
+        if done == 3000:
+            over.set()
+
+    def next_one(iq):
+        service.seen.clear()
+        service.deliver(iq.get("from"), f"again {done}")
+        return [result(iq), service.retracted(iq)]
+
+    service.script["retract"] = next_one
+    worker = worker_of(requests=20)
+    running = asyncio.create_task(worker.run(handler))
+    jid = await service.subscriber()
+    tracemalloc.start()
+    try:
+        for n in range(20):
+            service.deliver(jid, f"i{n}")
+        await over.wait()
+    finally:
+        tracemalloc.stop()
+    await worker.drain()
+    await running
+    assert kept[1] - kept[0] < 100_000
 
 
 async def test_run_cancels_and_unlocks_what_outlasts_the_grace(service, worker_of):

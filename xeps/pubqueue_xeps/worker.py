@@ -5,9 +5,33 @@
             async with item:
                 ...
 
+or, with as many handlers at work as the window is wide, until SIGTERM:
+
+    async def handle(item: Item) -> None:
+        flight = item.decode(Flight)            # a msgspec struct, or item.payload, or item.bytes
+        if flight.departed:
+            raise Reject("departed")            # dead at once, with this reason
+        if not await seats_free(flight):
+            raise Release(delay=60)             # nobody's fault; again in a minute, or later
+        await rebook(flight)
+
+    await Worker(...).run(handle)
+
+What a handler does decides what becomes of its item:
+
+- it returns: retracted, and gone when the service has said so;
+- it raises Release or Reject, or is cancelled: given back, or dead;
+- it raises anything else: given back as failed, with the name of the exception's class as the
+  reason. Its text stays in this process, in the log, for it may hold the payload. An item that has
+  failed too often is dead.
+
 Every item is done at least once. It is done twice when a lock times out or a connection breaks
 between the work and its retraction: the service then hands the item out again. A worker that must
 not do the same thing twice remembers the ids of what it has done (`examples/crash_safe_worker.py`).
+
+The worker extends the lock of an item while its handler runs, as long as the event loop does: let
+blocking work run in `asyncio.to_thread`. A lock may be lost all the same, with the connection above
+all: `item.lock_lost` tells a handler that can stop.
 """
 
 from __future__ import annotations
@@ -170,9 +194,11 @@ class Worker:
     ) -> None:
         """Give each item to `handler`, until `stop`, `drain` or a signal.
 
-        An item is retracted when its handler returns, and unlocked when it raises, which is logged
-        and not fatal. At most `concurrency` handlers run at a time, by default as many as
-        `requests`. Those that have not finished when the grace is over are cancelled.
+        An item is retracted when its handler returns, and unlocked when it raises, with the outcome
+        that the exception stands for; any but Release and Reject is logged with its traceback, and
+        none is fatal. At most `concurrency` handlers run at a time, by default as many as
+        `requests`. Those that have not finished when the grace is over are cancelled, and their
+        items released.
         """
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"A worker runs one handler at a time at least, not {concurrency}.")
