@@ -77,6 +77,12 @@ def test_another_payload_for_work_in_progress_is_a_conflict():
     assert decision == refused(Refusal.ITEM_LOCKED, "item i1 is being worked on")
 
 
+def test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain():
+    decision = put(draft(), existing=[(Known.OTHER, waiting(state=State.DEAD))])
+    told = "item i1 is dead here: redrive or retract it"
+    assert decision == refused(Refusal.ITEM_EXISTS, told)
+
+
 def test_one_conflict_refuses_all_items_of_the_publish():
     decision = put(draft("i2"), draft("i1"), existing=[NEW, (Known.OTHER, held())])
     assert decision == refused(Refusal.ITEM_LOCKED, "item i1 is being worked on")

@@ -54,9 +54,12 @@ class Reaper:
         await broker.handle(Expire())  # what ran out while nobody watched
         while True:
             self._changed.clear()
+            told = False
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), self._pause())
-            if self._next is not None and self._next <= self._clock():
+                told = True
+            # A whole pause without news counts too: ids of finished work are forgotten in passing.
+            if not told or (self._next is not None and self._next <= self._clock()):
                 reply = await broker.handle(Expire())
                 if isinstance(reply, Refused):  # the store is in trouble: not in a hot loop
                     await asyncio.sleep(RETRY)

@@ -74,6 +74,10 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
     for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
         if config.queueing and known is Known.OTHER and item and item.state is State.LOCKED:
             return refuse(Refusal.ITEM_LOCKED, f"item {draft.id} is being worked on")
+        if config.queueing and known is Known.OTHER and item and item.state is State.DEAD:
+            return refuse(
+                Refusal.ITEM_EXISTS, f"item {draft.id} is dead here: redrive or retract it"
+            )
         changes += _place(node, known, item, _add(request, facts, node, draft))
     added = sum(isinstance(change, AddItem) for change in changes)
     removed = sum(isinstance(change, RemoveItem) for change in changes)

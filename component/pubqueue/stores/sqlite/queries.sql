@@ -226,4 +226,4 @@ VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?)
 ON CONFLICT (node_id, id) DO UPDATE SET digest = excluded.digest, until = excluded.until;
 
 -- forget: ids of finished work that no longer count
-DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= ? LIMIT 1000);
+DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= ? LIMIT 50000);
