@@ -22,7 +22,13 @@ from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, parse, render
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.presence import Resources
-from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
+from pubqueue.faces.xmpp.refusals import (
+    NO_SUCH_COMMAND,
+    SERVICE_UNAVAILABLE,
+    StanzaError,
+    bad_request,
+    words,
+)
 from pubqueue.faces.xmpp.text import attribute, in_quotes, quoted
 
 if TYPE_CHECKING:
@@ -47,6 +53,7 @@ _TOO_LARGE: Final = StanzaError(
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
 _OURS: Final = {f"{ns.OURS} touch": parse.touch, f"{ns.OURS} redrive": parse.redrive}
+_NOT_HERE: Final = {f"{ns.COMMANDS} command": NO_SUCH_COMMAND}
 _SLIXMPP_ANSWERS: Final = frozenset({f"{ns.PING} ping", f"{ns.VERSION} query"})
 
 
@@ -131,7 +138,7 @@ class XmppFace:
         elif kind == "get" and top.children[0].tag in _SLIXMPP_ANSWERS:
             self.component.hand_over(stanza)
         else:
-            self._refuse(stanza, SERVICE_UNAVAILABLE)
+            self._refuse(stanza, _NOT_HERE.get(top.children[0].tag, SERVICE_UNAVAILABLE))
 
     def _take_info(self, stanza: Stanza) -> None:
         if stanza.top.children[0].get("node") is None:

@@ -25,6 +25,7 @@ DELAY: Final = "urn:xmpp:delay"
 HINTS: Final = "urn:xmpp:hints"
 PING: Final = "urn:xmpp:ping"
 VERSION: Final = "jabber:iq:version"
+COMMANDS: Final = "http://jabber.org/protocol/commands"
 TIME: Final = "urn:xmpp:time"
 
 

@@ -47,6 +47,7 @@ JID_REQUIRED: Final = bad_request("jid-required")
 INVALID_JID: Final = bad_request("invalid-jid")
 PAYLOAD_REQUIRED: Final = bad_request("payload-required")
 INVALID_PAYLOAD: Final = bad_request("invalid-payload")
+NO_SUCH_COMMAND: Final = StanzaError("cancel", "item-not-found")
 SERVICE_UNAVAILABLE: Final = StanzaError("cancel", "service-unavailable")
 
 # fmt: off
