@@ -1,4 +1,4 @@
-"""The scenarios that only the stub can play, each with the reason and what shows it on a real server."""
+"""The scenarios that only the stub can play, each with its reason."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ class Reserved:
 
 
 STUB_ONLY: Final = {
+    "presence-asked-for": Reserved(
+        "the server keeps the roster: it takes `subscribed` for itself and sends pushes of its own",
+        "fan receives",
+    ),
     "presence-of-no-known-type": Reserved(
         "the server refuses it; the service never sees it", "<bad-request"
     ),
