@@ -27,6 +27,9 @@ test: check ## everything that CI runs
 bench: setup ## this component against one that stores nothing, behind Prosody and ejabberd
 	cd tests && ../.venv/bin/python -m bench
 
+faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300 for fewer)
+	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS))
+
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock
 
@@ -34,4 +37,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo check test bench lock clean
+.PHONY: help setup demo check test bench faults lock clean

@@ -1,0 +1,47 @@
+"""`cd tests && ../.venv/bin/python -m faults_run`: run, print the table, say whether all is well."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from faults_run.plan import Plan
+from faults_run.report import table
+from faults_run.run import SERVERS, Outcome, Run
+
+WIDTH = 100  # of the table when nobody's terminal says
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--items", default=10_000, type=click.IntRange(50), help="Items to bring through.")
+@click.option("--seed", default=1, help="What happens, and when, follows from it.")
+@click.option("--server", default="prosody", type=click.Choice(list(SERVERS)))
+def main(*, items: int, seed: int, server: str) -> None:
+    """Bring items through the queue while all that takes part in it is killed at random."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    plan = Plan(items, seed)
+    with tempfile.TemporaryDirectory(prefix="pubqueue-faults-") as folder:
+        outcome = asyncio.run(_run(plan, server, Path(folder), console))
+    console.print(table(outcome))
+    sys.exit(0 if outcome.good else 1)
+
+
+async def _run(plan: Plan, server: str, folder: Path, console: Console) -> Outcome:
+    columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=plan.items)
+
+        def tell(done: int, what: str) -> None:
+            bar.update(task, completed=done, **({"description": what} if what else {}))
+
+        return await Run(plan, server, folder, tell).run(patience=60 + plan.items / 20)
+
+
+if __name__ == "__main__":
+    main()

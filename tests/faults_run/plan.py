@@ -1,0 +1,60 @@
+"""What shall happen in a run, and when: all of it follows from the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import cycle, islice
+from random import Random
+from typing import Final
+
+
+class Fault(Enum):
+    """What goes wrong; its value is how the report calls it."""
+
+    COMPONENT = "component killed"
+    WORKER = "worker killed"
+    SERVER = "server killed"
+    STALL = "worker stalled beyond its locks"
+    SERVER_RESTART = "server restarted"
+    COMPONENT_RESTART = "component restarted"
+
+
+ROUND: Final = (
+    *(Fault.COMPONENT, Fault.WORKER, Fault.SERVER, Fault.STALL, Fault.COMPONENT, Fault.WORKER),
+    *(Fault.SERVER_RESTART, Fault.COMPONENT_RESTART, Fault.COMPONENT, Fault.WORKER),
+)
+"""Every kind in its share; a run takes as many as it needs, in any order."""
+
+ITEMS_PER_FAULT: Final = 125
+FEWEST: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run: how many items, who works on them, and the seed of its misfortunes."""
+
+    items: int
+    seed: int
+    publishers: int = 2
+    workers: int = 3
+    requests: int = 16
+    lock_timeout: int = 3
+
+    @property
+    def backlog(self) -> int:
+        """How many items may wait: few, so that publishers suffer from the faults as well."""
+        return max(20, self.items // 20)
+
+    def faults(self) -> list[tuple[int, Fault]]:
+        """Return each fault with the number of finished items at which it happens, in order."""
+        random = Random(self.seed)
+        count = max(FEWEST, self.items // ITEMS_PER_FAULT)
+        kinds = list(islice(cycle(ROUND), count))
+        random.shuffle(kinds)
+        moments = sorted(random.randrange(1, max(2, self.items * 9 // 10)) for _ in kinds)
+        return list(zip(moments, kinds, strict=True))
+
+    def ids(self, publisher: int) -> list[str]:
+        """Return the items of one publisher."""
+        return [f"p{publisher}-{n}" for n in range(publisher, self.items, self.publishers)]

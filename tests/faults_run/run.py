@@ -1,0 +1,198 @@
+"""The run: server, component, publishers, workers, and what befalls them."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from harness.ejabberd import Ejabberd
+from harness.live import component
+from harness.recount import Count, recount
+
+from faults_run.crew import PASSWORD, Crew
+from faults_run.notes import Notes
+from faults_run.plan import Fault, Plan
+from faults_run.publisher import Publisher
+from pubqueue.demo.prosody import Prosody
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from harness.program import Program
+
+SERVERS: Final = {"prosody": Prosody, "ejabberd": Ejabberd}
+LOOK: Final = 0.05
+"""Seconds between two looks at what has been done."""
+
+NODE: Final = """
+[[node]]
+name = "jobs"
+queueing = true
+publishers = [{publishers}]
+[node.options]
+"x-queueing#lock_timeout" = {lock_timeout}
+"x-queueing#backoff_min" = 0
+# no item of this run is to blame for what befalls its workers
+"x-queueing#max_failures" = 1000
+# a publish that is repeated after its item was done makes no new one
+"x-queueing#dedup_window" = 3600
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has come of a run."""
+
+    plan: Plan
+    seconds: float
+    faults: Counter[Fault]
+    confirmed: frozenset[str]
+    repeated: int
+    notes: Notes
+    store: Count
+
+    @property
+    def lost(self) -> set[str]:
+        """Items that were confirmed, and are neither done nor in the store."""
+        return set(self.confirmed) - self.notes.results.keys() - self.store.of("jobs").keys()
+
+    @property
+    def undone(self) -> set[str]:
+        """Items that are in the store although their retract was confirmed, or came back out of it."""
+        return (self.notes.done.keys() & self.store.of("jobs").keys()) | set(self.notes.came_back)
+
+    @property
+    def good(self) -> bool:
+        """Whether everything was published and done, and nothing is left, lost or wrong."""
+        whole = len(self.confirmed) == len(self.notes.results) == self.plan.items
+        return whole and not (self.lost or self.undone or self.store.items or self.store.wrong)
+
+
+class Run:
+    """One run in `folder`; `tell` hears of every fault and of the number of finished items."""
+
+    def __init__(
+        self, plan: Plan, server: str, folder: Path, tell: Callable[[int, str], None]
+    ) -> None:
+        self._plan = plan
+        self._server: Prosody | Ejabberd = SERVERS[server]()
+        self._folder = folder
+        self._tell = tell
+        self._random = Random(plan.seed)
+        self._notes = Notes(folder)
+        self._crew = Crew(self._server, plan, self._notes)
+        self._locks = {place: asyncio.Lock() for place in ("component", "server")}
+
+    async def run(self, patience: float) -> Outcome:
+        """Publish and do all items, whatever happens; give up after `patience` seconds."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._server)
+            publishers = self._publishers = await self._hire()
+            names = ", ".join(f'"etl{number}@localhost"' for number in range(len(publishers)))
+            node = NODE.format(publishers=names, lock_timeout=self._plan.lock_timeout)
+            self._program = await stack.enter_async_context(
+                component(self._server, self._folder, node)
+            )
+            begun = time.monotonic()
+            await self._bring_through(patience)
+            seconds = time.monotonic() - begun
+        self._notes.read()
+        return Outcome(
+            plan=self._plan,
+            seconds=seconds,
+            faults=Counter(fault for _, fault in self._plan.faults()),
+            confirmed=frozenset().union(*(publisher.confirmed for publisher in publishers)),
+            repeated=sum(publisher.repeated for publisher in publishers),
+            notes=self._notes,
+            store=recount(self._folder / "pubqueue.db"),
+        )
+
+    async def _hire(self) -> list[Publisher]:
+        server = self._server
+        for name in self._crew.names:
+            await server.account(name, PASSWORD)
+        jids = [await server.account(f"etl{n}", PASSWORD) for n in range(self._plan.publishers)]
+        address = {"host": server.host, "port": server.c2s_port, "service": server.component}
+        return [Publisher(jid, PASSWORD, **address) for jid in jids]
+
+    async def _bring_through(self, patience: float) -> None:
+        async with asyncio.TaskGroup() as group:
+            for name in self._crew.names:
+                group.create_task(self._crew.employ(name))
+            reading = group.create_task(self._read_notes())
+            try:
+                async with asyncio.timeout(patience), asyncio.TaskGroup() as work:
+                    for number, publisher in enumerate(self._publishers):
+                        work.create_task(publisher.publish_all(self._plan.ids(number), self._room))
+                    work.create_task(self._misfortunes(work))
+                await self._emptied()
+            except TimeoutError:
+                self._tell(self._done(), "patience is at its end")
+            await self._crew.dismiss()
+            reading.cancel()
+
+    async def _misfortunes(self, group: asyncio.TaskGroup) -> None:
+        for due, fault in self._plan.faults():
+            await self._until(lambda due=due: self._done() >= due)
+            self._tell(self._done(), fault.value)
+            group.create_task(self._befall(fault))
+
+    async def _room(self) -> None:
+        """Return when the backlog is short enough."""
+        await self._until(lambda: self._confirmed() - self._done() < self._plan.backlog)
+
+    def _confirmed(self) -> int:
+        return sum(len(publisher.confirmed) for publisher in self._publishers)
+
+    async def _emptied(self) -> None:
+        """Return when the store has no items, seen from beside it."""
+        path = f"file:{self._folder}/pubqueue.db?mode=ro"
+        async with asyncio.timeout(60 + 10 * self._plan.lock_timeout):
+            with closing(sqlite3.connect(path, uri=True)) as look:
+                count = "SELECT count(*) FROM item"
+                await self._until(lambda: look.execute(count).fetchone() == (0,))
+
+    async def _read_notes(self) -> None:
+        while True:
+            self._notes.read()
+            self._tell(self._done(), "")
+            await asyncio.sleep(LOOK)
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        """Look again and again, at files: nobody tells of what dies."""
+        while not reached():  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
+
+    def _done(self) -> int:
+        return len(self._notes.results)
+
+    async def _befall(self, fault: Fault) -> None:
+        name = self._random.choice(self._crew.names)
+        program: Program = self._program
+        match fault:
+            case Fault.WORKER:
+                self._crew.kill(name)
+            case Fault.STALL:
+                await self._crew.stall(name, self._plan.lock_timeout + 1)
+            case Fault.COMPONENT:
+                async with self._locks["component"]:
+                    await program.kill()
+                    await program.start()
+            case Fault.COMPONENT_RESTART:
+                async with self._locks["component"]:
+                    await program.stop()
+                    await program.start()
+            case Fault.SERVER:
+                async with self._locks["server"]:
+                    await self._server.kill()
+                    await self._server.start()
+            case Fault.SERVER_RESTART:
+                async with self._locks["server"]:
+                    await self._server.restart()

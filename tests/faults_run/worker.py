@@ -1,0 +1,80 @@
+"""A worker of the run, a program of its own: works until SIGTERM, and notes what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from faults_run.notes import Pen
+from pubqueue_xeps.errors import LockLost, LoginFailed, ServiceUnavailable
+from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue_xeps.item import Item
+
+# The server is on this machine: an answer that has not come by then was lost.
+TIMINGS: Final = Timings(answer=2, refresh=5, backoff_min=0.1, backoff_max=0.5)
+LONGEST_WORK: Final = 0.01
+
+
+async def handle(pen: Pen, item: Item) -> None:
+    """Do the work, note its result, and only then retract the item."""
+    pen.note("given", item)
+    await asyncio.sleep(random.uniform(0, LONGEST_WORK))
+    pen.note("result", item)
+    try:
+        await item.retract()
+    except LockLost:
+        pen.note("late", item)
+    else:
+        pen.note("done", item)
+
+
+async def work(make_worker: Callable[[], Worker], pen: Pen) -> None:
+    """Work; a server or a component that is away at the beginning is waited for."""
+    async with AsyncExitStack() as stack:
+        while True:
+            try:
+                worker = await stack.enter_async_context(make_worker())
+                break
+            except (LoginFailed, ServiceUnavailable):
+                await asyncio.sleep(TIMINGS.backoff_min)
+        await worker.run(partial(handle, pen))
+
+
+@click.command()
+@click.option("--jid", required=True)
+@click.option("--service", required=True)
+@click.option("--host", required=True)
+@click.option("--port", required=True, type=int)
+@click.option("--requests", required=True, type=int)
+@click.option("--notes", required=True, type=click.Path(path_type=Path))
+def main(*, jid: str, service: str, host: str, port: int, requests: int, notes: Path) -> None:
+    """Work on the node `jobs`; the password is in PUBQUEUE_PASSWORD."""
+    make_worker = partial(
+        Worker,
+        jid,
+        os.environ["PUBQUEUE_PASSWORD"],
+        service=service,
+        node="jobs",
+        requests=requests,
+        host=host,
+        port=port,
+        tls="off",
+        timings=TIMINGS,
+    )
+    asyncio.run(work(make_worker, Pen(notes)))
+
+
+if __name__ == "__main__":
+    main()
