@@ -5,6 +5,7 @@ from harness.scenario import read
 from harness.server import StubServer
 from harness.stage import Stage
 
+BEE = "bee@localhost/x"
 CAST = "bee is bee@localhost/x\nant is ant@localhost/y\n"
 ASKS = "bee sends: <iq type='get'><q xmlns='urn:q'/></iq>\n"
 
@@ -100,3 +101,28 @@ async def test_an_invalid_stanza_fails_the_scenario():
 
     with pytest.raises(AssertionError, match="not valid"):
         await play(f"{ASKS}bee gets a result", RESULT, validate=refuse)
+
+
+async def test_what_comes_for_one_who_has_left_is_sent_back():
+    heard = []
+
+    def script(stanza):
+        heard.append((stanza.get("from"), stanza.get("type"), stanza.get("id")))
+        to_ant = "<message id='m' to='ant@localhost' from='queue.localhost'/>"
+        return (
+            [to_ant, *answering(RESULT)(stanza)] if stanza.get("from") == BEE else respond(stanza)
+        )
+
+    def respond(stanza):
+        return answering(RESULT)(stanza) if stanza.tag.endswith("}iq") else []
+
+    text = f"ant sends: <presence/>\nant logs out\n{ASKS}bee gets a result\nant logs in\n"
+    async with StubServer() as server, fake_component(server.port, script):
+        await server.connected()
+        scenario = read(CAST + text)
+        await Stage(scenario, Stub(scenario, server), Unmoved(), lambda _tree: None).play()
+    assert [it for it in heard if it[0] and it[0].startswith("ant")] == [
+        ("ant@localhost/y", None, None),
+        ("ant@localhost/y", "unavailable", None),
+        ("ant@localhost", "error", "m"),
+    ]

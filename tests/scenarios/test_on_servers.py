@@ -1,5 +1,6 @@
 """Plays every scenario of this folder on real servers: clients of theirs, and the real program attached."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -58,10 +59,11 @@ async def servers():
         yield Servers(stack)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", sorted(SCENARIOS.keys() - STUB_ONLY.keys()))
-async def test_scenario(name, kind, servers, tmp_path):
-    await play(name, kind, servers, tmp_path)
+async def test_scenario(name, servers, tmp_path):
+    async with asyncio.TaskGroup() as together:  # half of the time is waiting
+        for kind in KINDS:
+            together.create_task(play(name, kind, servers, tmp_path / kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,10 +71,11 @@ async def test_scenario(name, kind, servers, tmp_path):
 async def test_what_is_left_to_the_stub_cannot_be_played(name, kind, servers, tmp_path):
     """So the list stays exact: no dead names, and none that would play."""
     with pytest.raises(AssertionError, match=STUB_ONLY[name].sign):
-        await play(name, kind, servers, tmp_path)
+        await play(name, kind, servers, tmp_path / kind)
 
 
 async def play(name, kind, servers, folder):
+    folder.mkdir()
     scenario = read(SCENARIOS[name].read_text())
     server = await servers.of(kind, scenario.cast)
     async with AsyncExitStack() as stack:
@@ -84,6 +87,10 @@ async def play(name, kind, servers, folder):
         config = write_config(folder, listener, scenario.config)
         program = await stack.enter_async_context(WarmProgram(config))
         network = await stack.enter_async_context(Real(scenario, server, cut))
-        await Stage(scenario, network, program, validate).play()
+        try:
+            await Stage(scenario, network, program, validate).play()
+        except AssertionError as failure:
+            failure.add_note(f"on {kind}")
+            raise
         await program.stop()  # before the cast leaves: who has left is sent nothing
         assert "level=error" not in program.log, program.log
