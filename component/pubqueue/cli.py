@@ -91,7 +91,11 @@ def _run(work: Coroutine[Any, Any, R]) -> R:
 @_settings_options
 @_with_settings
 def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT, then finish what was asked and leave."""
+    """Serve until SIGTERM or SIGINT.
+
+    Prints one line when the server has accepted the component, and logs to standard error. At the end
+    it hands out nothing more, answers what was asked, and exits with 0.
+    """
     logs.configure(settings.log_level)
     try:
         _run(_serve(settings))
@@ -128,7 +132,11 @@ def _refused(settings: Settings, problem: RefusedByServerError) -> str:
 @_settings_options
 @_with_settings
 def check(settings: Settings) -> None:
-    """Check the configuration, the store and the server, and say what is wrong."""
+    """Check configuration, store and server.
+
+    Says of each whether it is good, or in one sentence what is wrong. Connects as the component, so
+    it is for before `serve`, not beside it.
+    """
     logs.configure("error")
     click.echo(f"configuration: good, {len(settings.node)} declared nodes")
     try:
@@ -140,8 +148,18 @@ def check(settings: Settings) -> None:
         _quit(FAILED, f"the store cannot be used: {problem}")
     except RefusedByServerError as problem:
         _quit(FAILED, _refused(settings, problem))
-    except TimeoutError:
-        _quit(FAILED, f"{settings.server} does not accept the component; is the server running?")
+    except TimeoutError as problem:
+        _quit(FAILED, f"{settings.server} does not accept {settings.jid}{_reason(problem)}")
+
+
+def _reason(problem: TimeoutError) -> str:
+    match problem.args:
+        case ("conflict",):
+            return " (conflict): another component is connected under this name"
+        case (str(condition),):
+            return f" ({condition})"
+        case _:
+            return "; is the server running, and is this its component port?"
 
 
 @main.command()
@@ -154,7 +172,10 @@ def check(settings: Settings) -> None:
     help="How often to kill the component at random moments.",
 )
 def demo(items: int | None, workers: int, kill_component: int) -> None:
-    """Play the main job end to end: flights into a queue by Spark, rebooked by bots."""
+    """Play the main job end to end.
+
+    Spark writes delayed flights into a queue, bots rebook them, and some of the bots fail.
+    """
     try:
         from pubqueue.demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra
     except ImportError as problem:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import msgspec
+from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.core.access import CreationPolicy
 
@@ -60,6 +61,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     node: tuple[NodeSettings, ...] = ()
     """Nodes to make at start, [[node]] in the file."""
 
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return every setting to show; of the secret only that there is one."""
+        shown = {field: getattr(self, field) for field in self.__struct_fields__}
+        return list((shown | {"secret": "..." if self.secret else None}).items())
+
+    def __repr__(self) -> str:
+        """Show the settings without the secret, for they may end up in a traceback."""
+        shown = ", ".join(f"{field}={value!r}" for field, value in self.__rich_repr__())
+        return f"{type(self).__name__}({shown})"
+
     def address(self) -> tuple[str, int]:
         """Return the server's host and port.
 
@@ -99,7 +110,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
         """
         parts = urlsplit(self.store)
-        if parts.scheme != "sqlite" or parts.netloc or not parts.path:
+        known = parts.scheme == "sqlite" and parts.path
+        if not known or parts.netloc or parts.query or parts.fragment:
             raise ConfigError(f"store has to be sqlite:///path/to/file, not {self.store!r}")
         return Path(unquote(parts.path))
 
@@ -122,9 +134,10 @@ def load(
         ConfigError: a key is unknown, a value does not fit, or the file cannot be read.
 
     """
-    found = {} if file is None else _read(file)
-    found |= {key: environment[name] for name, key in ENVIRONMENT.items() if name in environment}
-    found |= {key: value for key, value in flags.items() if value not in (None, ())}
+    found: dict[str, Any] = {} if file is None else _read(file)
+    given = {key: environment[name] for name, key in ENVIRONMENT.items() if name in environment}
+    _outrank(found, given)
+    _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
     if "jid" not in found:
         raise ConfigError("jid is needed: the component's address, such as queue.example.org")
     try:
@@ -133,7 +146,16 @@ def load(
         where = f"{file}: " if file else ""
         raise ConfigError(f"{where}{problem}") from None
     _check(settings)
-    return settings
+    jid, *admins = (JID(text).full for text in (settings.jid, *settings.admins))
+    return msgspec.structs.replace(settings, jid=jid, admins=tuple(admins))
+
+
+def _outrank(found: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Let what is given take the place of what was found; one way to the secret replaces the other."""
+    for mine, other in (("secret", "secret_file"), ("secret_file", "secret")):
+        if given.get(mine):
+            found.pop(other, None)
+    found.update(given)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -149,12 +171,24 @@ def _check(settings: Settings) -> None:
     """Find what the types alone do not show, before anything starts."""
     settings.address()
     settings.store_path()
+    if settings.secret and settings.secret_file:
+        raise ConfigError("secret and secret_file are both there; one of them has to go")
     settings.shared_secret()
-    if "@" in settings.jid or "/" in settings.jid or not settings.jid.strip():
+    if "@" in settings.jid or "/" in settings.jid or not _is_jid(settings.jid):
         raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
     if settings.log_level not in {"debug", "info", "warning", "error"}:
         raise ConfigError("log_level has to be debug, info, warning or error")
     people = [*settings.admins, *(jid for n in settings.node for jid in (*n.owners, *n.publishers))]
     for jid in people:
-        if "/" in jid or not jid.strip():
-            raise ConfigError(f"{jid!r} has to be a bare JID, without a resource")
+        if "/" in jid or not _is_jid(jid):
+            raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
+    names = [node.name for node in settings.node]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"node {twice[0]!r} is there twice")
+
+
+def _is_jid(text: str) -> bool:
+    try:
+        return bool(JID(text).domain)
+    except InvalidJID:
+        return False

@@ -133,35 +133,25 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
 
     Raises:
         StoreError, ConfigError, RefusedByServerError: as `serve`.
-        TimeoutError: the server cannot be reached, or did not accept us in time.
+        TimeoutError: the server cannot be reached, or did not accept us in time; the argument, if
+            there is one, is the condition of its last stream error.
 
     """
     store = SqliteStore(settings.store_path())
     await store.open()
     nodes = await store.batch(lambda tx: len(tx.nodes()))
     await store.close()
-    accepted = asyncio.Event()
     component = Component(
         settings.jid,
         settings.shared_secret(),
         settings.address(),
         on_stanza=lambda _stanza: None,
-        on_up=accepted.set,
+        on_up=lambda: None,
         on_down=lambda: None,
     )
-    serving = asyncio.create_task(component.run())
-    waiting = asyncio.create_task(accepted.wait())
     try:
-        done, _ = await asyncio.wait(
-            {serving, waiting}, timeout=patience, return_when=asyncio.FIRST_COMPLETED
-        )
-        if serving in done:
-            serving.result()
-        if not done:
-            raise TimeoutError
+        if not await component.attempt(patience=patience):
+            raise TimeoutError(component.last_error)
     finally:
-        serving.cancel()
-        waiting.cancel()
-        await asyncio.gather(serving, waiting, return_exceptions=True)
         await component.leave()
     return [f"store: good, {nodes} nodes", f"server: {settings.server} accepts {settings.jid}"]

@@ -171,6 +171,11 @@ class StubServer:
         async with asyncio.timeout(timeout), self._news:
             await self._news.wait_for(lambda: self.accepted > accepted)
 
+    async def has_refused(self, times: int, timeout: float = 10) -> None:  # noqa: ASYNC109
+        """Return once components were refused at least so many times."""
+        async with asyncio.timeout(timeout), self._news:
+            await self._news.wait_for(lambda: self.refused >= times)
+
     async def drop(self) -> None:
         """Cut the component's connection, as a server that dies does."""
         writer, self._writer = self._writer, None
@@ -210,6 +215,7 @@ class StubServer:
                     accepted = True
                     await self._tell(writer=writer)
                 else:
+                    await self._tell()
                     return
             found.clear()
 

@@ -33,11 +33,8 @@ class Talker:
         )
 
     def hear(self, stanza):
-        if stanza.top.tag.endswith(" message"):
-            self.heard += 1
-            self.stream.write(ANSWER)
-        else:
-            self.stream.hand_over(stanza)
+        self.heard += 1
+        self.stream.write(ANSWER)
 
     def went_up(self):
         self.ups += 1
@@ -163,6 +160,17 @@ async def test_a_wrong_secret_ends_it():
         with pytest.raises(RefusedByServerError, match="not-authorized"):
             await asyncio.wait_for(talker.stream.run(), 5)
         assert server.refused == 1
+
+
+async def test_a_server_that_accepted_it_once_may_come_back_in_its_own_time():
+    async with StubServer() as server:
+        talker = Talker(server)
+        async with talker.running():
+            server.secret = "another"
+            await server.drop()
+            await server.has_refused(2)
+            server.secret = "secret"
+            await server.reconnected(1)
 
 
 async def test_what_is_said_without_a_stream_is_not_kept():

@@ -31,6 +31,11 @@ FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 15.0
 """Seconds between two tries to connect: doubling from the first to the longest, with jitter."""
 
+STANZAS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("iq", "message", "presence"))
+
+REFUSALS: Final = frozenset({"not-authorized", "host-unknown", "invalid-namespace"})
+"""Stream errors that trying again would not help."""
+
 HANDSHAKE_PATIENCE: Final = 10.0
 """Seconds for the server to accept the stream; then the connection is tried anew."""
 
@@ -72,9 +77,10 @@ class Component(ComponentXMPP):
         self._stream: StreamParser | None = None
         self._up = asyncio.Event()
         self._down = asyncio.Event()
-        self._refusal: str | None = None
+        self.last_error: str | None = None
         self._leaving = asyncio.Event()
         self._stalled = 0.0
+        self._accepted = False
         self.ready = False
         self.use_aiodns = False
         about = {"software_name": "pubqueue", "version": __version__, "os": ""}
@@ -96,37 +102,45 @@ class Component(ComponentXMPP):
         """
         pause = FIRST_PAUSE
         while not self._leaving.is_set():
-            if await self._attempt():
+            if await self.attempt():
                 pause = FIRST_PAUSE
                 await self._down.wait()
             if self._leaving.is_set():
                 return
-            if self._refusal is not None:
-                raise RefusedByServerError(self._refusal)
             log.info("stream.down", server=f"{self._server[0]}:{self._server[1]}", again_in=pause)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
             pause = min(LONGEST_PAUSE, pause * 2)
 
-    async def _attempt(self) -> bool:
-        """Connect once and say whether the server accepted us."""
-        self._up.clear()
-        self._down.clear()
-        self.connect(*self._server)
+    async def attempt(self, *, patience: float = HANDSHAKE_PATIENCE) -> bool:
+        """Connect once and say whether the server accepted us.
+
+        Raises:
+            RefusedByServerError: it will not have us, and never would. One that accepted us before is
+                only tried again: while a server starts it may not know its components yet.
+
+        """
+        self._begin()
         waits = [asyncio.create_task(event.wait()) for event in (self._up, self._down)]
         try:
-            await asyncio.wait(
-                waits, timeout=HANDSHAKE_PATIENCE, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
         if not self._up.is_set():
             self.cancel_connection_attempt()
             self.abort()
+        if self.last_error in REFUSALS and not self._accepted:
+            raise RefusedByServerError(self.last_error)
         return self._up.is_set()
 
+    def _begin(self) -> None:
+        self.last_error = None
+        self._up.clear()
+        self._down.clear()
+        self.connect(*self._server)
+
     def _on_session(self, _event: object) -> None:
-        self.ready = True
+        self.ready = self._accepted = True
         self._up.set()
         self._on_up()
 
@@ -146,8 +160,7 @@ class Component(ComponentXMPP):
     def _on_stream_error(self, error: object) -> None:
         condition = error["condition"] if hasattr(error, "__getitem__") else "unknown"
         log.warning("stream.error", condition=condition)
-        if condition in {"not-authorized", "host-unknown", "invalid-namespace"}:
-            self._refusal = condition
+        self.last_error = condition
 
     async def leave(self, *, patience: float = 1.0) -> None:
         """Write what is left, close the stream politely, and wait for its end so many seconds."""
@@ -180,7 +193,10 @@ class Component(ComponentXMPP):
             header = ET.Element("stream", stream.header)
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
         for stanza in stanzas:
-            self._on_stanza(stanza)
+            if stanza.top.tag in STANZAS:
+                self._on_stanza(stanza)
+            else:
+                self.hand_over(stanza)  # the handshake, errors of the stream
         if stream.closed:
             self.abort()
 

@@ -107,11 +107,7 @@ class XmppFace:
     # --- in ---
 
     def _take(self, stanza: Stanza) -> None:
-        kind = self._kinds.get(stanza.top.tag)
-        if kind is None:
-            self.component.hand_over(stanza)  # handshake, stream errors and features
-        else:
-            kind(stanza)
+        self._kinds[stanza.top.tag](stanza)
 
     def _take_iq(self, stanza: Stanza) -> None:
         top = stanza.top

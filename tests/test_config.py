@@ -1,0 +1,218 @@
+"""The configuration: what outranks what, what is refused and how, and that the secret stays one."""
+
+import ast
+import inspect
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.pretty import pretty_repr
+
+from pubqueue import cli, config
+from pubqueue.config import ENVIRONMENT, ConfigError, NodeSettings, Settings, load
+from pubqueue.core.access import CreationPolicy
+
+README = Path(__file__).parents[1] / "README.md"
+GOOD = {"jid": "queue.example.org", "secret": "geheim"}
+SECRET = "correct horse battery staple"
+
+
+def from_file(folder, text, *, flags=None, environment=None):
+    path = folder / "pubqueue.toml"
+    path.write_text(text)
+    return load(path, flags or {}, environment or {})
+
+
+def docstrings(kind):
+    """Return the fields of a structure, each with the text under it."""
+    body = ast.parse(inspect.getsource(kind)).body[0].body
+    return {
+        node.target.id: isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        for node, after in zip(body, [*body[1:], None], strict=True)
+        if isinstance(node, ast.AnnAssign)
+    }
+
+
+@pytest.mark.parametrize("kind", [Settings, NodeSettings])
+def test_every_key_is_documented(kind):
+    found = docstrings(kind)
+    assert set(found) == set(kind.__struct_fields__)
+    assert all(found.values())
+
+
+def test_every_key_is_in_the_readme():
+    text = README.read_text()
+    for key in Settings.__struct_fields__:
+        assert f"| `{key}` |" in text
+    for name in ENVIRONMENT:
+        assert f"`{name}`" in text
+    (example,) = [part for part in text.split("```toml\n")[1:] if part.startswith("jid")]
+    told = tomllib.loads(example.partition("```")[0])
+    assert set(told) == set(Settings.__struct_fields__) - {"secret"}
+    assert set(told["node"][0]) == set(NodeSettings.__struct_fields__)
+
+
+def test_every_default_in_the_readme_is_the_one_that_is_used():
+    settings = load(None, GOOD, {})
+    for key in ("server", "store", "log_level"):
+        assert f"| `{key}` | `{getattr(settings, key)}` |" in README.read_text()
+    assert f"| `node_creation` | `{settings.node_creation.value}` |" in README.read_text()
+
+
+def test_the_readme_s_example_is_good(tmp_path):
+    text = README.read_text().split("```toml\njid")[1].partition("```")[0]
+    (tmp_path / "secret").write_text("geheim")
+    settings = from_file(tmp_path, "jid" + text.replace("/etc/pubqueue", str(tmp_path)))
+    assert settings.node[0].options["x-queueing#lock_timeout"] == 60
+
+
+def test_flags_outrank_the_environment_which_outranks_the_file(tmp_path):
+    text = """jid = "file.example"\nsecret = "file"\nserver = "file:1"\nstore = "sqlite:/file" """
+    environment = {name: f"env{name[9:].lower()}.example" for name in ENVIRONMENT} | {
+        "PUBQUEUE_SERVER": "env:2",
+        "PUBQUEUE_STORE": "sqlite:/env",
+    }
+    alone = from_file(tmp_path, text)
+    assert (alone.jid, alone.server, alone.store) == ("file.example", "file:1", "sqlite:/file")
+    named = from_file(tmp_path, text, environment=environment)
+    assert (named.jid, named.secret) == ("envjid.example", "envsecret.example")
+    assert (named.server, named.store) == ("env:2", "sqlite:/env")
+    flags = {"jid": "flag.example", "server": "flag:3", "store": None, "admins": ()}
+    flagged = from_file(tmp_path, text, environment=environment, flags=flags)
+    assert (flagged.jid, flagged.server, flagged.store) == ("flag.example", "flag:3", "sqlite:/env")
+
+
+@pytest.mark.parametrize(
+    ("file", "environment", "flag", "expected"),
+    [
+        ("secret = 'in the file'", None, None, "in the file"),
+        ("secret_file = '{0}/one'", None, None, "one"),
+        ("secret = 'in the file'", "environment", None, "environment"),
+        ("secret_file = '{0}/one'", "environment", None, "environment"),
+        ("secret = 'in the file'", None, "{0}/two", "two"),
+        ("secret_file = '{0}/one'", "environment", "{0}/two", "two"),
+        ("secret_file = '{0}/one'", "", None, "one"),
+    ],
+)
+def test_the_secret_comes_from_the_place_that_outranks(tmp_path, file, environment, flag, expected):
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f" {name} \nsecond line")
+    settings = from_file(
+        tmp_path,
+        f"jid = 'q.example'\n{file.format(tmp_path)}",
+        environment={} if environment is None else {"PUBQUEUE_SECRET": environment},
+        flags={"secret_file": flag and flag.format(tmp_path)},
+    )
+    assert settings.shared_secret() == expected
+
+
+def test_names_are_normalised_as_the_server_will():
+    settings = load(None, GOOD | {"jid": "Queue.LocalHost", "admins": ("Admin@LocalHost",)}, {})
+    assert settings.jid == "queue.localhost"
+    assert settings.admins == ("admin@localhost",)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "jid is needed"),
+        ("jid = ", "is no TOML"),
+        ("jid = 'q.example'", "a secret is needed"),
+        ("jid = 'q.example'\nsecret = ''", "a secret is needed"),
+        ("jid = 'q.example'\nsecret = 'a'\nsecret_file = 'b'", "one of them has to go"),
+        ("jid = 'q.example'\nsecret_file = '/none'", "/none cannot be read"),
+        ("jid = 'q.example'\nsecret_file = '/dev/null'", "no secret in its first line"),
+        ("jid = 7", "Expected `str`, got `int` - at `$.jid`"),
+        *(
+            (f"jid = {jid!r}\nsecret = 'a'", "jid has to be a domain")
+            for jid in ("", " ", "a@b", "a/b", "a b", "." * 300)
+        ),
+        *(
+            (f"jid = 'q'\nsecret = 'a'\nserver = {server!r}", "server has to be host:port")
+            for server in ("", "host", ":5347", "host:", "host:0", "host:65536", "host:x", "h:٣")
+        ),
+        *(
+            (f"jid = 'q'\nsecret = 'a'\nstore = {store!r}", "store has to be sqlite:///")
+            for store in ("", "a.db", "sqlite:", "sqlite://h/a", "postgres://h/a", "sqlite:/a?b=c")
+        ),
+        *(
+            (f"jid = 'q'\nsecret = 'a'\nadmins = [{admin!r}]", "has to be a bare JID")
+            for admin in ("", "a@b/c", "@b", "a b@c")
+        ),
+        ("jid = 'q'\nsecret = 'a'\nadmins = 'a@b'", "Expected `array`, got `str` - at `$.admins`"),
+        ("jid = 'q'\nsecret = 'a'\nnode_creation = 'me'", "Invalid enum value 'me'"),
+        ("jid = 'q'\nsecret = 'a'\nlog_level = 'loud'", "log_level has to be debug, info"),
+        ("jid = 'q'\nsecret = 'a'\ncolour = 'red'", "unknown field `colour`"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\n", "missing required field `name`"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = ''", "length >= 1"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nowner = 'a@b'", "unknown field `owner`"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nowners = ['a@b/c']", "a bare JID"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\npublishers = ['@']", "a bare JID"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\n[[node]]\nname = 'n'", "is there twice"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\noptions = { a = [] }", "got `array`"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence_and_exit_code_2(tmp_path, text, sentence, monkeypatch):
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "pubqueue.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load(path, {}, {})
+    assert sentence in str(refused.value)
+    for command in ("serve", "check"):
+        result = CliRunner().invoke(cli.main, [command, "--config", str(path)])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"pubqueue: {refused.value}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [("/none.toml", "No such file"), ("/", "Is a directory"), ("binary", "is no TOML")],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, path, sentence):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=sentence):
+        load(tmp_path / path, {}, {})
+
+
+def test_the_secret_is_not_shown():
+    settings = load(None, GOOD | {"secret": SECRET}, {})
+    shown = [repr(settings), str(settings), pretty_repr(settings), f"{settings}"]
+    assert not any(SECRET in text for text in shown)
+    assert all("queue.example.org" in text for text in shown)
+    assert settings.shared_secret() == SECRET
+
+
+@pytest.mark.parametrize(
+    "text", [f"secret = {SECRET}", f"jid = 7\nsecret = '{SECRET}'", f"secret = ['{SECRET}']"]
+)
+def test_the_secret_is_not_in_a_sentence_about_the_file(tmp_path, text):
+    with pytest.raises(ConfigError) as refused:
+        from_file(tmp_path, text)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("store", "path"),
+    [
+        ("sqlite:///var/lib/q.db", "/var/lib/q.db"),
+        ("sqlite:relative/q.db", "relative/q.db"),
+        ("sqlite:///with%20space%3F/q.db", "/with space?/q.db"),
+    ],
+)
+def test_where_the_store_is(store, path):
+    assert load(None, GOOD | {"store": store}, {}).store_path() == Path(path)
+
+
+@pytest.mark.parametrize(("server", "address"), [("h:1", ("h", 1)), ("[::1]:5347", ("::1", 5347))])
+def test_where_the_server_is(server, address):
+    assert load(None, GOOD | {"server": server}, {}).address() == address
+
+
+def test_the_defaults():
+    settings = load(None, GOOD, {})
+    assert settings.node_creation is CreationPolicy.LOCAL
+    assert (settings.admins, settings.node) == ((), ())
+    assert set(ENVIRONMENT.values()) <= set(config.Settings.__struct_fields__)
