@@ -186,7 +186,7 @@ class Component(ComponentXMPP):
         try:
             stanzas = stream.feed(data)
         except ET.ParseError as problem:
-            log.error("stream.unparsable", why=str(problem))  # noqa: TRY400  # a peer's fault
+            log.warning("stream.unparsable", why=str(problem))
             self.abort()
             return
         if not greeted and stream.header is not None:

@@ -1,0 +1,242 @@
+"""The command line: what it prints, where, and with which exit code it ends."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from harness.ejabberd import Ejabberd
+from harness.live import component
+from harness.program import PUBQUEUE, write_config
+from harness.server import StubServer
+
+from pubqueue import __version__
+from pubqueue.cli import main
+from pubqueue.demo.prosody import Prosody, free_ports
+
+COMMANDS = ("serve", "check", "demo")
+SECRET = "correct horse battery staple"
+
+
+@asynccontextmanager
+async def pubqueue(*arguments, **more):
+    """Run the program as its operator does; kill it if the test has not ended it."""
+    process = await asyncio.create_subprocess_exec(
+        *(PUBQUEUE, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if "PUBQUEUE" not in name} | more,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def command_line(process):
+    return Path(f"/proc/{process.pid}/cmdline").read_text()
+
+
+async def said(*arguments, **more):
+    """Return the exit code, what went to stdout and what to stderr."""
+    async with asyncio.timeout(20), pubqueue(*arguments, **more) as process:
+        out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+def flags(server, folder, **changed):
+    (folder / "secret").write_text(SECRET)
+    found = {
+        "jid": server.domain,
+        "secret-file": folder / "secret",
+        "server": f"{server.host}:{server.port}",
+        "store": f"sqlite:///{folder}/store.db",
+    }
+    return [f"--{name}={value}" for name, value in (found | changed).items()]
+
+
+@pytest.mark.parametrize("arguments", [(), *((command,) for command in COMMANDS)])
+def test_help_is_complete_and_fits_a_terminal(arguments):
+    result = CliRunner().invoke(main, [*arguments, "--help"], terminal_width=80)
+    assert result.exit_code == 0
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert "..." not in result.output.partition("\n")[2]
+    for name in COMMANDS if not arguments else ["--help"]:
+        assert name in result.output
+
+
+def test_every_option_says_what_it_is():
+    for command in COMMANDS:
+        options = [param for param in main.commands[command].params if param.name != "help"]
+        assert all(param.help and param.help.endswith(".") for param in options)
+
+
+def test_the_version():
+    assert CliRunner().invoke(main, ["--version"]).output == f"pubqueue, version {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--secret", "x"], ["--colour"], ["serve", "--secret=x"]])
+async def test_the_secret_is_no_flag_for_all_to_see(arguments):
+    code, out, err = await said(*arguments)
+    assert (code, out) == (2, "")
+    assert "No such option" in err
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+async def test_check_says_what_is_good(tmp_path):
+    async with StubServer(secret=SECRET) as server:
+        code, out, err = await said("check", *flags(server, tmp_path))
+        assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "configuration: good, 0 declared nodes",
+        "store: good, 0 nodes",
+        f"server: {server.host}:{server.port} accepts {server.domain}",
+    ]
+
+
+async def check(server, folder, **changed):
+    """Return the sentence of a check that fails."""
+    code, _, err = await said("check", *flags(server, folder, **changed))
+    assert code == 1
+    (sentence,) = err.splitlines()
+    assert SECRET not in sentence
+    return sentence.removeprefix("pubqueue: ")
+
+
+async def test_check_with_a_wrong_secret(tmp_path):
+    async with StubServer(secret="another") as server:
+        sentence = await check(server, tmp_path)
+    assert "refuses queue.localhost (not-authorized): is the secret" in sentence
+
+
+async def test_check_with_nobody_at_the_port(tmp_path):
+    async with StubServer() as server:
+        pass
+    assert "is the server running" in await check(server, tmp_path)
+
+
+async def test_check_with_something_else_at_the_port(tmp_path):
+    async def serve(_reader, writer):
+        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as other:
+        server = StubServer()
+        server.port = other.sockets[0].getsockname()[1]
+        assert "is this its component port?" in await check(server, tmp_path)
+
+
+async def test_check_of_a_foreign_database(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "store.db")) as foreign:
+        foreign.execute("CREATE TABLE theirs (x)")
+    async with StubServer(secret=SECRET) as server:
+        assert "belongs to another program" in await check(server, tmp_path)
+    (tmp_path / "text").write_text("no database, but long enough to be looked at" * 100)
+    store = f"sqlite:///{tmp_path}/text"
+    assert "file is not a database" in await check(server, tmp_path, store=store)
+
+
+@pytest.mark.parametrize("place", ["/proc", "/none/there", "/dev/null"])
+async def test_check_of_a_folder_that_cannot_be_written(tmp_path, place):
+    server = StubServer()
+    server.port = 1
+    sentence = await check(server, tmp_path, store=f"sqlite://{place}/store.db")
+    assert f"{place}/store.db: unable to open database file" in sentence
+
+
+# --- serve ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
+    async with (
+        StubServer(secret=SECRET) as server,
+        pubqueue("serve", *flags(server, tmp_path)) as process,
+    ):
+        first = await asyncio.wait_for(process.stdout.readline(), 20)
+        assert first.decode() == (
+            f"ready: queue.localhost on {server.host}:{server.port}, "
+            f"items in sqlite:///{tmp_path}/store.db\n"
+        )
+        assert SECRET not in command_line(process)
+        await server.drop()
+        await server.reconnected(1)
+        process.send_signal(number)
+        out, err = await asyncio.wait_for(process.communicate(), 5)
+    assert (process.returncode, out) == (0, b"")
+    assert [line.split()[2] for line in err.decode().splitlines()] == ["event=stream.down"]
+    assert SECRET not in err.decode()
+
+
+async def test_serve_without_a_server_waits_for_one_and_can_be_ended(tmp_path):
+    server = StubServer()
+    (server.port,) = free_ports(1)
+    async with pubqueue("serve", *flags(server, tmp_path)) as process:
+        line = await asyncio.wait_for(process.stderr.readline(), 20)
+        assert b"event=stream.unreachable" in line
+        process.terminate()
+        out, err = await asyncio.wait_for(process.communicate(), 5)
+    assert (process.returncode, out) == (0, b"")
+    assert b"Traceback" not in err
+
+
+async def test_serve_can_be_ended_while_the_server_keeps_it_waiting(tmp_path):
+    waiting = asyncio.Event()
+
+    async def serve(reader, writer):
+        await reader.read(100)
+        waiting.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as mute:
+        server = StubServer()
+        server.port = mute.sockets[0].getsockname()[1]
+        async with pubqueue("serve", *flags(server, tmp_path)) as process:
+            await asyncio.wait_for(waiting.wait(), 20)
+            process.terminate()
+            out, err = await asyncio.wait_for(process.communicate(), 5)
+        assert (process.returncode, out, err) == (0, b"", b"")
+
+
+async def test_a_declared_node_that_does_not_fit_is_one_sentence(tmp_path):
+    async with StubServer(secret=SECRET) as server:
+        node = '[[node]]\nname = "n"\noptions = { "x-queueing#lock_timeout" = 0 }'
+        code, out, err = await said("serve", "--config", write_config(tmp_path, server, node))
+    assert (code, out) == (2, "")
+    assert err == (
+        "pubqueue: node 'n': x-queueing#lock_timeout: a whole number from 1 to 31622400 is needed\n"
+    )
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", [Prosody, Ejabberd])
+async def test_a_server_that_refuses_or_has_another_is_told_in_one_sentence(tmp_path, kind):
+    async with kind() as server:
+        (tmp_path / "wrong").write_text(SECRET)
+        arguments = (
+            f"--jid={server.component}",
+            f"--server={server.host}:{server.component_port}",
+            f"--store=sqlite:///{tmp_path}/other.db",
+        )
+        for command in ("serve", "check"):
+            code, out, err = await said(command, *arguments, f"--secret-file={tmp_path}/wrong")
+            (sentence,) = [line for line in err.splitlines() if line.startswith("pubqueue: ")]
+            assert (code, SECRET in err) == (1, False)
+            assert "refuses queue.localhost (not-authorized): is the secret" in sentence
+            assert "ready" not in out
+        right = {"PUBQUEUE_SECRET": server.secret}
+        code, out, err = await said("check", *arguments, **right)
+        assert (code, err) == (0, "")
+        if kind is Prosody:  # ejabberd lets both in, and divides the work between them
+            async with component(server, tmp_path):
+                code, out, err = await said("check", *arguments, **right)
+                assert (code, "(conflict): another component is connected" in err) == (1, True)
