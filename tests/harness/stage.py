@@ -119,25 +119,44 @@ class Stage:
         await self._network.say(who, stanza)
 
     async def _receive(self, step: Receive) -> None:
-        who, stanza = await self._next([self._entity(it) for it in step.who])
+        whos = [self._entity(it) for it in step.who]
+        while not (who := self._first_fit(step, whos)):
+            self._take(*await self._network.hear())
         early = self._since + step.after - asyncio.get_running_loop().time()
         assert early <= 0, f"came {early:.3f} s too soon"
+        if step.roles:
+            others = [it for it in step.who if self._entity(it) != who]
+            for role, name in zip(step.roles, [who, *others], strict=True):
+                self._cast_as(role, self._entity(name))
+
+    def _first_fit(self, step: Receive, whos: list[str]) -> str | None:
+        """Return who got what the step tells, taken from the inbox; None while it may still come.
+
+        Of several, one may already have got what a later step tells: no order is promised between them.
+        """
+        diffs = []
+        for who in whos:
+            if self._inboxes[who]:
+                diff = self._differs(step, who, self._inboxes[who][0])
+                if not diff:
+                    self._inboxes[who].popleft()
+                    return who
+                diffs.append(diff)
+        assert len(diffs) < len(whos), "\n".join(diffs)
+        return None
+
+    def _differs(self, step: Receive, who: str, stanza: Stanza) -> str:
         expected = parse(step.xml)
         actual = deepcopy(stanza.tree)
         self._complete(expected, who)
         if not step.exactly:
             _leave_out_extras(expected, actual)
         self._network.forgive(expected, actual)
-        diff = difference(expected, actual, self._names)
-        assert not diff, diff
-        if step.roles:
-            others = [it for it in step.who if self._entity(it) != who]
-            for role, name in zip(step.roles, [who, *others], strict=True):
-                self._cast_as(role, self._entity(name))
+        return difference(expected, actual, self._names)
 
     async def _refused(self, step: Refused) -> None:
         who = self._entity(step.who)
-        _, stanza = await self._next([who])
+        stanza = await self._next(who)
         diffs = []
         for error in step.errors:
             expected = etree.Element(f"{{{ACCEPT}}}iq", type="error")
@@ -166,12 +185,10 @@ class Stage:
         await (self._component.kill() if what == "kill" else self._component.stop())
         await self._component.start()
 
-    async def _next(self, whos: list[str]) -> tuple[str, Stanza]:
-        while True:
-            for who in whos:
-                if self._inboxes[who]:
-                    return who, self._inboxes[who].popleft()
+    async def _next(self, who: str) -> Stanza:
+        while not self._inboxes[who]:
             self._take(*await self._network.hear())
+        return self._inboxes[who].popleft()
 
     def _take(self, who: str, stanza: Stanza) -> None:
         tree = stanza.tree

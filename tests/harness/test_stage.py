@@ -103,6 +103,17 @@ async def test_an_invalid_stanza_fails_the_scenario():
         await play(f"{ASKS}bee gets a result", RESULT, validate=refuse)
 
 
+async def test_of_several_the_one_who_got_it_counts_and_not_who_was_quicker():
+    text = f"""{ASKS}
+bee gets a result
+one of bee, ant (as first, second) receives: <message id='1'/>
+second receives: <message id='2'/>
+"""
+    second = f"<message id='2' to='{BEE}' from='queue.localhost'/>"
+    first = "<message id='1' to='ant@localhost/y' from='queue.localhost'/>"
+    await play(text, RESULT, second, first)
+
+
 async def test_what_comes_for_one_who_has_left_is_sent_back():
     heard = []
 
