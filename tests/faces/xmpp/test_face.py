@@ -195,3 +195,28 @@ def test_an_answer_that_servers_would_not_relay_is_refused_and_a_notice_is_split
 
 def pubsub(inner):
     return "boss@localhost/desk", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<p:pubsub xmlns:p='{ns}'><p:subscribe node='jobs' jid='{jid}'/></p:pubsub>",
+        "<pubsub xmlns='{ns}'><subscribe node='jobs' jid='{jid}'/></pubsub >",
+        "<pubsub xmlns='{ns}'><subscribe node='jobs' jid='{jid}'><![CDATA[</pubsub>]]></subscribe></pubsub>",
+        "<pubsub xmlns='{ns}'>" + " " * 5000 + "<subscribe node='jobs' jid='{jid}'/></pubsub>",
+    ],
+)
+def test_options_are_offered_once_however_the_request_is_written(live, written):
+    runner, asked, _ = live
+    jid = "boss@localhost/no-window-yet"
+    body = written.format(ns=PUBSUB, jid=jid)
+    answer = runner.run(asked.ask("set", jid, body))
+    assert answer.find("{*}error/{*}configuration-required") is not None
+    assert len(answer.findall(f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{*}}x")) == 1
+
+
+def test_an_error_in_a_request_is_not_taken_for_ours(live):
+    runner, asked, _ = live
+    answer = runner.run(asked.ask("get", "bee@localhost/x", "<error type='cancel'/>"))
+    (error,) = answer
+    assert error.find("{*}service-unavailable") is not None

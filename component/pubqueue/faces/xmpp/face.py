@@ -204,10 +204,8 @@ class XmppFace:
 
     def _reply(self, stanza: Stanza, request: Request, reply: Reply) -> None:
         if isinstance(reply, Refused):
-            beside = ""
-            if reply.refusal is Refusal.CONFIGURATION_REQUIRED:
-                beside = _wanted(stanza, reply)
-            self._refuse(stanza, words(reply), beside)
+            wanted = reply.refusal is Refusal.CONFIGURATION_REQUIRED
+            self._refuse(stanza, words(reply), _wanted(stanza, reply) if wanted else None)
         else:
             self._answer(stanza, render.result(request, reply, self._jid))
 
@@ -219,12 +217,11 @@ class XmppFace:
         else:
             self.component.write(head + body + b"</iq>")
 
-    def _refuse(self, stanza: Stanza, error: StanzaError, options: str = "") -> None:
-        """Answer with an error that repeats the request's child (RFC 6120 8.3.1)."""
+    def _refuse(self, stanza: Stanza, error: StanzaError, echo: bytes | None = None) -> None:
+        """Answer with an error that repeats the request's child (RFC 6120 8.3.1), or has `echo` there."""
         head = f'<iq type="error"{_address(stanza)}>'.encode()
-        echo = b"".join(_echo(stanza, child) for child in stanza.top.children[:1])
-        if options:
-            echo = echo.replace(b"</pubsub>", options.encode() + b"</pubsub>")
+        if echo is None:
+            echo = b"".join(_echo(stanza, child) for child in stanza.top.children[:1])
         self.component.write(head + echo + error.render().encode() + b"</iq>")
 
 
@@ -263,6 +260,8 @@ def _address(stanza: Stanza) -> str:
 
 
 def _echo(stanza: Stanza, child: Element) -> bytes:
+    if child.tag == ns.tag(ns.COMPONENT, "error"):
+        return b""  # it would be taken for our own
     whole = stanza.cut([stanza.top, child])
     if len(whole) <= ECHOED:
         return whole
@@ -271,12 +270,15 @@ def _echo(stanza: Stanza, child: Element) -> bytes:
     return bare_child if len(bare_child) <= ECHOED else b""
 
 
-def _wanted(stanza: Stanza, refused: Refused) -> str:
-    """Return the options that a subscription needs (XEP-0254 example 1)."""
+def _wanted(stanza: Stanza, refused: Refused) -> bytes:
+    """Return the request's child with the options that a subscription needs (XEP-0254 example 1)."""
     subscribe = stanza.top.children[0].children[0]
-    node, jid = subscribe.get("node") or "", subscribe.get("jid") or ""
+    node, jid = attribute(subscribe.get("node") or ""), attribute(subscribe.get("jid") or "")
     form = forms.options_wanted(refused.limit)
-    return f'<options node="{attribute(node)}" jid="{attribute(jid)}">{form}</options>'
+    return (
+        f'<pubsub xmlns="{ns.PUBSUB}"><subscribe node="{node}" jid="{jid}"/>'
+        f'<options node="{node}" jid="{jid}">{form}</options></pubsub>'
+    ).encode()
 
 
 def _is_gone(error: Element | None) -> bool:
