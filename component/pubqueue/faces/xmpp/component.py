@@ -1,8 +1,8 @@
 """The stream: slixmpp's component with a short way in and out.
 
-slixmpp carries the connection, the handshake and the small XEPs. Stanzas come in through our own
-parser and are handed on without stanza objects; only what slixmpp's plugins answer is turned into
-theirs. Bytes out are gathered during one turn of the event loop and written at once.
+slixmpp carries the connection and the handshake. Stanzas come in through our own parser and are
+handed on without stanza objects; only what concerns the stream itself is turned into one. Bytes out
+are gathered during one turn of the event loop and written at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from xml.etree import ElementTree as ET
 import structlog
 from slixmpp.componentxmpp import ComponentXMPP
 
-from pubqueue import __version__
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.stream import StreamParser
 
@@ -83,9 +82,6 @@ class Component(ComponentXMPP):
         self._accepted = False
         self.ready = False
         self.use_aiodns = False
-        about = {"software_name": "pubqueue", "version": __version__, "os": ""}
-        for plugin, settings in (("xep_0092", about), ("xep_0199", {})):
-            self.register_plugin(plugin, settings)
         self.add_event_handler("session_start", self._on_session)
         self.add_event_handler("connection_failed", self._on_failure)
         self.add_event_handler("disconnected", self._on_disconnected)
@@ -196,12 +192,12 @@ class Component(ComponentXMPP):
             if stanza.top.tag in STANZAS:
                 self._on_stanza(stanza)
             else:
-                self.hand_over(stanza)  # the handshake, errors of the stream
+                self._hand_over(stanza)  # the handshake, errors of the stream
         if stream.closed:
             self.abort()
 
-    def hand_over(self, stanza: Stanza) -> None:
-        """Give a stanza to slixmpp: to its own business, or to a plugin that answers it."""
+    def _hand_over(self, stanza: Stanza) -> None:
+        """Give slixmpp what is about the stream."""
         xml = f'<s xmlns="{ns.COMPONENT}" xmlns:stream="{self.stream_ns}">'.encode()
         self._spawn_event(ET.fromstring(xml + stanza.raw + b"</s>")[0])  # noqa: S314  # parsed before
 

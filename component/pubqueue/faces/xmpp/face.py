@@ -54,7 +54,12 @@ _TOO_LARGE: Final = StanzaError(
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
 _OURS: Final = {f"{ns.OURS} touch": parse.touch, f"{ns.OURS} redrive": parse.redrive}
 _NOT_HERE: Final = {f"{ns.COMMANDS} command": NO_SUCH_COMMAND}
-_SLIXMPP_ANSWERS: Final = frozenset({f"{ns.PING} ping", f"{ns.VERSION} query"})
+_SMALL: Final[dict[str, Callable[[], str]]] = {
+    f"{ns.PING} ping": str,  # XEP-0199: nothing
+    f"{ns.VERSION} query": render.software_version,
+    f"{ns.TIME} time": lambda: render.entity_time(Millis(time.time_ns() // 1_000_000)),
+}
+"""Questions that need no queue; slixmpp's answers to them know no bound."""
 
 
 class XmppFace:
@@ -129,10 +134,8 @@ class XmppFace:
             self._ask(stanza, parse.disco_items)
         elif kind == "set" and (own := _OURS.get(top.children[0].tag)) is not None:
             self._ask(stanza, own)
-        elif kind == "get" and top.children[0].tag == f"{ns.TIME} time":
-            self._answer(stanza, render.entity_time(Millis(time.time_ns() // 1_000_000)))
-        elif kind == "get" and top.children[0].tag in _SLIXMPP_ANSWERS:
-            self.component.hand_over(stanza)
+        elif kind == "get" and (small := _SMALL.get(top.children[0].tag)) is not None:
+            self._answer(stanza, small())
         else:
             self._refuse(stanza, _NOT_HERE.get(top.children[0].tag, SERVICE_UNAVAILABLE))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from pubqueue import __version__
 from pubqueue.core.decision import (
     Affiliations,
     Announce,
@@ -76,8 +77,15 @@ def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noq
             assert_never(reply)
 
 
+def software_version() -> str:
+    """Return what program this is (XEP-0092)."""
+    return (
+        f'<query xmlns="{ns.VERSION}"><name>pubqueue</name><version>{__version__}</version></query>'
+    )
+
+
 def entity_time(now: Millis) -> str:
-    """Return the time here, which is UTC (XEP-0202; slixmpp 1.17 stumbles over its own reply)."""
+    """Return the time here, which is UTC (XEP-0202)."""
     return f'<time xmlns="{ns.TIME}"><tzo>Z</tzo><utc>{stamp(now)}</utc></time>'
 
 
