@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from harness.server import STREAMS, Frames, parse
@@ -46,7 +47,7 @@ class Client:
         self._reader, self._writer = await asyncio.open_connection(host, port)
         self._hear = self._greetings.put_nowait
         self._frames = Frames(lambda _header: None, self._heard)
-        self._reading = asyncio.create_task(self._read())
+        self.reading = asyncio.create_task(self._read())
         word = base64.b64encode(f"\0{user}\0{password}".encode()).decode()
         await self._step(header, "features")
         await self._step(AUTH.format(word=word), "success")
@@ -68,8 +69,16 @@ class Client:
         """Close the stream in order; return when the server has closed it too, and the connection."""
         self._writer.write(b"</stream:stream>")
         async with asyncio.timeout(PATIENCE):
-            await self._reading
+            await self.reading
         self._writer.close()
+
+    async def abandon(self) -> None:
+        """Let go of a stream that the server has ended, or that nobody needs."""
+        self.reading.cancel()
+        await asyncio.gather(self.reading, return_exceptions=True)
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
     async def _step(self, text: str, awaited: str) -> str:
         await self.send(text)
