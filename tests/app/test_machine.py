@@ -334,4 +334,4 @@ class Queue(RuleBasedStateMachine):
 
 
 TestQueue = Queue.TestCase
-TestQueue.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(max_examples=30, stateful_step_count=40)

@@ -85,9 +85,8 @@ class Asking:
 def without_payloads(stanza):
     """Leave out what publishers said: it can be any element, even one that a schema knows."""
     copy = deepcopy(stanza)
-    for item in copy.iter("{*}item"):
-        if item.getparent().tag.endswith("}items"):
-            del item[:]
+    for item in copy.findall(".//{*}items/{*}item"):
+        del item[:]
     return copy
 
 
