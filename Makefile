@@ -4,6 +4,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python -I
 ITEMS ?=
 WORKERS ?=
+SEED ?=
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +29,10 @@ bench: setup ## this component against one that stores nothing, behind Prosody a
 	cd tests && ../.venv/bin/python -m bench
 
 faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300 for fewer)
-	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS))
+	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED))
+
+fuzz: setup ## 100,000 stanzas, right, spoilt and absurd, for the XMPP face (SEED=2 for others)
+	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
 
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock
@@ -37,4 +41,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo check test bench faults lock clean
+.PHONY: help setup demo check test bench faults fuzz lock clean

@@ -1,0 +1,100 @@
+"""Stanzas of every kind at the face, in this process; `make fuzz` feeds many more. And the fuzzer is shown to
+notice what it is there to notice."""
+
+import asyncio
+from dataclasses import replace
+from random import Random
+
+import pytest
+from fuzz.grow import stanza
+from fuzz.judge import FaceFaultError, Fuzzer
+from fuzz.rig import Rig
+from lxml import etree
+
+from pubqueue.app import rules
+from pubqueue.core.decision import Refusal, refuse
+from pubqueue.core.manage import Purge
+from pubqueue.core.publish import Publish
+from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.ns import OWNER, PUBSUB
+
+STANZAS = 3000
+KINDS = {
+    "result",
+    "messages and presence",
+    "error: bad-request",
+    "error: conflict",
+    "error: feature-not-implemented",
+    "error: forbidden",
+    "error: item-not-found",
+    "error: not-acceptable",
+    "error: not-allowed",
+    "error: service-unavailable",
+    "error: unexpected-request",
+}
+
+
+def asking(who, namespace, inner):
+    iq = stanza("iq", who, type="set", id="ask")
+    iq.append(etree.fromstring(f"<pubsub xmlns='{namespace}'>{inner}</pubsub>"))
+    return iq
+
+
+async def fuzz(folder, stanzas, seed=1):
+    random = Random(seed)
+    async with Rig(folder, random) as rig:
+        fuzzer = Fuzzer(rig, random)
+        await fuzzer.run(stanzas)
+    return fuzzer.counts
+
+
+async def test_the_face_bears_everything(tmp_path):
+    counts = await fuzz(tmp_path, STANZAS)
+    assert counts.total() >= STANZAS
+    assert counts.keys() >= KINDS
+
+
+async def test_a_refusal_that_writes_is_noticed(tmp_path, monkeypatch):
+    purge = rules.RULES[Purge]
+
+    def half_hearted(context, request):
+        decided = purge(context, request)
+        return replace(decided, reply=refuse(Refusal.FORBIDDEN).reply)
+
+    async with Rig(tmp_path, Random(1)) as rig:
+        await rig.renew()
+        monkeypatch.setitem(rules.RULES, Purge, half_hearted)
+        publish = asking(
+            "etl@localhost/spark",
+            PUBSUB,
+            "<publish node='plain'><item id='i1'><job xmlns='w'/></item></publish>",
+        )
+        fuzzer = Fuzzer(rig, Random(1))
+        await fuzzer.feed([publish])
+        with pytest.raises(FaceFaultError, match="a refusal has written to the store"):
+            await fuzzer.feed([asking("boss@localhost/desk", OWNER, "<purge node='plain'/>")])
+
+
+async def test_a_second_answer_is_noticed(tmp_path, monkeypatch):
+    answer = XmppFace._answer
+
+    def answer_again(face, stanza, inner):
+        answer(face, stanza, inner)
+        if stanza.top.find("http://jabber.org/protocol/pubsub pubsub") is not None:
+            asyncio.get_running_loop().call_soon(answer, face, stanza, inner)
+
+    async with Rig(tmp_path, Random(1)) as rig:
+        fuzzer = Fuzzer(rig, Random(1))
+        await rig.renew()
+        monkeypatch.setattr(XmppFace, "_answer", answer_again)
+        with pytest.raises(FaceFaultError, match="answered for nothing"):
+            await fuzzer.feed([fuzzer._grower.next() for _ in range(100)])
+
+
+async def test_an_exception_is_noticed(tmp_path, monkeypatch):
+    def broken(context, request):
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(rules.RULES, Publish, broken)
+    with pytest.raises(FaceFaultError, match=r"request\.failed"):
+        await fuzz(tmp_path, STANZAS)

@@ -1,0 +1,156 @@
+"""What the face may say to a stanza, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from copy import deepcopy
+from typing import TYPE_CHECKING, Final
+
+from harness.schema import validate
+from harness.server import ACCEPT, on_a_stream
+
+from fuzz.grow import Grower
+from pubqueue.faces.xmpp import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from lxml import etree
+
+    from fuzz.rig import Rig
+
+IQ: Final = f"{{{ACCEPT}}}iq"
+ERROR: Final = f"{{{ACCEPT}}}error"
+DEFINED: Final = f"{{{ns.STANZAS}}}"
+EVENT_ITEM: Final = f"{{{ns.EVENT}}}event/{{{ns.EVENT}}}items/{{{ns.EVENT}}}item"
+OFFER: Final = f"{{{ns.PUBSUB}}}pubsub/{{{ns.PUBSUB}}}options/{{{ns.DATA}}}x[@type='form']"
+RENEWED: Final = 500
+"""Stanzas after which the nodes are made anew: by then somebody has closed or deleted most of them."""
+
+
+class FaceFaultError(AssertionError):
+    """The face has done what it must not; the message has the stanzas."""
+
+    def __init__(
+        self, what: str, stanzas: Sequence[etree._Element], said: Sequence[object]
+    ) -> None:
+        asked = "\n".join(map(on_a_stream, stanzas))
+        answered = "\n".join(map(str, said))
+        super().__init__(f"{what}\n--- asked:\n{asked}\n--- and heard:\n{answered}")
+
+
+class Fuzzer:
+    """Feeds and judges; `counts` says how often the face said what."""
+
+    def __init__(self, rig: Rig, random: Random) -> None:
+        self._rig = rig
+        self._random = random
+        self._grower = Grower(random)
+        self._fed = 0
+        self.counts: Counter[str] = Counter()
+
+    async def run(self, stanzas: int) -> None:
+        """Feed at least so many stanzas, mostly one by one, now and then many at once."""
+        end = self._fed + stanzas
+        renewed = 0
+        while self._fed < end:
+            if self._fed >= renewed:
+                await self._rig.renew()
+                renewed = self._fed + RENEWED
+            many = self._random.randrange(2, 40) if self._random.random() < 0.01 else 1
+            await self.feed([self._grower.next() for _ in range(many)])
+            if self._random.random() < 0.02:
+                self._remember(await self._rig.wait(self._random.choice((2, 40))))
+
+    async def feed(self, stanzas: Sequence[etree._Element]) -> None:
+        """Feed these, and judge what comes of it."""
+        self._fed += len(stanzas)
+        asked = [one for one in stanzas if one.tag == IQ and one.get("type") in {"get", "set"}]
+        before = self._rig.version()
+        said = await self._rig.feed(stanzas, len(asked))
+        answers = [one for one in said if one.tag == IQ]
+        wrong = [*self._rig.complaints(), *_mismatch(asked, answers), *map(_misshapen, said)]
+        refused = len(stanzas) == len(answers) == 1 and answers[0].get("type") == "error"
+        if refused and self._rig.version() != before:
+            wrong.append("a refusal has written to the store")
+        if not self._rig.up:
+            wrong.append("the stream is down")
+        if any(wrong):
+            raise FaceFaultError(
+                "; ".join(filter(None, wrong)), stanzas, list(map(on_a_stream, said))
+            )
+        self._count(stanzas, answers, said)
+        self._remember(said)
+
+    def _count(
+        self,
+        stanzas: Sequence[etree._Element],
+        answers: Sequence[etree._Element],
+        said: Sequence[etree._Element],
+    ) -> None:
+        self.counts["no answer, for it was no request"] += len(stanzas) - len(answers)
+        self.counts["messages and presence"] += len(said) - len(answers)
+        self.counts.update(map(_name, answers))
+
+    def _remember(self, said: Sequence[etree._Element]) -> None:
+        for message in said:
+            for item in message.iterfind(EVENT_ITEM):
+                node, name = item.getparent().get("node"), item.get("id")
+                who, attempt = message.get("to"), message.get("id")
+                if None not in {node, name, who, attempt}:
+                    self._grower.held.append((who, node, name, attempt))
+
+
+def _name(answer: etree._Element) -> str:
+    error = answer.find(ERROR)
+    return "result" if error is None else f"error: {_condition(error)}"
+
+
+def _condition(error: etree._Element) -> str:
+    defined = [child for child in error if child.tag.startswith(DEFINED)]
+    return next((c.tag.removeprefix(DEFINED) for c in defined if not c.tag.endswith("}text")), "")
+
+
+def _mismatch(asked: Sequence[etree._Element], answers: Sequence[etree._Element]) -> list[str]:
+    """Say how the answers are not exactly one to each request, to who asked, from who was asked."""
+    wanted = Counter((iq.get("id"), iq.get("from"), iq.get("to")) for iq in asked)
+    got = Counter((iq.get("id"), iq.get("to"), iq.get("from")) for iq in answers)
+    if wanted == got:
+        return []
+    return [f"not answered: {list(wanted - got)}, answered for nothing: {list(got - wanted)}"]
+
+
+def _misshapen(said: etree._Element) -> str:
+    """Say what is wrong with a stanza of the face; nothing if all is well."""
+    kind = said.get("type")
+    if said.tag != IQ and kind == "error":
+        return "an error to what was no request"
+    if said.tag == IQ and kind not in {"result", "error"}:
+        return "a request of its own"
+    if kind == "error":
+        error = said.find(ERROR)
+        if error is None or not _condition(error):
+            return "an error without its condition"
+        if _condition(error) == "internal-server-error":
+            return "an internal error"
+        if error.find(f"{{{ns.ERRORS}}}configuration-required") is not None:
+            return "" if len(said.findall(OFFER)) == 1 else "not one form is offered"
+    try:
+        validate(_own(said))
+    except AssertionError as problem:
+        return str(problem)
+    return ""
+
+
+def _own(said: etree._Element) -> etree._Element:
+    """Return what the face itself says, without what others had said: payloads, and what an error echoes."""
+    copy = deepcopy(said)
+    for item in copy.iter("{*}item"):
+        parent = item.getparent()
+        if parent is not None and parent.tag.endswith("}items"):
+            del item[:]
+    if copy.get("type") == "error":
+        for echo in [child for child in copy if child.tag != ERROR]:
+            copy.remove(echo)
+    return copy

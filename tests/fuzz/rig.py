@@ -1,0 +1,212 @@
+"""The face with its broker and its store, on a connection that is two lists of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from contextlib import AsyncExitStack, closing
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from harness.server import ACCEPT, ROOT, on_a_stream
+from lxml import etree
+from structlog.testing import capture_logs
+
+from pubqueue.app.broker import Broker
+from pubqueue.core.access import CreationPolicy
+from pubqueue.core.expire import Expire
+from pubqueue.core.model import Jid, Millis
+from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.payload import same
+from pubqueue.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping, Sequence
+    from pathlib import Path
+    from random import Random
+
+SERVICE: Final = "queue.localhost"
+BOSS: Final = "boss@localhost/desk"
+TURNS: Final = 200
+"""Of the event loop, for answers of slixmpp's plugins, which go through tasks of its own."""
+
+CONFIG: Final = "http://jabber.org/protocol/pubsub#node_config"
+NODES: Final[dict[str, dict[str, str]]] = {
+    "graves": {"x-queueing#enabled": "1"},
+    "jobs": {
+        "x-queueing#enabled": "1",
+        "x-queueing#lock_timeout": "30",
+        "x-queueing#max_failures": "3",
+        "x-queueing#dead_letter_node": "graves",
+        "x-queueing#dedup_window": "60",
+    },
+    "plain": {"pubsub#max_items": "20"},
+    "closed": {"x-queueing#enabled": "1", "pubsub#access_model": "whitelist"},
+}
+
+
+class Wire(asyncio.Transport):
+    """What the face writes; `down` once it has given up the connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = bytearray()
+        self.down = False
+
+    def write(self, data: Any) -> None:
+        self.said += data
+
+    def abort(self) -> None:
+        self.down = True
+
+    close = abort
+
+    def is_closing(self) -> bool:
+        return self.down
+
+
+class Complaints(logging.Handler):
+    """Keeps what libraries complain about."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(self.format(record))
+
+
+class Rig:
+    """An async context manager; `feed` it stanzas, and it returns what they have led to."""
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        self._path = folder / "fuzz.db"
+        self._random = random
+        self._clock = 1_000_000_000_000
+        self._complaints = Complaints()
+        self._log: list[MutableMapping[str, Any]] = []
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._log = stack.enter_context(capture_logs())
+            logging.getLogger().addHandler(self._complaints)
+            stack.callback(logging.getLogger().removeHandler, self._complaints)
+            await self._serve(stack)
+            self._look = stack.enter_context(closing(sqlite3.connect(self._path)))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        store = SqliteStore(self._path)
+        await store.open()
+        stack.push_async_callback(store.close)
+        # no power is lost here
+        await store._connection.run(lambda c: c.execute("PRAGMA synchronous = OFF").fetchall())
+        self.broker = Broker(
+            store,
+            clock=lambda: Millis(self._clock),
+            policy=CreationPolicy.LOCAL,
+            same_payload=same,
+        )
+        self.broker.start()
+        stack.push_async_callback(self.broker.stop)
+        address = ("127.0.0.1", 1)
+        boss = frozenset({Jid(BOSS.partition("/")[0])})
+        self.face = XmppFace(self.broker, jid=SERVICE, secret="", server=address, admins=boss)
+        self._component = self.face.component
+        filters = asyncio.create_task(self._component.run_filters())
+        stack.callback(filters.cancel)
+        self._wire = Wire()
+        self._component.connection_made(self._wire)
+        greeting = f"<?xml version='1.0'?>{ROOT[:-1]} from='{SERVICE}' id='1'><handshake/>"
+        self._component.data_received(greeting.encode())
+        await self._turn(lambda: self._component.ready)
+        await self.broker.settled()
+        self._wire.said.clear()
+
+    @property
+    def up(self) -> bool:
+        """Whether the face still has its connection."""
+        return not self._wire.down and self._component.ready
+
+    def version(self) -> int:
+        """Return a number that changes with every change of the store (PRAGMA data_version)."""
+        (version,) = self._look.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def complaints(self) -> list[str]:
+        """Return what has been logged since the last call above the level of a mere message."""
+        said = [str(entry) for entry in self._log if entry["log_level"] not in {"debug", "info"}]
+        said += [str(e) for e in self._log if e["event"] == "batch.divided"]  # something has raised
+        said += self._complaints.said
+        self._log.clear()
+        self._complaints.said.clear()
+        return said
+
+    async def feed(self, stanzas: Sequence[etree._Element], answers: int) -> list[etree._Element]:
+        """Hand over the stanzas in pieces of any size; return what is sent until all is quiet."""
+        data = "".join(map(on_a_stream, stanzas)).encode()
+        cut = self._random.randrange(len(data))
+        self._clock += self._random.randrange(1500)
+        for piece in (data[:cut], data[cut:]):
+            if piece:
+                self._component.data_received(piece)
+        await self.broker.settled()
+        await self._turn(lambda: self._wire.said.count(b"<iq ") >= answers)
+        return self._take()
+
+    async def wait(self, seconds: int) -> list[etree._Element]:
+        """Let time pass."""
+        self._clock += seconds * 1000
+        await self.broker.handle(Expire())
+        await self._turn(lambda: False, turns=3)
+        return self._take()
+
+    def _take(self) -> list[etree._Element]:
+        said = bytes(self._wire.said)
+        self._wire.said.clear()
+        return list(etree.fromstring(ROOT.encode() + said + b"</stream:stream>"))
+
+    async def _turn(self, reached: Any, turns: int = TURNS) -> None:
+        """Let the event loop turn until it is reached, and twice more: there may be too many."""
+        for _ in range(turns):
+            if reached():
+                break
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def renew(self) -> None:
+        """Begin again with the same nodes, made over the wire as everything else."""
+        nodes = [name for (name,) in self._look.execute("SELECT name FROM node")]
+        for name in nodes:
+            await self._manage("owner", f"<delete node={_quoted(name)}/>")
+        for name, config in NODES.items():
+            fields = "".join(
+                f"<field var='{var}'><value>{value}</value></field>"
+                for var, value in config.items()
+            )
+            form = f"<x xmlns='jabber:x:data' type='submit'>{fields}</x>"
+            await self._manage("", f"<create node='{name}'/><configure>{form}</configure>")
+            people = "".join(
+                f"<affiliation jid='{jid}@localhost' affiliation='{affiliation}'/>"
+                for jid, affiliation in (("etl", "publisher"), ("bee", "member"))
+            )
+            await self._manage("owner", f"<affiliations node='{name}'>{people}</affiliations>")
+
+    async def _manage(self, part: str, inner: str) -> None:
+        space = f"http://jabber.org/protocol/pubsub{'#' if part else ''}{part}"
+        text = (
+            f"<iq xmlns='{ACCEPT}' type='set' id='renew' from='{BOSS}' to='{SERVICE}'>"
+            f"<pubsub xmlns='{space}'>{inner}</pubsub></iq>"
+        )
+        said = await self.feed([etree.fromstring(text)], 1)
+        assert [one.get("type") for one in said if one.get("id") == "renew"] == ["result"], text
+
+
+def _quoted(text: str) -> str:
+    made = etree.Element("x", {"v": text})
+    return etree.tostring(made, encoding="unicode").removeprefix("<x v=").removesuffix("/>")
