@@ -17,7 +17,7 @@ from pubqueue.core.manage import Declare
 from pubqueue.core.model import Asker, Jid, Millis, NodeName
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse import jid_of, name_of
+from pubqueue.faces.xmpp.parse.words import jid_of, name_of
 from pubqueue.faces.xmpp.payload import same
 from pubqueue.stores.sqlite import SqliteStore
 

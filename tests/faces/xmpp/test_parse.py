@@ -7,7 +7,8 @@ import pytest
 from pubqueue.core.model import Asker, Draft
 from pubqueue.core.publish import Publish
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.parse import VERBS, Iq, jid_of, name_of, parse
+from pubqueue.faces.xmpp.parse import VERBS, parse
+from pubqueue.faces.xmpp.parse.words import Iq, jid_of, name_of
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream import StreamParser
 

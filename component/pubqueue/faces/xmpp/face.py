@@ -19,8 +19,10 @@ import structlog
 from pubqueue.core.decision import Refusal, Refused, Retracted, Unlocked
 from pubqueue.core.expire import Arrive, Return
 from pubqueue.core.model import Asker, Jid, Millis, bare
-from pubqueue.faces.xmpp import disco, forms, ns, parse, render
+from pubqueue.faces.xmpp import disco, forms, ns, render
 from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.parse import parse, retrieving, settling
+from pubqueue.faces.xmpp.parse.words import Iq
 from pubqueue.faces.xmpp.presence import Resources
 from pubqueue.faces.xmpp.refusals import (
     NO_SUCH_COMMAND,
@@ -52,7 +54,7 @@ _TOO_LARGE: Final = StanzaError(
 )
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
-_OURS: Final = {f"{ns.OURS} touch": parse.touch, f"{ns.OURS} redrive": parse.redrive}
+_OURS: Final = {f"{ns.OURS} touch": settling.touch, f"{ns.OURS} redrive": settling.redrive}
 _NOT_HERE: Final = {f"{ns.COMMANDS} command": NO_SUCH_COMMAND}
 _SMALL: Final[dict[str, Callable[[], str]]] = {
     f"{ns.PING} ping": str,  # XEP-0199: nothing
@@ -127,11 +129,11 @@ class XmppFace:
             return
         namespace, _, name = top.children[0].tag.rpartition(" ")
         if name == "pubsub" and namespace in {ns.PUBSUB, ns.OWNER}:
-            self._ask(stanza, partial(parse.parse, kind=kind, namespace=namespace))
+            self._ask(stanza, partial(parse, kind=kind, namespace=namespace))
         elif kind == "get" and name == "query" and namespace == ns.DISCO_INFO:
             self._take_info(stanza)
         elif kind == "get" and name == "query" and namespace == ns.DISCO_ITEMS:
-            self._ask(stanza, parse.disco_items)
+            self._ask(stanza, retrieving.disco_items)
         elif kind == "set" and (own := _OURS.get(top.children[0].tag)) is not None:
             self._ask(stanza, own)
         elif kind == "get" and (small := _SMALL.get(top.children[0].tag)) is not None:
@@ -143,11 +145,11 @@ class XmppFace:
         if stanza.top.children[0].get("node") is None:
             self._answer(stanza, disco.service_info())
         else:
-            self._ask(stanza, parse.disco_info)
+            self._ask(stanza, retrieving.disco_info)
 
-    def _ask(self, stanza: Stanza, parser: Callable[[parse.Iq], Request | StanzaError]) -> None:
+    def _ask(self, stanza: Stanza, parser: Callable[[Iq], Request | StanzaError]) -> None:
         by = self._asker(Jid(stanza.top.attributes["from"]))
-        request = parser(parse.Iq(stanza, by, _new_id))
+        request = parser(Iq(stanza, by, _new_id))
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
         else:

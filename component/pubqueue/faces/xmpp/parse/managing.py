@@ -1,0 +1,96 @@
+"""Nodes: create, configure, delete, purge, affiliations (XEP-0060 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.core.manage import (
+    Configure,
+    Create,
+    Delete,
+    Describe,
+    GetAffiliations,
+    Purge,
+    SetAffiliations,
+)
+from pubqueue.core.model import Affiliation, Jid, NodeName
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse.words import Iq, form_of, jid_of, node_of
+from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+
+if TYPE_CHECKING:
+    from pubqueue.app.rules import Request
+
+
+def create(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 8.1; without a NodeID the service makes one (instant nodes)."""
+    node = NodeName(iq.new_id()) if iq.verb.get("node") is None else node_of(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    fields: dict[str, list[str]] = {}
+    for beside in iq.child.children[1:]:
+        if beside.tag != ns.tag(ns.PUBSUB, "configure") or beside.get("node") is not None:
+            return bad_request(text="beside create stands only configure, without a node")
+        form = form_of(iq, beside, ns.NODE_CONFIG)
+        if isinstance(form, StanzaError):
+            return form
+        if form is not None and form.type != "cancel":
+            fields = form.fields
+    return Create(iq.by, node, fields)
+
+
+def get_configuration(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 8.2.1."""
+    node = node_of(iq.verb)
+    return node if isinstance(node, StanzaError) else Describe(iq.by, node, manage=True)
+
+
+def set_configuration(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 8.2.4; a cancelled form changes nothing, but only owners may say even that."""
+    node = node_of(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    form = form_of(iq, iq.verb, ns.NODE_CONFIG)
+    if form is None:
+        return bad_request(text="a form is needed")
+    if isinstance(form, StanzaError):
+        return form
+    return Configure(iq.by, node, {} if form.type == "cancel" else form.fields)
+
+
+def delete(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 8.4; a redirect cannot be kept, so it is refused rather than forgotten."""
+    node = node_of(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    if iq.verb.children:
+        return StanzaError("cancel", "feature-not-implemented", text="delete without a redirect")
+    return Delete(iq.by, node)
+
+
+def purge(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 8.5."""
+    node = node_of(iq.verb)
+    return node if isinstance(node, StanzaError) else Purge(iq.by, node)
+
+
+def get_affiliations(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 8.9.1."""
+    node = node_of(iq.verb)
+    return node if isinstance(node, StanzaError) else GetAffiliations(iq.by, node)
+
+
+def set_affiliations(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 8.9.2."""
+    node = node_of(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    entries: list[tuple[Jid, Affiliation]] = []
+    for element in iq.verb.children:
+        jid, word = jid_of(element.get("jid") or ""), element.get("affiliation")
+        if element.tag != ns.tag(ns.OWNER, "affiliation") or jid is None:
+            return bad_request(text="an affiliation needs a jid")
+        if word not in {affiliation.value for affiliation in Affiliation}:
+            return bad_request(text="this is no affiliation")
+        entries.append((jid, Affiliation(word)))
+    return SetAffiliations(iq.by, node, tuple(entries))

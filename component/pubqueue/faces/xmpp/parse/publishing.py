@@ -1,0 +1,99 @@
+"""Publish (XEP-0060 7.1), with our metadata beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import NO_TIME, Draft, ItemId, Millis, seconds
+from pubqueue.core.publish import Publish
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse.words import Iq, name_of, node_of, span_of
+from pubqueue.faces.xmpp.payload import DEEPEST
+from pubqueue.faces.xmpp.refusals import (
+    INVALID_PAYLOAD,
+    ITEM_REQUIRED,
+    PAYLOAD_REQUIRED,
+    StanzaError,
+    bad_request,
+    unsupported,
+)
+
+if TYPE_CHECKING:
+    from pubqueue.app.rules import Request
+    from pubqueue.faces.xmpp.stream import Element
+
+ITEM_LEVEL: Final = 4
+
+
+def publish(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 7.1, with our metadata beside it."""
+    node = node_of(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    meta = _meta(iq)
+    if isinstance(meta, StanzaError):
+        return meta
+    drafts: list[Draft] = []
+    for element in iq.verb.children:
+        draft = _draft(iq, element, meta)
+        if isinstance(draft, StanzaError):
+            return draft
+        drafts.append(draft)
+    if not drafts:
+        return ITEM_REQUIRED
+    if len({draft.id for draft in drafts}) < len(drafts):
+        return bad_request(text="an item id comes twice in one request")
+    return Publish(iq.by, node, tuple(drafts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Meta:
+    """What a publisher wants of the items of one request beside their payload."""
+
+    priority: int = 0
+    delay: Millis = NO_TIME
+    ttl: Millis | None = None
+
+
+def _meta(iq: Iq) -> _Meta | StanzaError:
+    """Read what stands beside `<publish/>`; what is not understood is never passed over."""
+    found = _Meta()
+    for beside in iq.child.children[1:]:
+        if beside.tag == ns.tag(ns.PUBSUB, "publish-options"):
+            return unsupported("publish-options")
+        if beside.tag != ns.tag(ns.OURS, "meta"):
+            return bad_request(text="beside publish stands something unknown")
+        try:
+            found = _Meta(
+                priority=_whole(beside.get("priority")),
+                delay=seconds(span_of(beside.get("delay")) or 0),
+                ttl=None if (ttl := span_of(beside.get("ttl"))) is None else seconds(ttl),
+            )
+        except ValueError as problem:
+            return bad_request(text=f"meta: {problem}")
+    return found
+
+
+def _whole(text: str | None) -> int:
+    number = int(text or "0")
+    if abs(number) > 1_000_000:  # noqa: PLR2004  # wide enough for anybody, and a safe integer
+        raise ValueError("a priority goes from -1000000 to 1000000")
+    return number
+
+
+def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
+    if element.tag != ns.tag(ns.PUBSUB, "item"):
+        return bad_request(text="in publish stands something else than items")
+    given = element.get("id")
+    item = iq.new_id() if given is None else name_of(given)
+    if item is None:
+        return bad_request(text="this is no ItemID")
+    if not element.children:
+        return INVALID_PAYLOAD if element.text.strip() else PAYLOAD_REQUIRED
+    if len(element.children) > 1 or element.text.strip():
+        return INVALID_PAYLOAD
+    if iq.stanza.depth - ITEM_LEVEL > DEEPEST:
+        return bad_request("invalid-payload", f"elements nest deeper than {DEEPEST}")
+    payload = iq.cut(iq.verb, element, element.children[0])
+    return Draft(ItemId(item), payload, meta.priority, meta.delay, meta.ttl)

@@ -1,0 +1,95 @@
+"""Retract and unlock (XEP-0060 7.2, XEP-0254 2.3 and 2.4), and what we add to them: touch and redrive."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pubqueue.core.model import NodeName, seconds
+from pubqueue.core.redrive import Redrive
+from pubqueue.core.settle import Outcome, Settle, Verb
+from pubqueue.core.touch import Touch
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse.words import LONGEST_ID, Iq, ids_of, name_of, node_of, span_of
+from pubqueue.faces.xmpp.refusals import ITEM_REQUIRED, StanzaError, bad_request
+
+if TYPE_CHECKING:
+    from pubqueue.app.rules import Request
+
+
+def _settle(iq: Iq, verb: Verb, *item_tags: str) -> Settle | StanzaError:
+    node = node_of(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    ids = ids_of(iq.verb, *item_tags)
+    if not ids:
+        return ITEM_REQUIRED
+    request = Settle(iq.by, node, ids, verb, iq.verb.get("notify") in {"1", "true"})
+    return _with_words(iq, request) if len(iq.child.children) > 1 else request
+
+
+def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
+    """Read what stands beside a retract or unlock: our lock token, our outcome."""
+    for beside in iq.child.children[1:]:
+        try:
+            if beside.tag == ns.tag(ns.OURS, "lock"):
+                request = replace(request, token=int(beside.get("token") or ""))
+            elif beside.tag == ns.tag(ns.OURS, "outcome") and request.verb is Verb.UNLOCK:
+                delay = span_of(beside.get("delay"))
+                request = replace(
+                    request,
+                    outcome=Outcome(beside.get("type") or Outcome.RELEASE.value),
+                    delay=None if delay is None else seconds(delay),
+                    reason=(beside.get("reason") or "")[:LONGEST_ID],
+                )
+            else:
+                return bad_request(text="beside this request stands something unknown")
+        except ValueError as problem:
+            return bad_request(text=str(problem))
+    return request
+
+
+def retract(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 7.2 and XEP-0254 2.3."""
+    return _settle(iq, Verb.RETRACT, ns.tag(ns.PUBSUB, "item"))
+
+
+def retract_from_queue(iq: Iq) -> Request | StanzaError:
+    """XEP-0254 example 6: with `get`, which means a change on queues alone (row 1)."""
+    request = retract(iq)
+    return replace(request, queue_only=True) if isinstance(request, Settle) else request
+
+
+def unlock(iq: Iq) -> Request | StanzaError:
+    """XEP-0254 2.4; the item may be written in either namespace (row 6)."""
+    return _settle(iq, Verb.UNLOCK, ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
+
+
+def touch(iq: Iq) -> Request | StanzaError:
+    """Extend locks; an addition of ours."""
+    node = node_of(iq.child)
+    ids = ids_of(iq.child, ns.tag(ns.OURS, "item"))
+    if isinstance(node, StanzaError):
+        return node
+    if not ids:
+        return ITEM_REQUIRED
+    try:
+        span = span_of(iq.child.get("seconds"))
+    except ValueError as problem:
+        return bad_request(text=str(problem))
+    return Touch(iq.by, node, ids, None if span is None else seconds(span))
+
+
+def redrive(iq: Iq) -> Request | StanzaError:
+    """Revive dead items; an addition of ours."""
+    node = node_of(iq.child)
+    if isinstance(node, StanzaError):
+        return node
+    ids = ids_of(iq.child, ns.tag(ns.OURS, "item")) if iq.child.children else None
+    if ids == ():
+        return ITEM_REQUIRED
+    given = iq.child.get("to")
+    to = None if given is None else name_of(given)
+    if given is not None and to is None:
+        return bad_request(text="to is no NodeID")
+    return Redrive(iq.by, node, ids, None if to is None else NodeName(to))

@@ -1,0 +1,118 @@
+"""What every parser needs: the IQ on its way through, and the words of its attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from slixmpp.jid import JID, InvalidJID
+
+from pubqueue.core.model import ItemId, Jid, NodeName
+from pubqueue.faces.xmpp import forms, ns
+from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.model import Asker
+    from pubqueue.faces.xmpp.stream import Element, Stanza
+
+LONGEST_ID: Final = 1023
+"""Bytes of a NodeID or ItemID (XEP-0060 4.6.2: they have to fit into a JID's resource)."""
+
+LONGEST_JID: Final = 3071
+"""Characters of a JID at most: three parts of 1023 bytes, and what stands between (RFC 7622 3.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iq:
+    """An IQ request on its way through: who asks, with what, and how to make new ids."""
+
+    stanza: Stanza
+    by: Asker
+    new_id: Callable[[], str]
+
+    @property
+    def child(self) -> Element:
+        """The one child of the IQ."""
+        return self.stanza.top.children[0]
+
+    @property
+    def verb(self) -> Element:
+        """The element that says what is wanted: the first grandchild."""
+        return self.child.children[0]
+
+    def cut(self, *path: Element) -> bytes:
+        """Return the bytes of the last element named, reached from the child."""
+        return self.stanza.cut([self.stanza.top, self.child, *path])
+
+
+def name_of(text: str | None) -> str | None:
+    """Return a NodeID or ItemID, or None if it is none: too long, or with control characters."""
+    if not text or len(text.encode()) > LONGEST_ID or not text.isprintable():
+        return None
+    return text
+
+
+def jid_of(text: str) -> Jid | None:
+    """Return the normalised JID, or None if it is none."""
+    return _jid_of(text) if len(text) <= LONGEST_JID else None
+
+
+@lru_cache(maxsize=4096)
+def _jid_of(text: str) -> Jid | None:
+    """Do so; kept, for the same ones come again."""
+    try:
+        jid = JID(text)
+    except InvalidJID:
+        return None
+    return Jid(jid.full) if jid.domain else None
+
+
+def node_of(element: Element) -> NodeName | StanzaError:
+    """Return the node that the element names; it has to name one."""
+    given = element.get("node")
+    if given is None:
+        return NODEID_REQUIRED
+    name = name_of(given)
+    return bad_request(text="this is no NodeID") if name is None else NodeName(name)
+
+
+def form_of(iq: Iq, holder: Element, form_type: str) -> forms.Form | StanzaError | None:
+    """Read the form in `holder`, if there is one."""
+    x = holder.find(ns.tag(ns.DATA, "x"))
+    if x is None:
+        return None
+    try:
+        form = forms.read(iq.cut(holder, x))
+    except forms.FormError as problem:
+        return bad_request(text=str(problem))
+    if form.type == "cancel":
+        return form
+    if form.type != "submit":
+        return bad_request(text="a form of type submit is needed")
+    if form.form_type not in {None, form_type}:
+        return StanzaError("modify", "not-acceptable", text=f"the FORM_TYPE has to be {form_type}")
+    return form
+
+
+def ids_of(verb: Element, *item_tags: str) -> tuple[ItemId, ...]:
+    """Return the ids of the items named, each once; none if anything else is named."""
+    ids: dict[ItemId, None] = {}
+    for element in verb.children:
+        item = element.get("id")
+        if element.tag not in item_tags or not item:
+            return ()
+        ids[ItemId(item)] = None
+    return tuple(ids)
+
+
+def span_of(text: str | None) -> float | None:
+    """Return a span of seconds, or raise ValueError if it is none."""
+    if text is None:
+        return None
+    span = float(text)
+    if not 0 <= span <= 3_162_240_000:  # noqa: PLR2004  # a hundred years; refuses NaN as well
+        raise ValueError("a span is a number of seconds, up to a hundred years")
+    return span
