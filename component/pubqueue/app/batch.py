@@ -36,6 +36,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.dispatch import dispatch, free
 from pubqueue.core.model import Item, State
+from pubqueue.core.transactions import Commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -131,6 +132,8 @@ def _touched(changes: Iterable[Change]) -> Iterable[NodeName]:
                     yield change.to
             case ConfigureNode():
                 yield change.node
+            case Commit():
+                yield from (outcome.node for outcome in change.outcomes)
             case _:
                 pass
 

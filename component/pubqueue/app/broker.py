@@ -19,6 +19,7 @@ from pubqueue.app.facts import Context
 from pubqueue.app.ports import StoreError
 from pubqueue.core.decision import Deliver, Refusal, Refused
 from pubqueue.core.expire import Return
+from pubqueue.core.transactions import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pubqueue.core.access import CreationPolicy
     from pubqueue.core.decision import Notice, Reply
     from pubqueue.core.model import Millis
+    from pubqueue.core.transactions import Limits
 
 log = structlog.get_logger(__name__)
 
@@ -46,12 +48,14 @@ class Broker:
         policy: CreationPolicy,
         same_payload: Callable[[bytes, bytes], bool],
         on_moment: Callable[[Millis | None], None] = lambda _moment: None,
+        limits: Limits = DEFAULTS,
     ) -> None:
         self._store = store
         self._clock = clock
         self._policy = policy
         self._same_payload = same_payload
         self._on_moment = on_moment
+        self._limits = limits
         self._speaker: Speaker | None = None
         self._dispatching = False
         self._waiting: list[tuple[Request, Callable[[Reply], None]]] = []
@@ -153,7 +157,7 @@ class Broker:
         self._on_moment(outcome.next_moment)
 
     def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> Outcome:  # noqa: FBT001
-        context = Context(tx, self._clock(), self._policy, self._same_payload)
+        context = Context(tx, self._clock(), self._policy, self._same_payload, self._limits)
         return run(context, requests, dispatching=self._dispatching, everywhere=kicked)
 
     def _say(self, notices: Sequence[Notice]) -> None:

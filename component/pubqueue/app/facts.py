@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.ending import Case, Tomb
 from pubqueue.core.expire import ArriveFacts, ExpireFacts, LeaveFacts, ReturnFacts
 from pubqueue.core.manage import ListFacts, NodeFacts
-from pubqueue.core.model import Affiliation, NodeName, State, bare
+from pubqueue.core.model import Affiliation, Millis, NodeName, State, bare
 from pubqueue.core.model import digest as digest_of
 from pubqueue.core.publish import Known, PublishFacts
 from pubqueue.core.settle import Outcome, SettleFacts
 from pubqueue.core.subscribe import SubscribeFacts
+from pubqueue.core.transactions import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
         Purge,
         SetAffiliations,
     )
-    from pubqueue.core.model import Draft, Item, Jid, Millis, Node
+    from pubqueue.core.model import Draft, Item, Jid, Node
     from pubqueue.core.publish import Publish
     from pubqueue.core.settle import Settle
     from pubqueue.core.subscribe import SetOptions, Subscribe, Unsubscribe
     from pubqueue.core.touch import Touch
+    from pubqueue.core.transactions import Limits
 
 AT_ONCE: Final = 1000
 """How many items one batch ends at most for the clock's sake; the rest follows in the next."""
@@ -53,6 +55,7 @@ class Context:
     now: Millis
     policy: CreationPolicy
     same_payload: Callable[[bytes, bytes], bool]
+    limits: Limits = DEFAULTS
 
 
 def for_publish(context: Context, request: Publish) -> PublishFacts:
@@ -185,11 +188,14 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
     tx, now = context.tx, context.now
     locks = tx.expired_locks(now, AT_ONCE)
     cases = _cases(tx, locks + tx.expired_lives(now, AT_ONCE))
+    kept_since = Millis(now - context.limits.kept_for)
     return ExpireFacts(
         now=now,
         ripe=tuple(tx.ripe(now)),
         locks=cases[: len(locks)],
         lives=cases[len(locks) :],
+        overdue=tuple(tx.staging.overdue(now, AT_ONCE)),
+        litter=kept_since if tx.staging.litter(kept_since) else None,
     )
 
 

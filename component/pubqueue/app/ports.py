@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from pubqueue.app.txn_ports import Staging
     from pubqueue.core.decision import Change, Notice
     from pubqueue.core.model import (
         Affiliation,
@@ -42,6 +43,10 @@ class ForeignStoreError(StoreError):
 
 class Transaction(Protocol):
     """One transaction: the facts of this moment, and the changes made to them."""
+
+    @property
+    def staging(self) -> Staging:
+        """What waits for a commit of its publisher's."""
 
     def savepoint(self) -> AbstractContextManager[None]:
         """Undo what happens inside, and only that, when it raises."""

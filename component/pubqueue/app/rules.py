@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pubqueue.app import facts, views
+from pubqueue.app import facts, txn_facts, views
 from pubqueue.core import (
+    commit,
     expire,
     manage,
     publish,
@@ -14,6 +15,7 @@ from pubqueue.core import (
     settle,
     subscribe,
     touch,
+    txn,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +43,11 @@ Request = (
     | touch.Touch
     | redrive.Redrive
     | retrieve.Retrieve
+    | txn.StagePublish
+    | txn.AbortVersion
+    | txn.AskMark
+    | txn.ListTransactions
+    | commit.CommitVersion
     | expire.Arrive
     | expire.Expire
     | expire.Leave
@@ -82,6 +89,11 @@ RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
     touch.Touch:             _rule(facts.for_settle, touch.touch),
     redrive.Redrive:         _rule(views.for_redrive, redrive.redrive),
     retrieve.Retrieve:       _rule(views.for_retrieve, retrieve.retrieve),
+    txn.StagePublish:        _rule(txn_facts.for_stage, txn.stage),
+    txn.AbortVersion:        _rule(txn_facts.for_app, txn.abort),
+    txn.AskMark:             _rule(txn_facts.for_app, txn.mark_of),
+    txn.ListTransactions:    _rule(txn_facts.for_list, txn.list_transactions),
+    commit.CommitVersion:    _rule(txn_facts.for_commit, commit.commit),
     expire.Arrive:           _rule(facts.for_arrive, expire.arrive),
     expire.Expire:           _rule(facts.for_expiry, expire.expire),
     expire.Leave:            _rule(facts.for_leave, expire.leave),

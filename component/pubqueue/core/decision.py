@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING
 
+from pubqueue.core import transactions
+
 if TYPE_CHECKING:
     from pubqueue.core.model import (
         Affiliation,
@@ -59,6 +61,8 @@ class Refusal(Enum):
     LAST_OWNER = auto()
     BAD_REQUEST = auto()
     COLLECTIONS_UNSUPPORTED = auto()
+    TOO_MUCH_STAGED = auto()
+    NOT_AS_STAGED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ Reply = (
     | Touched
     | Redriven
     | Retrieved
+    | transactions.Reply
 )
 
 # --- changes -------------------------------------------------------------------------------------
@@ -365,6 +370,7 @@ Change = (
     | Forget
     | Bury
     | RemoveItem
+    | transactions.Change
 )
 
 # --- notices -------------------------------------------------------------------------------------

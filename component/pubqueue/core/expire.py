@@ -25,6 +25,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.ending import Case, bury, fail, release
 from pubqueue.core.model import bare
+from pubqueue.core.transactions import Abort, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 TIMED_OUT: Final = "the lock timed out"
 WORKER_LOST: Final = "the worker went away"
 TOO_OLD: Final = "the time to live ended"
+
+SLICE: Final = 10_000
+"""Staged items that one step sweeps at most, so that a batch stays short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ class ExpireFacts:
     ripe: tuple[NodeName, ...]
     locks: tuple[Case, ...]
     lives: tuple[Case, ...]
+    overdue: tuple[tuple[str, int], ...] = ()
+    """Open versions of transactions that nobody has committed in time."""
+    litter: Millis | None = None
+    """Until when records of transactions are too old, if anything of them is to be swept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,9 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     changes: list[Change] = [*_one_to_a_place(ends)]
     changes += [Ripen(node, facts.now) for node in facts.ripe]
     changes.append(Forget(facts.now))
+    changes += [Abort(app, version) for app, version in facts.overdue]
+    if facts.litter is not None:
+        changes.append(Sweep(facts.litter, SLICE))
     items = [case.item for case in facts.locks]
     notices: list[Notice] = [
         Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None

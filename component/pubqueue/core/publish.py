@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto, unique
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -50,6 +50,41 @@ class Known(Enum):
     """There, with another payload."""
 
 
+@unique
+class Place(Enum):
+    """What becomes of an item that is offered to a queue."""
+
+    ADD = auto()
+    LEAVE = auto()
+    """The work is there or done already: nothing changes."""
+    REPLACE = auto()
+    """Its payload takes the place of another that nobody works on."""
+    BUSY = auto()
+    DEAD = auto()
+
+
+# fmt: off
+PLACES: Final[dict[tuple[Known, State | None], Place]] = {
+    (Known.NEW,      None):          Place.ADD,
+    (Known.FINISHED, None):          Place.LEAVE,
+    (Known.SAME,     State.QUEUED):  Place.LEAVE,
+    (Known.SAME,     State.DELAYED): Place.LEAVE,
+    (Known.SAME,     State.LOCKED):  Place.LEAVE,
+    (Known.SAME,     State.DEAD):    Place.LEAVE,
+    (Known.OTHER,    State.QUEUED):  Place.REPLACE,
+    (Known.OTHER,    State.DELAYED): Place.REPLACE,
+    (Known.OTHER,    State.LOCKED):  Place.BUSY,
+    (Known.OTHER,    State.DEAD):    Place.DEAD,
+}
+
+TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
+    Place.BUSY: (Refusal.ITEM_LOCKED, "item {} is being worked on"),
+    Place.DEAD: (Refusal.ITEM_EXISTS, "item {} is dead here: redrive or retract it"),
+}
+"""The places where no item can be put, with what is said of its id."""
+# fmt: on
+
+
 @dataclass(frozen=True, slots=True)
 class PublishFacts:
     """The node, the asker's rights, and per draft what is there already under its id."""
@@ -67,28 +102,35 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
     node = facts.node
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    if (no := _refused(request, facts, node)) is not None:
+    if (no := inadmissible(request, facts, node)) is not None:
         return no
-    config = node.config
     changes: list[Change] = []
     for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
-        if config.queueing and known is Known.OTHER and item and item.state is State.LOCKED:
-            return refuse(Refusal.ITEM_LOCKED, f"item {draft.id} is being worked on")
-        if config.queueing and known is Known.OTHER and item and item.state is State.DEAD:
-            return refuse(
-                Refusal.ITEM_EXISTS, f"item {draft.id} is dead here: redrive or retract it"
-            )
-        changes += _place(node, known, item, _add(request, facts, node, draft))
+        add = _add(request, facts, node, draft)
+        if not node.config.queueing:  # XEP-0060 7.1.2: overwritten, and the newest in the order
+            changes += [add] if item is None else [RemoveItem(item), add]
+            continue
+        place = PLACES[known, None if item is None else item.state]
+        if place in TAKEN:
+            refusal, words = TAKEN[place]
+            return refuse(refusal, words.format(draft.id))
+        changes += _place(place, item, add)
     added = sum(isinstance(change, AddItem) for change in changes)
     removed = sum(isinstance(change, RemoveItem) for change in changes)
-    limit = config.max_items
-    if limit is not None and added > removed and node.items + added - removed > limit:
-        return refuse(Refusal.NODE_FULL, limit=limit)
+    if overfull(node, added, removed):
+        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     ids = tuple(draft.id for draft in request.drafts)
     return Decision(Published(node.name, ids), tuple(changes), _announce(request, facts, node))
 
 
-def _refused(request: Publish, facts: PublishFacts, node: Node) -> Decision | None:
+def overfull(node: Node, added: int, removed: int) -> bool:
+    """Say whether the node has no room; what replaces another needs none."""
+    limit = node.config.max_items
+    return limit is not None and added > removed and node.items + added - removed > limit
+
+
+def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision | None:
+    """Refuse what needs no look at other items: no right, too many, too big."""
     affiliation = access.standing(request.by, facts.affiliation)
     if not access.may(affiliation, Action.PUBLISH, node, subscribed=facts.subscribed):
         return refuse(Refusal.FORBIDDEN)
@@ -103,13 +145,11 @@ def _refused(request: Publish, facts: PublishFacts, node: Node) -> Decision | No
     return None
 
 
-def _place(node: Node, known: Known, item: Item | None, add: AddItem) -> list[Change]:
-    """Return what one draft changes: nothing at all for work that is there or done already."""
-    if not node.config.queueing:  # XEP-0060 7.1.2: overwritten, and the newest in the order
-        return [add] if item is None else [RemoveItem(item), add]
-    if known is Known.NEW:
+def _place(place: Place, item: Item | None, add: AddItem) -> list[Change]:
+    """Return what one draft changes in a queue: nothing at all for work that is there or done."""
+    if place is Place.ADD:
         return [add]
-    if known is Known.OTHER and item is not None:
+    if place is Place.REPLACE and item is not None:
         return [ReplacePayload(item, add.draft.payload, add.publisher)]
     return []
 
@@ -117,9 +157,15 @@ def _place(node: Node, known: Known, item: Item | None, add: AddItem) -> list[Ch
 def _add(request: Publish, facts: PublishFacts, node: Node, draft: Draft) -> AddItem:
     now = facts.now
     state, due = waiting(now, draft.delay)
-    lives = [span for span in (draft.ttl, _life(node)) if span is not None]
-    expires = later(now, min(lives)) if lives else None
+    life = life_of(draft, node)
+    expires = None if life is None else later(now, life)
     return AddItem(node.name, draft, request.by.bare, now, state, due, expires)
+
+
+def life_of(draft: Draft, node: Node) -> Millis | None:
+    """Return how long the item may live: the shorter of what its publisher and its node say."""
+    lives = [span for span in (draft.ttl, _life(node)) if span is not None]
+    return min(lives) if lives else None
 
 
 def _life(node: Node) -> Millis | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp import forms, ns
+from pubqueue.faces.xmpp import forms, ns, txn
 from pubqueue.faces.xmpp.text import attribute
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ FEATURES: Final = (
     *(f"{ns.PUBSUB}#{feature}" for feature in PUBSUB_FEATURES),
     ns.QUEUEING,
     ns.OURS,
+    txn.FEATURE,
     ns.PING,
     ns.VERSION,
     ns.TIME,

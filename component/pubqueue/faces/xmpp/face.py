@@ -21,7 +21,7 @@ from pubqueue.core.expire import Arrive, Return
 from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, render
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse import parse, retrieving, settling
+from pubqueue.faces.xmpp.parse import committing, parse, retrieving, settling
 from pubqueue.faces.xmpp.parse.words import Iq
 from pubqueue.faces.xmpp.presence import Resources
 from pubqueue.faces.xmpp.refusals import (
@@ -54,7 +54,14 @@ _TOO_LARGE: Final = StanzaError(
 )
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
-_OURS: Final = {f"{ns.OURS} touch": settling.touch, f"{ns.OURS} redrive": settling.redrive}
+_OURS: Final[dict[tuple[str, str], Callable[[Iq], Request | StanzaError]]] = {
+    ("set", f"{ns.OURS} touch"): settling.touch,
+    ("set", f"{ns.OURS} redrive"): settling.redrive,
+    ("set", f"{ns.OURS} commit"): committing.commit,
+    ("set", f"{ns.OURS} abort"): committing.abort,
+    ("get", committing.TAG): committing.ask,
+    ("get", f"{ns.OURS} transactions"): committing.records,
+}
 _NOT_HERE: Final = {f"{ns.COMMANDS} command": NO_SUCH_COMMAND}
 _SMALL: Final[dict[str, Callable[[], str]]] = {
     f"{ns.PING} ping": str,  # XEP-0199: nothing
@@ -134,7 +141,7 @@ class XmppFace:
             self._take_info(stanza)
         elif kind == "get" and name == "query" and namespace == ns.DISCO_ITEMS:
             self._ask(stanza, retrieving.disco_items)
-        elif kind == "set" and (own := _OURS.get(top.children[0].tag)) is not None:
+        elif (own := _OURS.get((kind, top.children[0].tag))) is not None:
             self._ask(stanza, own)
         elif kind == "get" and (small := _SMALL.get(top.children[0].tag)) is not None:
             self._answer(stanza, small())

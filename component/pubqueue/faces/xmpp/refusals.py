@@ -77,6 +77,8 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
     Refusal.LAST_OWNER:               StanzaError("modify", "not-acceptable"),
     Refusal.BAD_REQUEST:              StanzaError("modify", "bad-request"),
+    Refusal.TOO_MUCH_STAGED:          StanzaError("wait",   "resource-constraint"),
+    Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
 }
 # fmt: on

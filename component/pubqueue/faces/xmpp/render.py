@@ -25,13 +25,15 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.manage import ListItems
 from pubqueue.core.subscribe import SetOptions
-from pubqueue.faces.xmpp import disco, forms, ns
+from pubqueue.core.transactions import Committed, Marked, Skipped, Transactions
+from pubqueue.faces.xmpp import disco, forms, ns, txn
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
+    from pubqueue.core import transactions
     from pubqueue.core.decision import Notice
     from pubqueue.core.model import Death, Item, ItemId, Jid, Millis, NodeName
 
@@ -46,13 +48,14 @@ if TYPE_CHECKING:
         | Touched
         | Redriven
         | Retrieved
+        | transactions.Reply
     )
 
 _HINTS = f'<no-store xmlns="{ns.HINTS}"/><no-permanent-store xmlns="{ns.HINTS}"/>'
 _NO_COPY = f'<no-copy xmlns="{ns.HINTS}"/>'
 
 
-def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noqa: PLR0911  # one line a reply
+def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noqa: C901, PLR0911  # one line a reply
     """Return what stands inside the IQ result, which is nothing where XEP-0060 says so."""
     match reply:
         case Done():
@@ -73,6 +76,8 @@ def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noq
             return _retrieved(reply)
         case Touched() | Redriven():
             return _ours(reply)
+        case Skipped() | Committed() | Marked() | Transactions():
+            return txn.render(reply)
         case _:
             assert_never(reply)
 

@@ -10,6 +10,7 @@ import msgspec
 from pubqueue.app.ports import StaleError
 from pubqueue.core import decision as d
 from pubqueue.core.model import Affiliation, bare, digest
+from pubqueue.stores.sqlite import txn_changes
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.Ripen: _ripen,
     d.Forget: _forget,
     d.Extend: _extend,
+    **txn_changes.MAKE,
 }
 
 _MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {
@@ -228,4 +230,5 @@ _MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = 
     d.Bury: _bury,
     d.Revive: _revive,
     d.RemoveItem: _remove_item,
+    **txn_changes.MAKE_AND_COUNT,
 }

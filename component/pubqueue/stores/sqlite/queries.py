@@ -1,4 +1,4 @@
-"""Reads queries.sql: statements by name, so that all SQL stands in one reviewable file."""
+"""Reads the .sql files: statements by name, so that all SQL stands where it can be reviewed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ITEM: Final = ", ".join(field.name for field in fields(Item) if field.name != "n
 _HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 
 
-def _load() -> dict[str, str]:
-    text = files(__package__).joinpath("queries.sql").read_text(encoding="utf-8")
+def _load(file: str) -> dict[str, str]:
+    text = files(__package__).joinpath(file).read_text(encoding="utf-8")
     parts = _HEADER.split(text)[1:]
     return {
         name: body.strip().removesuffix(";").replace("%(item)s", ITEM)
@@ -24,4 +24,7 @@ def _load() -> dict[str, str]:
     }
 
 
-SQL: Final = _load()
+SQL: Final = _load("queries.sql")
+
+TXN: Final = _load("txn.sql")
+"""Those of transactions."""

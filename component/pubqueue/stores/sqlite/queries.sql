@@ -109,11 +109,14 @@ WHERE state = 'locked' AND deadline <= ? ORDER BY deadline LIMIT ?;
 SELECT %(item)s, (SELECT name FROM node WHERE node.id = node_id) FROM item
 WHERE expires IS NOT NULL AND state IN ('queued', 'delayed') AND expires <= ? ORDER BY expires LIMIT ?;
 
--- next_moment: when the next lock, pause or life ends; each part reads one end of one index
+-- next_moment: when the next lock, pause, life or wait for a commit ends, or now if there is something to sweep;
+-- each part reads one end of one index
 SELECT min(moment) FROM (
     SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
+    UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT min(id) * 0 FROM attempt WHERE txn_id IS NULL
 );
 
 -- tokens: reserve lock tokens

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import aiosqlite
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.sqlite.queries import TXN
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class SqliteStore:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")  # a savepoint's journal needs no file
         _migrate(connection, self._path)
+        for query in ("make_winner", "make_met"):
+            connection.execute(TXN[query])
 
 
 def _transact(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:

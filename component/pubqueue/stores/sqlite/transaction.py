@@ -32,9 +32,11 @@ from pubqueue.core.model import (
     State,
     Subscription,
 )
+from pubqueue.core.transactions import Stage
 from pubqueue.stores.sqlite.changes import apply
 from pubqueue.stores.sqlite.counts import Counts
 from pubqueue.stores.sqlite.queries import SQL
+from pubqueue.stores.sqlite.txn import SqliteStaging
 
 if TYPE_CHECKING:
     import sqlite3
@@ -75,7 +77,9 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "subscribed": lambda row: row is not None,
 }
 
-_PLAIN: Final = frozenset({AddItem, Extend, Lock, Postpone, Release, RemoveItem, ReplacePayload})
+_PLAIN: Final = frozenset(
+    {AddItem, Extend, Lock, Postpone, Release, RemoveItem, ReplacePayload, Stage}
+)
 """Changes that leave nodes, affiliations and subscriptions as they are, but for the counts."""
 
 
@@ -88,10 +92,16 @@ class SqliteTransaction:
         self._depth = 0
         self._counts = Counts(connection)
         self._known: dict[object, Any] = {}
+        self._staging = SqliteStaging(connection)
 
     def finish(self) -> None:
         """Write what is still held back; called once, before the commit."""
         self._counts.write()
+
+    @property
+    def staging(self) -> SqliteStaging:
+        """What waits for a commit of its publisher's."""
+        return self._staging
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

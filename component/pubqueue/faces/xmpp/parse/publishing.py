@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NO_TIME, Draft, ItemId, Millis, seconds
 from pubqueue.core.publish import Publish
+from pubqueue.core.txn import StagePublish
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse import committing
 from pubqueue.faces.xmpp.parse.words import Iq, name_of, node_of, span_of
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import (
@@ -44,7 +46,11 @@ def publish(iq: Iq) -> Request | StanzaError:
         return ITEM_REQUIRED
     if len({draft.id for draft in drafts}) < len(drafts):
         return bad_request(text="an item id comes twice in one request")
-    return Publish(iq.by, node, tuple(drafts))
+    request = Publish(iq.by, node, tuple(drafts))
+    mark = committing.mark_of(iq)
+    if mark is None or isinstance(mark, StanzaError):
+        return mark or request
+    return StagePublish(request, mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,8 @@ def _meta(iq: Iq) -> _Meta | StanzaError:
     for beside in iq.child.children[1:]:
         if beside.tag == ns.tag(ns.PUBSUB, "publish-options"):
             return unsupported("publish-options")
+        if beside.tag == committing.TAG:
+            continue
         if beside.tag != ns.tag(ns.OURS, "meta"):
             return bad_request(text="beside publish stands something unknown")
         try:

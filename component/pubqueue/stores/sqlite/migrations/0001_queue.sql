@@ -92,6 +92,80 @@ CREATE TABLE finished (
 
 CREATE INDEX finished_until ON finished (until);
 
+-- Who writes transactions under a name, and how far they are committed.
+CREATE TABLE txn_app (
+    id        INTEGER PRIMARY KEY,
+    name      TEXT    NOT NULL UNIQUE,
+    owner     TEXT    NOT NULL CHECK (instr(owner, '/') = 0),
+    version   INTEGER,
+    committed INTEGER,
+    used      INTEGER NOT NULL,
+    CHECK ((version IS NULL) = (committed IS NULL))
+) STRICT;
+
+CREATE INDEX txn_app_used ON txn_app (used);
+
+-- A version of an app: open while it is not committed, then the record of it. items and bytes are what is
+-- staged while it is open, then what was committed. Ids are never used again: staged rows may outlive it.
+CREATE TABLE txn (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    app_id        INTEGER NOT NULL REFERENCES txn_app ON DELETE CASCADE,
+    version       INTEGER NOT NULL,
+    immediate     INTEGER NOT NULL CHECK (immediate IN (0, 1)),
+    began         INTEGER NOT NULL,
+    until         INTEGER NOT NULL,
+    items         INTEGER NOT NULL DEFAULT 0 CHECK (items >= 0),
+    bytes         INTEGER NOT NULL DEFAULT 0 CHECK (bytes >= 0),
+    committed     INTEGER,
+    skipped       INTEGER,
+    dead_lettered INTEGER,
+    seconds       REAL,
+    UNIQUE (app_id, version)
+) STRICT;
+
+CREATE INDEX txn_open ON txn (until) WHERE committed IS NULL;
+CREATE INDEX txn_committed ON txn (committed) WHERE committed IS NOT NULL;
+
+-- A try at a part of a version. Without a version nobody wants it: its rows go in slices.
+CREATE TABLE attempt (
+    id     INTEGER PRIMARY KEY,
+    txn_id INTEGER,
+    part   INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    items  INTEGER NOT NULL DEFAULT 0 CHECK (items >= 0),
+    bytes  INTEGER NOT NULL DEFAULT 0 CHECK (bytes >= 0),
+    UNIQUE (txn_id, part, number)
+) STRICT;
+
+CREATE INDEX attempt_unwanted ON attempt (id) WHERE txn_id IS NULL;
+
+-- Items that wait for a commit, by attempt in the order of their arrival. The index has them by version, node
+-- and id: so a commit meets the node's items in their order. Spans (pause, life) count from the commit.
+CREATE TABLE staged (
+    attempt_id INTEGER NOT NULL REFERENCES attempt,
+    row        INTEGER NOT NULL,
+    txn_id     INTEGER NOT NULL,
+    node       TEXT    NOT NULL,
+    id         TEXT    NOT NULL,
+    state      TEXT    NOT NULL CHECK (state IN ('queued', 'delayed')),
+    priority   INTEGER NOT NULL,
+    pause      INTEGER,
+    life       INTEGER,
+    known      INTEGER NOT NULL CHECK (known IN (0, 1)),
+    payload    BLOB    NOT NULL,
+    PRIMARY KEY (attempt_id, row),
+    CHECK ((pause IS NOT NULL) = (state = 'delayed'))
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX staged_id ON staged (txn_id, node, id, attempt_id);
+
+-- What waits for commits, of each account and (under the empty name) in all.
+CREATE TABLE staged_usage (
+    account TEXT    PRIMARY KEY,
+    items   INTEGER NOT NULL CHECK (items >= 0),
+    bytes   INTEGER NOT NULL CHECK (bytes >= 0)
+) STRICT, WITHOUT ROWID;
+
 -- One row: the next lock token of the service.
 CREATE TABLE token (
     only INTEGER PRIMARY KEY CHECK (only = 1),

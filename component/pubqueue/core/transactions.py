@@ -1,0 +1,227 @@
+"""The nouns of transactions: what a publisher stages, what it then commits, and what is kept of it.
+
+An app writes versions that rise. What is published under a version waits unseen, kept apart by part and
+attempt (a task of a distributed writer, and each try at it), until a commit names one attempt for each
+part. Those appear together; everything else that was staged for the version goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import seconds
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Draft, ItemId, Jid, Millis, NodeName, State
+
+DAY: Final = seconds(86_400)
+MONTH: Final = seconds(30 * 86_400)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may wait for a commit, and for how long; how long marks and records are kept."""
+
+    items_per_account: int = 1_000_000
+    bytes_per_account: int = 1 << 30
+    items: int = 4_000_000
+    bytes: int = 4 << 30
+    staged_for: Millis = DAY
+    kept_for: Millis = MONTH
+
+
+DEFAULTS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where in a transaction a publish belongs. `immediate` items are visible before the commit."""
+
+    app: str
+    version: int
+    part: int = 0
+    attempt: int = 0
+    immediate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A writer of transactions: whose it is, and the highest version that is committed."""
+
+    name: str
+    owner: Jid
+    version: int | None = None
+    committed: Millis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A version that is not committed yet, with what waits for it."""
+
+    immediate: bool
+    items: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What waits for commits: of one account, and in all."""
+
+    account_items: int = 0
+    account_bytes: int = 0
+    items: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What the open version knows of an id: its payload, and that the node knew it before."""
+
+    payload: bytes
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a writer says of its own work in a commit; kept for those who list transactions."""
+
+    skipped: int | None = None
+    dead_lettered: int | None = None
+    seconds: float | None = None
+
+
+UNTOLD: Final = Told()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A transaction as it is listed: committed at some time, or open."""
+
+    id: int
+    app: str
+    owner: Jid
+    version: int
+    began: Millis
+    committed: Millis | None
+    items: int
+    bytes: int
+    told: Told = UNTOLD
+
+
+# --- replies -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The version is committed already: nothing was stored, and nothing needs to be."""
+
+    node: NodeName
+    ids: tuple[ItemId, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The version is durable and visible. `known` items were there, or finished, before."""
+
+    version: int
+    published: int
+    known: int
+    already: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """How far the app is: the last committed version, if there is one, and when."""
+
+    app: str
+    version: int | None
+    at: Millis | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """A page of transactions, and whether there are more behind it."""
+
+    records: tuple[Record, ...]
+    now: Millis
+    more: bool
+
+
+# --- changes -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An item as it waits: times are spans from the commit. `size` is that of what it overwrites."""
+
+    draft: Draft
+    state: State
+    pause: Millis | None
+    life: Millis | None
+    size: int | None = None
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Items wait under the mark, those of the same id in the same attempt overwritten."""
+
+    mark: Mark
+    owner: Jid
+    node: NodeName
+    rows: tuple[Row, ...]
+    at: Millis
+    until: Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the winners do to one node: so many are added, replace others, or change nothing.
+
+    In a queue those that replace give their payload; in a plain node they come anew, at the end.
+    """
+
+    node: NodeName
+    queueing: bool
+    added: int
+    replaced: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The winners take their places, by part and then as they came; all else of the version goes.
+
+    `items` and `bytes` are those of the winners, for the record.
+    """
+
+    app: str
+    owner: Jid
+    version: int
+    at: Millis
+    outcomes: tuple[Outcome, ...]
+    items: int
+    bytes: int
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """What waits for the version goes, and the version with it."""
+
+    app: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A slice of what no version wants any more goes; marks and records from before `before` too."""
+
+    before: Millis
+    limit: int
+
+
+Reply = Skipped | Committed | Marked | Transactions
+Change = Stage | Commit | Abort | Sweep

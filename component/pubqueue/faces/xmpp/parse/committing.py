@@ -1,0 +1,165 @@
+"""Transactions; an addition of ours.
+
+`<txn/>` beside a publish stages its items, `<commit/>` shows those of the attempts that it names, `<abort/>`
+drops a version; `<txn/>` in a get asks how far an app is, `<transactions/>` for the records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.commit import CommitVersion, Part
+from pubqueue.core.transactions import Mark, Told
+from pubqueue.core.txn import AbortVersion, AskMark, ListTransactions
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+
+if TYPE_CHECKING:
+    from pubqueue.faces.xmpp.parse.words import Iq
+    from pubqueue.faces.xmpp.stream import Element
+
+TAG: Final = ns.tag(ns.OURS, "txn")
+
+LONGEST_NAME: Final = 255
+"""Bytes of an app's name."""
+
+_PIECES: Final = 4
+_DIGITS: Final = 18
+
+
+def number(text: str | None, what: str) -> int:
+    """Return a whole number from 0.
+
+    Raises:
+        ValueError: it is none, or is too large for anybody's count.
+
+    """
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS:
+        raise ValueError(f"{what} has to be a whole number from 0")
+    return int(text)
+
+
+def app_name(element: Element) -> str:
+    """Return the name of the app.
+
+    Raises:
+        ValueError: there is none, it is too long, or it has control characters.
+
+    """
+    name = element.get("app")
+    if not name or len(name.encode()) > LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"app has to be a name of 1 to {LONGEST_NAME} bytes")
+    return name
+
+
+def mark_of(iq: Iq) -> Mark | StanzaError | None:
+    """Read the transaction that a publish belongs to, if there is one beside it."""
+    found = [beside for beside in iq.child.children[1:] if beside.tag == TAG]
+    if len(found) > 1:
+        return bad_request(text="a publish belongs to one transaction")
+    try:
+        return _mark(found[0]) if found else None
+    except ValueError as problem:
+        return bad_request(text=f"txn: {problem}")
+
+
+def _mark(element: Element) -> Mark:
+    visibility = element.get("visibility") or "commit"
+    if visibility not in {"commit", "immediate"}:
+        raise ValueError("visibility is commit or immediate")
+    return Mark(
+        app_name(element),
+        number(element.get("version"), "version"),
+        number(element.get("part") or "0", "part"),
+        number(element.get("attempt") or "0", "attempt"),
+        immediate=visibility == "immediate",
+    )
+
+
+def commit(iq: Iq) -> CommitVersion | StanzaError:
+    """Read which attempts count, each as an element or all as one list."""
+    words = iq.child
+    try:
+        parts = _parts(words)
+        told = Told(
+            _told(words, "skipped"), _told(words, "dead-lettered"), _seconds(words.get("seconds"))
+        )
+        version = number(words.get("version"), "version")
+        request = CommitVersion(iq.by, app_name(words), version, parts, told)
+    except ValueError as problem:
+        return bad_request(text=f"commit: {problem}")
+    if len({part.number for part in parts}) < len(parts):
+        return bad_request(text="commit: a part is named twice")
+    return request
+
+
+def _parts(words: Element) -> tuple[Part, ...]:
+    if [child.tag for child in words.children] == [ns.tag(ns.OURS, "parts")]:
+        return tuple(_listed(entry) for entry in words.children[0].text.split())
+    parts: list[Part] = []
+    for child in words.children:
+        if child.tag != ns.tag(ns.OURS, "part"):
+            raise ValueError("in it stand either part elements, or one list in parts")
+        parts.append(_part(*(child.get(name) for name in ("n", "attempt", "items", "bytes"))))
+    return tuple(parts)
+
+
+def _listed(entry: str) -> Part:
+    pieces = entry.split(":")
+    if len(pieces) != _PIECES:
+        raise ValueError("an entry of parts is n:attempt:items:bytes")
+    return _part(*pieces)
+
+
+def _part(n: str | None, attempt: str | None, items: str | None, size: str | None) -> Part:
+    """Return a part. Its bytes are the writer's count: servers on the way may write them otherwise."""
+    number(size or "0", "bytes")
+    return Part(number(n, "n"), number(attempt or "0", "attempt"), number(items, "items"))
+
+
+def _told(words: Element, name: str) -> int | None:
+    given = words.get(name)
+    return None if given is None else number(given, name)
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    span = float(text)
+    if not 0 <= span <= 1e9:  # noqa: PLR2004  # thirty years; refuses NaN as well
+        raise ValueError("seconds has to be a number from 0")
+    return span
+
+
+def abort(iq: Iq) -> AbortVersion | StanzaError:
+    """Read which version is to be dropped."""
+    try:
+        return AbortVersion(iq.by, app_name(iq.child), number(iq.child.get("version"), "version"))
+    except ValueError as problem:
+        return bad_request(text=f"abort: {problem}")
+
+
+def ask(iq: Iq) -> AskMark | StanzaError:
+    """Read whose mark is asked for."""
+    try:
+        return AskMark(iq.by, app_name(iq.child))
+    except ValueError as problem:
+        return bad_request(text=f"txn: {problem}")
+
+
+def records(iq: Iq) -> ListTransactions | StanzaError:
+    """Read which records are asked for."""
+    words = iq.child
+    state = words.get("state") or "committed"
+    if state not in {"committed", "open"}:
+        return bad_request(text="transactions: state is committed or open")
+    try:
+        return ListTransactions(
+            iq.by,
+            state == "open",
+            None if words.get("app") is None else app_name(words),
+            number(words.get("after") or "0", "after"),
+            max(1, number(words.get("max") or "100", "max")),
+        )
+    except ValueError as problem:
+        return bad_request(text=f"transactions: {problem}")

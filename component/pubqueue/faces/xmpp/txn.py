@@ -1,0 +1,59 @@
+"""What is said of transactions, in our own words (`urn:x-pubqueue:0`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.transactions import Committed, Marked, Skipped
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.text import attribute, stamp
+
+if TYPE_CHECKING:
+    from pubqueue.core import transactions
+    from pubqueue.core.transactions import Record
+
+FEATURE: Final = f"{ns.OURS}#transactions"
+
+
+def render(reply: transactions.Reply) -> str:
+    """Return what stands in the result."""
+    match reply:
+        case Skipped():
+            items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
+            publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
+            skipped = f'<skipped xmlns="{ns.OURS}" version="{reply.version}"/>'
+            return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{skipped}</pubsub>'
+        case Committed():
+            already = "true" if reply.already else "false"
+            return (
+                f'<committed xmlns="{ns.OURS}" version="{reply.version}" '
+                f'published="{reply.published}" known="{reply.known}" already="{already}"/>'
+            )
+        case Marked():
+            version = "" if reply.version is None else f' version="{reply.version}"'
+            at = "" if reply.at is None else f' at="{stamp(reply.at)}"'
+            return f'<txn xmlns="{ns.OURS}" app="{attribute(reply.app)}"{version}{at}/>'
+        case _:
+            more = ' more="true"' if reply.more else ""
+            inner = "".join(_record(record, reply.now) for record in reply.records)
+            return f'<transactions xmlns="{ns.OURS}"{more}>{inner}</transactions>'
+
+
+def _record(record: Record, now: int) -> str:
+    told = record.told
+    words = {
+        "id": record.id,
+        "app": attribute(record.app),
+        "version": record.version,
+        "publisher": attribute(record.owner),
+        "rows": record.items,
+        "bytes": record.bytes,
+        "began": stamp(record.began),
+        "committed": None if record.committed is None else stamp(record.committed),
+        "age": max(0, (now - record.began) // 1000) if record.committed is None else None,
+        "skipped": told.skipped,
+        "dead-lettered": told.dead_lettered,
+        "seconds": told.seconds,
+    }
+    said = "".join(f' {name}="{value}"' for name, value in words.items() if value is not None)
+    return f"<transaction{said}/>"

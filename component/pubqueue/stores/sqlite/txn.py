@@ -1,0 +1,151 @@
+"""What is staged, read from SQLite. Nothing is judged here but sameness to the byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pubqueue.app.txn_ports import Class, Contest
+from pubqueue.core.model import Draft, NodeName
+from pubqueue.core.transactions import App, Noted, Open, Record, Told, Usage
+from pubqueue.stores.sqlite.queries import TXN
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.core.model import ItemId, Jid, Millis
+    from pubqueue.core.transactions import Mark
+
+
+def _record(row: Sequence[Any]) -> Record:
+    row_id, app, owner, version, began, committed, items, size, *told = row
+    return Record(row_id, app, owner, version, began, committed, items, size, Told(*told))
+
+
+class SqliteStaging:
+    """Implements `pubqueue.app.txn_ports.Staging` on an open SQLite transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def _one(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
+        return self._connection.execute(TXN[query], values).fetchone()
+
+    def _all(self, query: str, *values: object) -> list[Any]:
+        return self._connection.execute(TXN[query], values).fetchall()
+
+    def standing(self, app: str, version: int) -> tuple[App | None, Open | None]:
+        """Return the app, and its version of this number if that is open."""
+        row = self._one("standing", app, version)
+        if row is None:
+            return None, None
+        txn, immediate, items, size = row[4:]
+        return App(*row[:4]), None if txn is None else Open(bool(immediate), items, size)
+
+    def usage(self, account: Jid) -> Usage:
+        """Return what waits for commits, of the account and in all."""
+        rows = {name: (items, size) for name, items, size in self._all("usage", account)}
+        return Usage(*rows.get(account, (0, 0)), *rows.get("", (0, 0)))
+
+    def size(self, mark: Mark, node: NodeName, item: ItemId) -> int | None:
+        """Return the size of what this very attempt has staged under the id."""
+        place = (mark.version, mark.part, mark.attempt, node, item, mark.app)
+        row = self._one("staged_size", *place)
+        return None if row is None else int(row[0])
+
+    def noted(self, mark: Mark, node: NodeName, item: ItemId) -> Noted | None:
+        """Return what any attempt of the open version has noted of the id."""
+        row = self._one("noted", mark.version, node, item, mark.app)
+        return None if row is None else Noted(bytes(row[0]), bool(row[1]))
+
+    def attempts(self, app: str, version: int) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return how many items and bytes each (part, attempt) of an open version has staged."""
+        return {row[:2]: row[2:4] for row in self._attempts(app, version)}
+
+    def _attempts(self, app: str, version: int) -> list[Any]:
+        return self._all("attempts", self._open(app, version))
+
+    def _open(self, app: str, version: int) -> int | None:
+        """Return the row of an open version."""
+        row = self._one("standing", app, version)
+        return None if row is None else row[4]
+
+    def record(self, app: str, version: int) -> Record | None:
+        """Return the record of a committed version."""
+        row = self._one("record", app, version)
+        return None if row is None else _record(row)
+
+    def records(
+        self, *, waiting: bool, app: str | None, owner: Jid | None, after: int, limit: int
+    ) -> list[Record]:
+        """Return records behind an id, the oldest first."""
+        return [_record(row) for row in self._all("records", after, waiting, app, owner, limit)]
+
+    def overdue(self, now: Millis, limit: int) -> list[tuple[str, int]]:
+        """Return open versions whose time to wait has ended."""
+        return self._all("overdue", now, limit)
+
+    def litter(self, before: Millis) -> bool:
+        """Say whether a sweep would find anything."""
+        return bool(self._one("litter", before)[0])
+
+    # --- the winners of one version ---
+
+    def choose(
+        self, app: str, version: int, parts: Iterable[tuple[int, int]]
+    ) -> list[tuple[NodeName, int, int]]:
+        """Begin a commit of these (part, attempt): return each node with its rows and ids."""
+        self._choose(app, version, parts)
+        txn = self._open(app, version)
+        tally = [(NodeName(node), rows, ids) for node, rows, ids in self._all("tally", txn)]
+        if any(rows > ids for _, rows, ids in tally):
+            self._all("meet_each_other", txn)
+        self._all("meet_items", txn)
+        return tally
+
+    def meet_finished(self, node: NodeName, now: Millis) -> None:
+        """Let the winners of a node meet finished work that still absorbs a re-publish."""
+        self._all("meet_finished", node, now)
+
+    def _choose(self, app: str, version: int, parts: Iterable[tuple[int, int]]) -> None:
+        self._all("forget_winners")
+        self._all("forget_met")
+        known = {row[:2]: row[4] for row in self._attempts(app, version)}
+        self._connection.executemany(
+            TXN["add_winner"], [(part[0], known[part]) for part in parts if part in known]
+        )
+
+    def choose_noted(
+        self, app: str, version: int, parts: Iterable[tuple[int, int]]
+    ) -> tuple[int, int]:
+        """Return how many items these attempts have noted, and how many of them were known."""
+        self._choose(app, version, parts)
+        items, known = self._one("noted_winners")
+        return items, known
+
+    def contested(self, node: NodeName, limit: int) -> list[Contest]:
+        """Return winners of which it is open whether they mean the same as what is there."""
+        return [
+            Contest((attempt, row), bool(finished), there, offered)
+            for attempt, row, finished, there, offered in self._all("contested", node, limit)
+        ]
+
+    def judge(self, verdicts: Sequence[tuple[Contest, bool]]) -> None:
+        """Keep whether these mean the same; finished work that does not counts no longer."""
+        execute = self._connection.execute
+        for contest, same in verdicts:
+            if same or not contest.finished:
+                execute(TXN["judge"], (same, *contest.key))
+            else:
+                execute(TXN["unmeet"], contest.key)
+
+    def classes(self, node: NodeName) -> list[Class]:
+        """Return what the winners of a node have met."""
+        return [
+            Class(state, bool(same), count, first)
+            for state, same, count, first in self._all("found", node)
+        ]
+
+    def drafts(self, node: NodeName) -> list[Draft]:
+        """Return the winners of a node, in their order."""
+        return [Draft(*row) for row in self._all("winning_drafts", node)]

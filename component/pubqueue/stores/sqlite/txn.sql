@@ -1,0 +1,215 @@
+-- Every statement about transactions. A commit works with two temporary tables, filled for it alone: the
+-- winners, and what the winners met under their ids. Nothing in them outlives the transaction's use of them.
+
+-- make_winner: the attempt that stands for each part
+CREATE TEMP TABLE winner (part INTEGER PRIMARY KEY, attempt_id INTEGER NOT NULL UNIQUE);
+
+-- make_met: winners that are not new; state NULL is one that a later winner supersedes
+CREATE TEMP TABLE met (
+    attempt_id INTEGER NOT NULL, row INTEGER NOT NULL, node TEXT NOT NULL, id TEXT NOT NULL,
+    item_seq INTEGER, state TEXT, same INTEGER, PRIMARY KEY (attempt_id, row)
+) WITHOUT ROWID;
+
+-- standing: an app, and its open version of this number
+SELECT p.name, p.owner, p.version, p.committed, t.id, t.immediate, t.items, t.bytes FROM txn_app p
+LEFT JOIN txn t ON t.app_id = p.id AND t.version = ?2 AND t.committed IS NULL WHERE p.name = ?1;
+
+-- usage: what waits for commits, of an account and in all
+SELECT account, items, bytes FROM staged_usage WHERE account IN (?, '');
+
+-- staged_size: the size of what an attempt has staged under an id
+SELECT length(s.payload) FROM txn_app p JOIN txn t ON t.app_id = p.id AND t.version = ? AND t.committed IS NULL
+JOIN attempt a ON a.txn_id = t.id AND a.part = ? AND a.number = ?
+JOIN staged s ON s.txn_id = t.id AND s.node = ? AND s.id = ? AND s.attempt_id = a.id
+WHERE p.name = ?;
+
+-- noted: what any attempt of an open version has noted of an id
+SELECT s.payload, s.known FROM txn_app p JOIN txn t ON t.app_id = p.id AND t.version = ? AND t.committed IS NULL
+JOIN staged s ON s.txn_id = t.id AND s.node = ? AND s.id = ? WHERE p.name = ? LIMIT 1;
+
+-- records: a page of committed versions, or of open ones
+SELECT t.id, p.name, p.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.id > ?1 AND (t.committed IS NULL) = ?2 AND p.name = coalesce(?3, p.name) AND p.owner = coalesce(?4, p.owner)
+ORDER BY t.id LIMIT ?5;
+
+-- record: a committed version of an app
+SELECT t.id, p.name, p.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
+
+-- overdue: open versions that have waited too long
+SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NULL AND t.until <= ? ORDER BY t.until LIMIT ?;
+
+-- litter: whether there is anything to sweep
+SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
+    OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
+    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
+               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+
+-- add_app: an app that may be there; its owner never changes
+INSERT INTO txn_app (name, owner, used) VALUES (?1, ?2, ?3)
+ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE owner = excluded.owner RETURNING id;
+
+-- add_open: an open version that was not there
+INSERT INTO txn (app_id, version, immediate, began, until) VALUES (?, ?, ?, ?, ?) RETURNING id;
+
+-- add_attempt: an attempt that may be there, with so many more items and bytes; its items as they are then
+INSERT INTO attempt (txn_id, part, number, items, bytes) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (txn_id, part, number) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes
+RETURNING id, items;
+
+-- add_to_open: what an open version has more
+UPDATE txn SET items = items + ?, bytes = bytes + ?, until = ?
+WHERE id = ? AND committed IS NULL AND immediate = ?;
+
+-- use: what an account has more
+INSERT INTO staged_usage (account, items, bytes) VALUES (?, ?, ?)
+ON CONFLICT (account) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes;
+
+-- free: what an account has less
+UPDATE staged_usage SET items = items - ?, bytes = bytes - ? WHERE account IN (?, '');
+
+-- add_staged: an item that waits
+INSERT INTO staged (attempt_id, row, txn_id, node, id, state, priority, pause, life, known, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- restage: it comes again, and keeps its place
+UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, payload = ?
+WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;
+
+-- attempts: what each attempt of an open version has staged
+SELECT part, number, items, bytes, id FROM attempt WHERE txn_id = ?;
+
+-- forget_winners: an empty table for another commit
+DELETE FROM winner;
+
+-- forget_met: an empty table for another commit
+DELETE FROM met;
+
+-- add_winner: an attempt that stands for its part
+INSERT INTO winner (part, attempt_id) VALUES (?, ?);
+
+-- tally: of each node the winners' rows and ids
+SELECT node, sum(rows), count(*) FROM (
+    SELECT s.node AS node, s.id, count(*) AS rows FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
+    WHERE s.txn_id = ? GROUP BY s.node, s.id
+) GROUP BY node;
+
+-- noted_winners: how many items the winners of an immediate version name, and how many of them were known
+SELECT count(*), coalesce(sum(known), 0) FROM staged s JOIN winner w ON w.attempt_id = s.attempt_id;
+
+-- meet_each_other: winners under one id, but the last
+INSERT INTO met (attempt_id, row, node, id)
+SELECT s.attempt_id, s.row, s.node, s.id FROM (
+    SELECT s.node AS node, s.id AS id, max(w.part) AS last FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
+    WHERE s.txn_id = ?1 GROUP BY s.node, s.id HAVING count(*) > 1
+) twice
+JOIN staged s ON s.txn_id = ?1 AND s.node = twice.node AND s.id = twice.id
+JOIN winner w ON w.attempt_id = s.attempt_id WHERE w.part < twice.last;
+
+-- meet_items: winners whose id is there; the same to the byte is the same
+INSERT OR IGNORE INTO met (attempt_id, row, node, id, item_seq, state, same)
+SELECT s.attempt_id, s.row, s.node, s.id, i.seq, i.state, CASE WHEN i.payload = s.payload THEN 1 END
+FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
+CROSS JOIN node n ON n.name = s.node CROSS JOIN item i ON i.node_id = n.id AND i.id = s.id
+WHERE s.txn_id = ?;
+
+-- meet_finished: winners whose id is that of finished work which still counts
+INSERT OR IGNORE INTO met (attempt_id, row, node, id, state)
+SELECT s.attempt_id, s.row, s.node, s.id, 'finished'
+FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
+CROSS JOIN finished f ON f.node_id = (SELECT id FROM node WHERE name = ?1) AND f.id = s.id AND f.until > ?2
+WHERE s.node = ?1;
+
+-- contested: winners of a node of which it is open whether they mean the same as what is there
+SELECT m.attempt_id, m.row, m.item_seq IS NULL,
+    coalesce((SELECT payload FROM item WHERE seq = m.item_seq),
+             (SELECT digest FROM finished f JOIN node n ON n.id = f.node_id WHERE n.name = m.node AND f.id = m.id)),
+    s.payload
+FROM met m JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
+WHERE m.node = ? AND m.state IS NOT NULL AND m.same IS NULL LIMIT ?;
+
+-- judge: whether one of these means the same
+UPDATE met SET same = ? WHERE attempt_id = ? AND row = ?;
+
+-- unmeet: a winner has met nothing that counts
+DELETE FROM met WHERE attempt_id = ? AND row = ?;
+
+-- found: what the winners of a node have met, in classes
+SELECT state, same, count(*), min(id) FROM met WHERE node = ? AND state IS NOT NULL GROUP BY state, same;
+
+-- winning_drafts: the winners of a node, superseded ones left out
+SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life
+FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
+LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row
+WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.row;
+
+-- overwrite: items of a plain node whose ids come anew
+DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = ?);
+
+-- come_anew: and are as good as new
+DELETE FROM met WHERE node = ? AND state IS NOT NULL;
+
+-- replace: another payload for items of a queue that nobody holds
+UPDATE item SET payload = s.payload, publisher = ?2 FROM met m
+JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
+WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
+
+-- appear: the winners take their places, by part and then as they came
+INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, payload)
+SELECT (SELECT id FROM node WHERE name = s.node), s.id, s.state, ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, s.payload
+FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
+WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
+ORDER BY w.part, s.row;
+
+-- waiting_until: what waits for the versions of an app up to this one
+SELECT coalesce(sum(items), 0), coalesce(sum(bytes), 0) FROM txn
+WHERE app_id = ? AND version <= ? AND committed IS NULL;
+
+-- drop_until: nobody wants the attempts at these versions any more
+UPDATE attempt SET txn_id = NULL
+WHERE txn_id IN (SELECT id FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL);
+
+-- close_before: older versions that never were committed are no more
+DELETE FROM txn WHERE app_id = ? AND version < ? AND committed IS NULL;
+
+-- close: the record of a committed version
+INSERT INTO txn (app_id, version, immediate, began, until, items, bytes, committed, skipped, dead_lettered, seconds)
+VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5, ?3, ?6, ?7, ?8)
+ON CONFLICT (app_id, version) DO UPDATE SET items = excluded.items, bytes = excluded.bytes,
+    committed = excluded.committed, skipped = excluded.skipped, dead_lettered = excluded.dead_lettered,
+    seconds = excluded.seconds
+WHERE committed IS NULL;
+
+-- advance: how far the app is
+UPDATE txn_app SET version = ?, committed = ?, used = ? WHERE id = ? AND (version IS NULL OR version < ?);
+
+-- waiting: what waits for one version
+SELECT t.id, p.owner, t.items, t.bytes FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;
+
+-- drop_attempts: nobody wants the attempts at this version any more
+UPDATE attempt SET txn_id = NULL WHERE txn_id = ?;
+
+-- drop_open: the open version is no more
+DELETE FROM txn WHERE id = ?;
+
+-- sweep_staged: a slice of the rows that nobody wants
+DELETE FROM staged WHERE (attempt_id, row) IN (
+    SELECT s.attempt_id, s.row FROM attempt a JOIN staged s ON s.attempt_id = a.id WHERE a.txn_id IS NULL LIMIT ?
+);
+
+-- sweep_attempts: attempts of which no row is left
+DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
+
+-- sweep_usage: accounts of which nothing waits
+DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;
+
+-- sweep_records: records that are too old
+DELETE FROM txn WHERE id IN (SELECT id FROM txn WHERE committed IS NOT NULL AND committed < ? LIMIT ?);
+
+-- sweep_apps: apps that nobody has used for long; open versions keep theirs
+DELETE FROM txn_app WHERE used < ? AND NOT EXISTS (
+    SELECT 1 FROM txn t WHERE t.app_id = txn_app.id AND t.committed IS NULL
+);
