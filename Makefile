@@ -7,7 +7,7 @@ WORKERS ?=
 SEED ?=
 
 help: ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages, then .venv from the lock file
 	@tools/setup
@@ -22,8 +22,11 @@ check: setup ## lint, types and layers, without the tests
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 
-test: check ## everything that CI runs
+test: check ## everything but the tests on clusters of Spark; CI runs both
 	$(PY)m pytest
+
+test-spark: setup ## Spark clusters of several processes, which are killed (minutes)
+	$(PY)m pytest tests/spark_cluster
 
 bench: setup ## this component against one that stores nothing, behind Prosody and ejabberd
 	cd tests && ../.venv/bin/python -m bench
@@ -41,4 +44,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo check test bench faults fuzz lock clean
+.PHONY: help setup demo check test test-spark bench faults fuzz lock clean

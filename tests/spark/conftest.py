@@ -3,14 +3,13 @@
 Spark's calls block, so nothing that they wait for may share the test's thread.
 """
 
-import asyncio
 import os
 import sys
-import threading
 import warnings
 from types import SimpleNamespace
 
 import pytest
+from harness.background import Background
 from harness.fake import fake_component
 from harness.program import Program, write_config
 from harness.queue_script import QueueScript
@@ -20,23 +19,6 @@ from pubqueue.demo.java import java_home
 from pubqueue.demo.prosody import Prosody
 
 PASSWORD = "hunter2hunter2"
-
-
-class Background:
-    """A loop in a thread; `run` a coroutine there, `enter` a context until the fixture ends."""
-
-    def __init__(self):
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever)
-        self.thread.start()
-
-    def run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=60)
-
-    def close(self):
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
 
 
 @pytest.fixture(scope="session")
