@@ -131,6 +131,47 @@ def test_the_payload_has_a_bound_and_the_refusal_names_it():
     assert decision == refused(Refusal.PAYLOAD_TOO_BIG, limit=4)
 
 
+BEFORE, AFTER = (("trace", "1"),), (("trace", "2"), ("trace", "3"))
+
+
+def test_headers_go_along():
+    given = draft(headers=BEFORE)
+    assert put(given).changes == (added(given),)
+
+
+def test_other_headers_are_no_other_work():
+    known = (Known.SAME, waiting(headers=BEFORE))
+    assert put(draft(headers=AFTER), existing=[known]) == Decision(OK)
+
+
+def test_another_payload_brings_its_own_headers():
+    item = waiting(headers=BEFORE)
+    decision = put(draft(payload=b"<new/>", headers=AFTER), existing=[(Known.OTHER, item)])
+    assert decision.changes == (ReplacePayload(item, b"<new/>", Jid("etl@x"), AFTER),)
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ([("n", "")] * 64, None),
+        ([("n", "")] * 65, "an item has at most 64 headers"),
+        ([("é" * 127, "")], None),
+        ([("é" * 128, "")], "a header's name has at most 255 bytes"),
+        ([("n", "v" * 16_383)], None),
+        (
+            [("n", "v" * 8_192), ("m", "é" * 4_096)],
+            "the headers of an item have at most 16384 bytes",
+        ),
+    ],
+)
+def test_headers_have_bounds_and_the_refusal_names_them(headers, reason):
+    decision = put(draft("i1"), draft("i2", headers=tuple(headers)))
+    if reason is None:
+        assert len(decision.changes) == 2
+    else:
+        assert decision == refused(Refusal.HEADERS_TOO_BIG, reason)
+
+
 class TestFullNode:
     """A queue that is full refuses; nothing is dropped to make room (XEP-0254 row 26)."""
 

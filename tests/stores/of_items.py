@@ -34,11 +34,19 @@ class OfItems:
     """Part of the contract."""
 
     async def test_an_item_is_read_as_it_was_added(self, store):
+        said = (("b", "2"), ("a", "\u00e4<&>\n"), ("b", ""))
         given = {"priority": -2, "payload": b"<job>\xc3\xa4</job>", "expires": after(9)}
+        given["headers"] = said
         await make(store, add("i1", state=State.DELAYED, due=after(5), **given))
         (item,) = await items(store, "i1")
         assert item == waiting(
-            item.seq, id="i1", state=State.DELAYED, due=after(5), expires=after(9), priority=-2
+            item.seq,
+            id="i1",
+            state=State.DELAYED,
+            due=after(5),
+            expires=after(9),
+            priority=-2,
+            headers=said,
         )
         assert await store.batch(lambda tx: tx.item_at(item.seq)) == item
         assert await store.batch(lambda tx: tx.payload(item)) == given["payload"]
@@ -70,8 +78,9 @@ class OfItems:
     async def test_another_payload_leaves_the_rest(self, store):
         await make(store, add("i1"), add("i2"))
         (item,) = await items(store, "i1")
-        await make(store, d.ReplacePayload(item, b"<new/>", Jid("eve@x")))
-        assert await items(store, "i1") == [replace(item, publisher=Jid("eve@x"))]
+        await make(store, d.ReplacePayload(item, b"<new/>", Jid("eve@x"), (("a", "1"),)))
+        expected = replace(item, publisher=Jid("eve@x"), headers=(("a", "1"),))
+        assert await items(store, "i1") == [expected]
         assert await store.batch(lambda tx: tx.payload(item)) == b"<new/>"
 
     async def test_a_lock_has_a_holder_a_deadline_and_a_token(self, store):
@@ -150,12 +159,12 @@ class OfItems:
             store,
             d.CreateNode(replace(EMPTY, name=DEAD)),
             d.AddSubscription(window(ANN)),
-            add("i1", expires=after(900)),
+            add("i1", expires=after(900), headers=(("a", "1"),)),
         )
         item = await lock(store, "i1")
         await make(store, d.Bury(item, NOW, "worn out", 20, to=DEAD))
         (moved,) = await items(store, "i1", node=DEAD)
-        expected = waiting(item.seq, id="i1", node=DEAD, token=item.token)
+        expected = waiting(item.seq, id="i1", node=DEAD, token=item.token, headers=(("a", "1"),))
         assert moved == expected
         assert await store.batch(lambda tx: tx.dead(DEAD, 9)) == [(moved, JOBS)]
         assert await store.batch(lambda tx: tx.origin(moved)) == JOBS

@@ -37,7 +37,7 @@ class BrokenError(Exception):
 
 def add(name: str, *, node: NodeName = JOBS, **facts) -> d.AddItem:
     """Return the change that adds an item; `facts` are of the item or of its draft."""
-    of_draft = {key: facts.pop(key) for key in ("payload", "priority") if key in facts}
+    of_draft = {key: facts.pop(key) for key in ("payload", "priority", "headers") if key in facts}
     known = {"state": State.QUEUED, "due": None, "expires": None} | facts
     return d.AddItem(node, draft(name, **of_draft), Jid("etl@x"), NOW, **known)
 

@@ -118,8 +118,14 @@ async def test_a_publish_says_the_id_and_sends_its_metadata(service, client):
         result(iq, f"<publish node='jobs'><item id='{item(iq)}'/></publish>")
     ]
     job = Element("{x}job")
-    assert await queueing(client).publish(*QUEUE, job, id="i1", delay=2.5, ttl=60) == "i1"
-    publish, meta = (await service.next("publish"))[0]
+    said = {"trace": "1", "kind": "a&b"}
+    assert (
+        await queueing(client).publish(*QUEUE, job, id="i1", delay=2.5, ttl=60, headers=said)
+        == "i1"
+    )
+    publish, meta, headers = (await service.next("publish"))[0]
+    assert headers.tag == "{http://jabber.org/protocol/shim}headers"
+    assert {header.get("name"): header.text for header in headers} == said
     assert (publish.get("node"), publish[0].get("id"), publish[0][0].tag) == ("jobs", "i1", job.tag)
     assert dict(meta.attrib) == {"delay": "2.5", "ttl": "60"}
     assert await queueing(client).publish(*QUEUE, job) != await queueing(client).publish(
@@ -139,5 +145,7 @@ async def test_what_xml_forbids_is_not_sent(service, client, bad):
     job.text = f"a{bad}"
     with pytest.raises(ValueError, match=rf"payload of 'i1' .* U\+{ord(bad):04X}"):
         await queueing(client).publish(*QUEUE, job, id="i1")
+    with pytest.raises(ValueError, match="The header 'trace' has a character"):
+        await queueing(client).publish(*QUEUE, Element("{x}job"), headers={"trace": bad})
     with pytest.raises(ValueError, match="The item id has a character"):
         await queueing(client).publish(*QUEUE, Element("{x}job"), id=bad)

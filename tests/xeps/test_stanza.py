@@ -60,6 +60,16 @@ def test_publish_metadata_stands_beside_the_publish():
     assert (meta["delay"], meta["priority"], meta["ttl"]) == ("60", "7", "")
 
 
+def test_headers_are_read_from_beside_the_event():
+    shim = "http://jabber.org/protocol/shim"
+    inner = "".join(f"<header name='{n}'>{v}</header>" for n, v in ("a1", "b2", "a3"))
+    item = "<items node='jobs'><item id='i1'><job xmlns='x'/></item></items>"
+    (told,) = read_event(message(item, f"<headers xmlns='{shim}'>{inner}</headers>"))
+    assert told.headers == {"a": "3", "b": "2"}
+    (told,) = read_event(message(item))
+    assert told.headers == {}
+
+
 def test_the_lock_of_a_delivery_survives_the_wire():
     sent = Message()
     for name, value in (("token", "17"), ("attempt", "2"), ("deadline", "2026-01-01T00:05:00Z")):

@@ -75,9 +75,10 @@ async def publishing(server):
     client = client_of(server, "etl@localhost")
     await login(client)
 
-    async def publish(*names, node="jobs"):
+    async def publish(*names, node="jobs", **beside):
         for name in names:
-            await queueing(client).publish(SERVICE, node, Element("{x}job", nr=name), id=name)
+            job = Element("{x}job", nr=name)
+            await queueing(client).publish(SERVICE, node, job, id=name, **beside)
 
     try:
         yield publish
@@ -108,6 +109,17 @@ async def test_two_workers_share_the_items_and_each_is_done_once(server, program
         for worker in workers:
             await worker.drain()
     assert done == Counter(names)
+
+
+async def test_headers_come_along_each_time(server, program, worker_of):
+    said = {"trace": "1", "unit": "µs", "kind": "<a&b>"}
+    async with publishing(server) as publish, worker_of() as worker:
+        await publish("i1", headers=said)
+        async with await anext(worker) as first:
+            assert first.headers == said
+            raise Release
+        async with await anext(worker) as second:
+            assert (second.attempt, second.headers) == (2, said)
 
 
 async def test_what_a_handler_gives_up_comes_again(server, program, worker_of):

@@ -13,6 +13,7 @@ from pubqueue_xeps.log import log
 from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from types import TracebackType
 
@@ -107,6 +108,11 @@ class Item:
     def publisher(self) -> str | None:
         """The JID that published it, where the service tells."""
         return self._delivered.publisher
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the publisher says beside the payload (XEP-0131); of one name the last value."""
+        return self._delivered.headers
 
     @property
     def attempt(self) -> int:

@@ -5,6 +5,7 @@ from typing import Final
 CLIENT: Final = "jabber:client"
 DATA: Final = "jabber:x:data"
 DISCO_INFO: Final = "http://jabber.org/protocol/disco#info"
+SHIM: Final = "http://jabber.org/protocol/shim"
 DELAY: Final = "urn:xmpp:delay"
 PING: Final = "urn:xmpp:ping"
 TIME: Final = "urn:xmpp:time"

@@ -196,4 +196,5 @@ def _locked(lock: Lock) -> Item:
         deadline=lock.deadline,
         token=lock.token,
         avoid=was.avoid,
+        headers=was.headers,
     )

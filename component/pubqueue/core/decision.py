@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Affiliation,
         Death,
         Draft,
+        Headers,
         Item,
         ItemId,
         Jid,
@@ -48,6 +49,7 @@ class Refusal(Enum):
     NODE_FULL = auto()
     TOO_MANY_ITEMS = auto()
     PAYLOAD_TOO_BIG = auto()
+    HEADERS_TOO_BIG = auto()
     ITEM_LOCKED = auto()
     CLOSED_NODE = auto()
     CONFIGURATION_REQUIRED = auto()
@@ -260,11 +262,12 @@ class AddItem:
 
 @dataclass(frozen=True, slots=True)
 class ReplacePayload:
-    """Another payload for an item that nobody holds; its place and its counters stay."""
+    """Another payload, with its headers, for an item that nobody holds; its place and counters stay."""
 
     item: Item
     payload: bytes
     publisher: Jid
+    headers: Headers = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ Jid = NewType("Jid", str)
 Millis = NewType("Millis", int)
 """Milliseconds since 1970-01-01 UTC, or a span of them."""
 
+Headers = tuple[tuple[str, str], ...]
+"""What a publisher says about an item beside its payload: names and values, in order (XEP-0131)."""
+
 
 def bare(jid: Jid) -> Jid:
     """Return the address without its resource."""
@@ -187,6 +190,7 @@ class Item:
     token: int = 0
     avoid: Jid | None = None
     aside: bool = False
+    headers: Headers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +214,4 @@ class Draft:
     priority: int = 0
     delay: Millis = NO_TIME
     ttl: Millis | None = None
+    headers: Headers = ()

@@ -20,6 +20,7 @@ from pubqueue.core.decision import (
     ReplacePayload,
     refuse,
 )
+from pubqueue.core.headers import excess
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, State, later, seconds
 
@@ -142,6 +143,9 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
     biggest = node.config.max_payload_size
     if any(len(draft.payload) > biggest for draft in request.drafts):
         return refuse(Refusal.PAYLOAD_TOO_BIG, limit=biggest)
+    for draft in request.drafts:
+        if draft.headers and (reason := excess(draft.headers)) is not None:
+            return refuse(Refusal.HEADERS_TOO_BIG, reason)
     return None
 
 
@@ -150,7 +154,7 @@ def _place(place: Place, item: Item | None, add: AddItem) -> list[Change]:
     if place is Place.ADD:
         return [add]
     if place is Place.REPLACE and item is not None:
-        return [ReplacePayload(item, add.draft.payload, add.publisher)]
+        return [ReplacePayload(item, add.draft.payload, add.publisher, add.draft.headers)]
     return []
 
 

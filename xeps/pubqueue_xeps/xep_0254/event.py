@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.clock import moment
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB_EVENT, QUEUEING, QUEUEING_SHORT
+from pubqueue_xeps.ns import PUBQUEUE, PUBSUB_EVENT, QUEUEING, QUEUEING_SHORT, SHIM
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,7 +26,10 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An item is locked to us. A service that knows no `urn:x-pubqueue:0` tells nothing of `lock`."""
+    """An item is locked to us. A service that knows no `urn:x-pubqueue:0` tells nothing of `lock`.
+
+    `headers` are the publisher's (XEP-0131); of those with the same name it has the last.
+    """
 
     service: str
     node: str
@@ -34,6 +37,7 @@ class Delivered:
     payload: Element | None
     publisher: str | None
     lock: Lock | None
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ PURGE: Final = f"{{{PUBSUB_EVENT}}}purge"
 DELETE: Final = f"{{{PUBSUB_EVENT}}}delete"
 UNLOCK: Final = frozenset(f"{{{ns}}}unlock" for ns in (QUEUEING, QUEUEING_SHORT))
 LOCK: Final = f"{{{PUBQUEUE}}}lock"
+HEADER: Final = f"{{{SHIM}}}headers/{{{SHIM}}}header"
 
 
 def read_event(message: Element) -> list[QueueEvent]:
@@ -107,7 +112,10 @@ def _read_items(message: Element, items: Element, service: str, node: str) -> li
         if child.tag == ITEM:
             payload = child[0] if len(child) else None
             lock = _read_lock(message)
-            found.append(Delivered(service, node, id, payload, child.get("publisher"), lock))
+            said = {
+                header.get("name", ""): header.text or "" for header in message.iterfind(HEADER)
+            }
+            found.append(Delivered(service, node, id, payload, child.get("publisher"), lock, said))
         elif child.tag == RETRACT:
             found.append(Retracted(service, node, id))
         elif child.tag in UNLOCK:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from slixmpp.exceptions import IqError, IqTimeout
 from slixmpp.plugins import BasePlugin
@@ -24,6 +24,7 @@ from pubqueue_xeps.ns import (
     PUBQUEUE,
     PUBSUB,
     PUBSUB_EVENT,
+    SHIM,
     SUBSCRIBE_OPTIONS,
 )
 from pubqueue_xeps.outcome import FORBIDDEN, Outcome
@@ -40,6 +41,7 @@ from pubqueue_xeps.xep_0254.event import (
 from pubqueue_xeps.xep_0254.refusal import conditions, refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from slixmpp.stanza import Iq
@@ -187,10 +189,11 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         delay: float | None = None,
         priority: int | None = None,
         ttl: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         """Publish an item and return its id; the service has it when this returns.
 
-        `delay` and `ttl` are seconds. Publishing the same id and payload again is harmless, so who
+        `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing the same id and payload again is harmless, so who
         does not know whether it went through publishes again. Raises NoSuchNode,
         ServiceUnavailable or Refused, and ValueError for what cannot be written as XML.
         """
@@ -204,6 +207,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         for name, value in (("delay", delay), ("priority", priority), ("ttl", ttl)):
             if value is not None:
                 iq["pubsub"]["queue_meta"][name] = str(value)
+        if headers:
+            iq["pubsub"].append(_headers(headers))
         reply = await self._ask(iq, service, node)
         return str(reply["pubsub"]["publish"]["item"]["id"] or item["id"])
 
@@ -273,6 +278,14 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         for event in read_event(message.xml):
             if (event.service, event.node) in self._queues:
                 self.xmpp.event(EVENT_NAMES[type(event)], event)
+
+
+def _headers(headers: Mapping[str, str]) -> Element:
+    said = Element(f"{{{SHIM}}}headers")
+    for name, value in headers.items():
+        header = SubElement(said, f"{{{SHIM}}}header", name=_writable(name, "name of a header"))
+        header.text = _writable(value, f"header {name!r}")
+    return said
 
 
 def _writable(text: str, what: str) -> str:

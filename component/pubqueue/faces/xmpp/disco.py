@@ -48,6 +48,7 @@ FEATURES: Final = (
     ns.QUEUEING,
     ns.OURS,
     txn.FEATURE,
+    ns.SHIM,
     ns.PING,
     ns.VERSION,
     ns.TIME,

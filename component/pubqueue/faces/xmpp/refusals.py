@@ -65,6 +65,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.NODE_FULL:                StanzaError("cancel", "conflict",                "node-full"),
     Refusal.TOO_MANY_ITEMS:           StanzaError("cancel", "not-allowed",             "max-items-exceeded"),
     Refusal.PAYLOAD_TOO_BIG:          StanzaError("modify", "not-acceptable",          "payload-too-big"),
+    Refusal.HEADERS_TOO_BIG:          StanzaError("modify", "not-acceptable"),
     Refusal.ITEM_LOCKED:              StanzaError("cancel", "conflict"),
     Refusal.CLOSED_NODE:              StanzaError("cancel", "not-allowed",             "closed-node"),
     Refusal.CONFIGURATION_REQUIRED:   StanzaError("modify", "not-acceptable",          "configuration-required"),

@@ -26,7 +26,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.manage import ListItems
 from pubqueue.core.subscribe import SetOptions
 from pubqueue.core.transactions import Committed, Marked, Skipped, Transactions
-from pubqueue.faces.xmpp import disco, forms, ns, txn
+from pubqueue.faces.xmpp import disco, forms, headers, ns, txn
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
         case Announce():
             draft = what.draft
             item = _item(draft.id, what.publisher, draft.payload)
-            return _event(what.to, service, new_id(), _items(what.node, item))
+            beside = headers.render(draft.headers)
+            return _event(what.to, service, new_id(), _items(what.node, item), beside)
         case Retracted():
             gone = _each("retract", what.ids)
             return _event(what.to, service, new_id(), _items(what.node, gone))
@@ -237,5 +238,7 @@ def _delivery(to: Jid, item: Item, payload: bytes, service: str) -> bytes:
     )
     if item.acquired > 1:  # row 30
         beside += f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{published}"/>'
+    if item.headers:
+        beside += headers.render(item.headers)
     inner = _items(item.node, _item(item.id, item.publisher, payload))
     return _event(to, service, delivery_id(item), inner, beside)

@@ -11,6 +11,7 @@ from pubqueue.app.ports import StaleError
 from pubqueue.core import decision as d
 from pubqueue.core.model import Affiliation, bare, digest
 from pubqueue.stores.sqlite import txn_changes
+from pubqueue.stores.sqlite.headers import packed
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -116,12 +117,16 @@ def _add_item(connection: Connection, counts: Counts, change: d.AddItem) -> None
         connection,
         "add_item",
         *(change.node, draft.id, change.state, change.publisher, change.published),
-        *(draft.priority, change.due, change.expires, draft.payload),
+        *(draft.priority, change.due, change.expires, packed(draft.headers), draft.payload),
     )
 
 
 def _replace_payload(connection: Connection, change: d.ReplacePayload) -> None:
-    _must(connection, "replace_payload", change.payload, change.publisher, change.item.seq)
+    _must(
+        connection,
+        "replace_payload",
+        *(change.payload, packed(change.headers), change.publisher, change.item.seq),
+    )
 
 
 def _lock(connection: Connection, counts: Counts, change: d.Lock) -> None:

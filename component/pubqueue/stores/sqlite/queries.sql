@@ -169,11 +169,11 @@ UPDATE subscription SET available = ? WHERE node_id = (SELECT id FROM node WHERE
 DELETE FROM subscription WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
 
 -- add_item: an item at the end of a node
-INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, payload)
-VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, headers, payload)
+VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- replace_payload: another payload for an item that nobody holds
-UPDATE item SET payload = ?, publisher = ? WHERE seq = ? AND state != 'locked';
+UPDATE item SET payload = ?, headers = ?, publisher = ? WHERE seq = ? AND state != 'locked';
 
 -- lock: the item goes to a holder
 UPDATE item SET state = 'locked', holder = ?, deadline = ?, token = ?, acquired = acquired + 1, due = NULL,

@@ -35,6 +35,7 @@ from pubqueue.core.model import (
 from pubqueue.core.transactions import Stage
 from pubqueue.stores.sqlite.changes import apply
 from pubqueue.stores.sqlite.counts import Counts
+from pubqueue.stores.sqlite.headers import unpacked
 from pubqueue.stores.sqlite.queries import SQL
 from pubqueue.stores.sqlite.txn import SqliteStaging
 
@@ -64,7 +65,9 @@ def _subscription(row: Sequence[Any]) -> Subscription:
 
 
 def _item(node: NodeName, row: Sequence[Any]) -> Item:
-    return Item(row[0], node, row[1], _STATES[row[2]], *row[3:])
+    """Make an item of its columns, of which the last has the headers: mostly there are none."""
+    facts = row[3:-1] if row[-1] is None else (*row[3:-1], unpacked(row[-1]))
+    return Item(row[0], node, row[1], _STATES[row[2]], *facts)
 
 
 def _with_payloads(node: NodeName, rows: Iterable[Sequence[Any]]) -> list[tuple[Item, bytes]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pubqueue.app.txn_ports import Class, Contest
 from pubqueue.core.model import Draft, NodeName
 from pubqueue.core.transactions import App, Noted, Open, Record, Told, Usage
+from pubqueue.stores.sqlite.headers import unpacked
 from pubqueue.stores.sqlite.queries import TXN
 
 if TYPE_CHECKING:
@@ -148,4 +149,5 @@ class SqliteStaging:
 
     def drafts(self, node: NodeName) -> list[Draft]:
         """Return the winners of a node, in their order."""
-        return [Draft(*row) for row in self._all("winning_drafts", node)]
+        rows = self._all("winning_drafts", node)
+        return [Draft(*row[:-1], *([unpacked(row[-1])] if row[-1] else ())) for row in rows]

@@ -71,11 +71,11 @@ ON CONFLICT (account) DO UPDATE SET items = items + excluded.items, bytes = byte
 UPDATE staged_usage SET items = items - ?, bytes = bytes - ? WHERE account IN (?, '');
 
 -- add_staged: an item that waits
-INSERT INTO staged (attempt_id, row, txn_id, node, id, state, priority, pause, life, known, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO staged (attempt_id, row, txn_id, node, id, state, priority, pause, life, known, headers, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- restage: it comes again, and keeps its place
-UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, payload = ?
+UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, headers = ?, payload = ?
 WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;
 
 -- attempts: what each attempt of an open version has staged
@@ -140,7 +140,7 @@ DELETE FROM met WHERE attempt_id = ? AND row = ?;
 SELECT state, same, count(*), min(id) FROM met WHERE node = ? AND state IS NOT NULL GROUP BY state, same;
 
 -- winning_drafts: the winners of a node, superseded ones left out
-SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life
+SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row
 WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.row;
@@ -152,13 +152,13 @@ DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = ?);
 DELETE FROM met WHERE node = ? AND state IS NOT NULL;
 
 -- replace: another payload for items of a queue that nobody holds
-UPDATE item SET payload = s.payload, publisher = ?2 FROM met m
+UPDATE item SET payload = s.payload, headers = s.headers, publisher = ?2 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
 -- appear: the winners take their places, by part and then as they came
-INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, payload)
-SELECT (SELECT id FROM node WHERE name = s.node), s.id, s.state, ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, s.payload
+INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, headers, payload)
+SELECT (SELECT id FROM node WHERE name = s.node), s.id, s.state, ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, s.headers, s.payload
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.ports import StaleError
 from pubqueue.core import transactions as t
+from pubqueue.stores.sqlite.headers import packed
 from pubqueue.stores.sqlite.queries import TXN
 
 if TYPE_CHECKING:
@@ -65,14 +66,14 @@ def _stage_rows(connection: Connection, change: t.Stage, txn: int, place: tuple[
     attempt, at = place
     for row in change.rows:
         draft = row.draft
+        times = row.state, draft.priority, row.pause, row.life
+        words = packed(draft.headers), draft.payload
         if row.size is None:
             key = attempt, at, txn, change.node, draft.id
-            times = row.state, draft.priority, row.pause, row.life
-            _run(connection, "add_staged", *key, *times, row.known, draft.payload)
+            _run(connection, "add_staged", *key, *times, row.known, *words)
             at += 1
         else:
-            words = row.state, draft.priority, row.pause, row.life, draft.payload
-            _must(connection, "restage", 1, *words, txn, change.node, draft.id, attempt)
+            _must(connection, "restage", 1, *times, *words, txn, change.node, draft.id, attempt)
 
 
 def _commit(connection: Connection, counts: Counts, change: t.Commit) -> None:

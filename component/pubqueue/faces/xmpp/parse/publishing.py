@@ -1,14 +1,14 @@
-"""Publish (XEP-0060 7.1), with our metadata beside it."""
+"""Publish (XEP-0060 7.1), with our metadata and headers (XEP-0131) beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import NO_TIME, Draft, ItemId, Millis, seconds
+from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis, seconds
 from pubqueue.core.publish import Publish
 from pubqueue.core.txn import StagePublish
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import headers, ns
 from pubqueue.faces.xmpp.parse import committing
 from pubqueue.faces.xmpp.parse.words import Iq, name_of, node_of, span_of
 from pubqueue.faces.xmpp.payload import DEEPEST
@@ -22,6 +22,8 @@ from pubqueue.faces.xmpp.refusals import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pubqueue.app.rules import Request
     from pubqueue.faces.xmpp.stream import Element
 
@@ -29,7 +31,7 @@ ITEM_LEVEL: Final = 4
 
 
 def publish(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 7.1, with our metadata beside it."""
+    """XEP-0060 7.1, with our metadata and headers beside it, which are all items'."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node
@@ -60,27 +62,49 @@ class _Meta:
     priority: int = 0
     delay: Millis = NO_TIME
     ttl: Millis | None = None
+    headers: Headers = ()
 
 
 def _meta(iq: Iq) -> _Meta | StanzaError:
     """Read what stands beside `<publish/>`; what is not understood is never passed over."""
     found = _Meta()
     for beside in iq.child.children[1:]:
-        if beside.tag == ns.tag(ns.PUBSUB, "publish-options"):
-            return unsupported("publish-options")
         if beside.tag == committing.TAG:
             continue
-        if beside.tag != ns.tag(ns.OURS, "meta"):
+        read = _BESIDE.get(beside.tag)
+        if read is None:
             return bad_request(text="beside publish stands something unknown")
-        try:
-            found = _Meta(
-                priority=_whole(beside.get("priority")),
-                delay=seconds(span_of(beside.get("delay")) or 0),
-                ttl=None if (ttl := span_of(beside.get("ttl"))) is None else seconds(ttl),
-            )
-        except ValueError as problem:
-            return bad_request(text=f"meta: {problem}")
+        more = read(found, beside)
+        if isinstance(more, StanzaError):
+            return more
+        found = more
     return found
+
+
+def _with_meta(found: _Meta, meta: Element) -> _Meta | StanzaError:
+    try:
+        return replace(
+            found,
+            priority=_whole(meta.get("priority")),
+            delay=seconds(span_of(meta.get("delay")) or 0),
+            ttl=None if (ttl := span_of(meta.get("ttl"))) is None else seconds(ttl),
+        )
+    except ValueError as problem:
+        return bad_request(text=f"meta: {problem}")
+
+
+def _with_headers(found: _Meta, element: Element) -> _Meta | StanzaError:
+    if found.headers:
+        return bad_request(text="headers come twice")
+    said = headers.read(element)
+    return said if isinstance(said, StanzaError) else replace(found, headers=said)
+
+
+_BESIDE: Final[dict[str, Callable[[_Meta, Element], _Meta | StanzaError]]] = {
+    ns.tag(ns.OURS, "meta"): _with_meta,
+    headers.TAG: _with_headers,
+    ns.tag(ns.PUBSUB, "publish-options"): lambda _found, _options: unsupported("publish-options"),
+}
 
 
 def _whole(text: str | None) -> int:
@@ -104,4 +128,4 @@ def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     if iq.stanza.depth - ITEM_LEVEL > DEEPEST:
         return bad_request("invalid-payload", f"elements nest deeper than {DEEPEST}")
     payload = iq.cut(iq.verb, element, element.children[0])
-    return Draft(ItemId(item), payload, meta.priority, meta.delay, meta.ttl)
+    return Draft(ItemId(item), payload, meta.priority, meta.delay, meta.ttl, meta.headers)

@@ -57,6 +57,7 @@ CREATE TABLE item (
     dead_reason TEXT,
     dead_from   TEXT,
     last_holder TEXT,
+    headers     TEXT,
     payload     BLOB    NOT NULL,
     UNIQUE (node_id, id),
     CHECK ((holder IS NULL) = (deadline IS NULL)),
@@ -152,6 +153,7 @@ CREATE TABLE staged (
     pause      INTEGER,
     life       INTEGER,
     known      INTEGER NOT NULL CHECK (known IN (0, 1)),
+    headers    TEXT,
     payload    BLOB    NOT NULL,
     PRIMARY KEY (attempt_id, row),
     CHECK ((pause IS NOT NULL) = (state = 'delayed'))
