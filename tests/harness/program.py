@@ -48,6 +48,12 @@ class Program:
         """All that the program has written to stderr, over every start."""
         return self._log.read_text() if self._log.exists() else ""
 
+    @property
+    def pid(self) -> int:
+        """Its process id, while it runs."""
+        assert self._process, "the program does not run"
+        return self._process.pid
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self

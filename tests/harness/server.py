@@ -77,8 +77,8 @@ class Frames:
     def feed(self, data: bytes) -> None:
         self._buffer += data
         self._expat.Parse(data, False)  # noqa: FBT003 - not the last piece
-        if self._depth == 1:
-            self._drop(self._expat.CurrentByteIndex)
+        if self._depth:
+            self._drop(self._expat.CurrentByteIndex if self._depth == 1 else self._from)
 
     def _start(self, _name: str, attributes: dict[str, str]) -> None:
         if self._depth == 0:
@@ -111,7 +111,8 @@ class StubServer:
     """Accepts `domain` with `secret`; sends text, awaits stanzas.
 
     Use as an async context manager. A new connection of the component replaces the old one, so
-    that restarts and reconnects need nothing special.
+    that restarts and reconnects need nothing special. Who does not want to `receive` gives it an
+    `on_stanza`, and hears of the end of each connection by `on_lost`, both in the order of the stream.
     """
 
     def __init__(self, domain: str = "queue.localhost", secret: str = "secret") -> None:
@@ -121,10 +122,14 @@ class StubServer:
         self.refused = 0
         self.accepted = 0
         self._stanzas: deque[Stanza] = deque()
+        self.on_stanza: Callable[[Stanza], None] = self._stanzas.append
+        self.on_lost: Callable[[], None] = lambda: None
         self._failure: Exception | None = None
         self._news = asyncio.Condition()
         self._writer: asyncio.StreamWriter | None = None
         self._serving: set[asyncio.Task[None]] = set()
+        self._reading: asyncio.Task[None] | None = None
+        self._octets_left: int | None = None
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._serve, self.host, 0)
@@ -176,11 +181,32 @@ class StubServer:
         async with asyncio.timeout(timeout), self._news:
             await self._news.wait_for(lambda: self.refused >= times)
 
+    @property
+    def up(self) -> bool:
+        """Whether a component is there."""
+        return self._writer is not None
+
     async def drop(self) -> None:
-        """Cut the component's connection, as a server that dies does."""
+        """Cut the component's connection, as a server that dies does; return when what had come is received."""
         writer, self._writer = self._writer, None
         if writer:
             writer.transport.abort()
+        if self._reading:
+            await asyncio.wait({self._reading})
+
+    def drop_after(self, octets: int) -> None:
+        """Cut the connection as soon as so many more bytes of the component have come."""
+        self._octets_left = octets
+
+    def stop_reading(self) -> None:
+        """Let what the component says pile up, as a server that is stuck does."""
+        assert self._writer, "no component is connected"
+        self._writer.transport.pause_reading()
+
+    def read_on(self) -> None:
+        """Read again."""
+        assert self._writer, "no component is connected"
+        self._writer.transport.resume_reading()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -188,15 +214,14 @@ class StubServer:
         self._serving.add(task)
         try:
             await self._read(reader, writer)
-        except (StreamError, expat.ExpatError, etree.XMLSyntaxError) as failure:
+        except (AssertionError, expat.ExpatError, etree.XMLSyntaxError) as failure:
             await self._tell(failure=failure)
         except (ConnectionError, asyncio.CancelledError):
             pass  # the component went away, or the test is over
         finally:
-            if self._writer is writer:
-                self._writer = None
             writer.close()
             self._serving.discard(task)
+            await self._tell(lost=writer)
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         found: list[str] = []
@@ -204,7 +229,7 @@ class StubServer:
         frames = Frames(opened.append, found.append)
         stream_id, accepted = secrets.token_hex(8), False
         while not frames.closed and (data := await reader.read(65536)):
-            frames.feed(data)
+            frames.feed(self._before_the_cut(data))
             for header in opened:
                 writer.write(self._header(header, stream_id).encode())
             opened.clear()
@@ -218,6 +243,17 @@ class StubServer:
                     await self._tell()
                     return
             found.clear()
+            if self._octets_left == 0:
+                self._octets_left = None
+                writer.transport.abort()
+                return
+
+    def _before_the_cut(self, data: bytes) -> bytes:
+        if self._octets_left is None:
+            return data
+        kept = data[: self._octets_left]
+        self._octets_left -= len(kept)
+        return kept
 
     def _header(self, header: dict[str, str], stream_id: str) -> str:
         if header.get("to") != self.domain or header.get("xmlns") != ACCEPT:
@@ -255,13 +291,17 @@ class StubServer:
         *,
         stanza: Stanza | None = None,
         writer: asyncio.StreamWriter | None = None,
+        lost: asyncio.StreamWriter | None = None,
         failure: Exception | None = None,
     ) -> None:
         async with self._news:
             if stanza:
-                self._stanzas.append(stanza)
+                self.on_stanza(stanza)
             if writer:
-                self._writer = writer
+                self._writer, self._reading = writer, asyncio.current_task()
                 self.accepted += 1
+            if lost:
+                self._writer = None if lost is self._writer else self._writer
+                self.on_lost()
             self._failure = failure or self._failure
             self._news.notify_all()
