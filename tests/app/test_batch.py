@@ -6,6 +6,7 @@ from harness.facts import ANN, BOB, EVE, JOBS, after
 from harness.picture import everything, recount
 from harness.shell import Shell
 
+from pubqueue.app.batch import MOST, MOST_OCTETS
 from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
 from pubqueue.core.expire import Expire, Leave, Return
 from pubqueue.core.model import ItemId, Jid, NodeName, State
@@ -48,10 +49,37 @@ def test_a_free_window_gets_the_next_item_in_the_same_batch(shell):
     assert deliveries(shell.batch(retracts(ANN, "a"))) == [(ANN, "b")]
 
 
-def test_more_than_one_step_can_take_goes_out_in_one_batch(shell):
+def rounds(shell, outcome):
+    """Return what was delivered in this batch and in those after it, until there is no rest."""
+    parts = [deliveries(outcome)]
+    while outcome.rest:
+        outcome = shell.batch(rest=outcome.rest)
+        parts.append(deliveries(outcome))
+    return parts
+
+
+def test_more_items_than_a_batch_hands_out_follow_in_the_next(shell):
     names = [f"i{number}" for number in range(2100)]
     outcome = shell.batch(a_queue(), joins(ANN, 1000), joins(BOB, 1000), publishes(*names))
-    assert [name for _, name in deliveries(outcome)] == names[:2000]
+    parts = rounds(shell, outcome)
+    assert [len(part) for part in parts] == [MOST, MOST, 0]
+    assert [name for part in parts for _, name in part] == names[:2000]
+
+
+def test_more_payload_than_a_batch_hands_out_follows_in_the_next(shell):
+    names = [f"i{number}" for number in range(40)]
+    large = b"x" * (MOST_OCTETS // 16)
+    outcome = shell.batch(a_queue(), joins(ANN, 40), publishes(*names, payload=large))
+    assert [len(part) for part in rounds(shell, outcome)] == [16, 16, 8]
+
+
+def test_no_queue_waits_for_another_to_be_empty(shell):
+    names = [f"i{number}" for number in range(2100)]
+    for node in (JOBS, OTHER):
+        shell.batch(a_queue(node, max_queue_requests=2000), publishes(*names, node=node))
+    first = shell.batch(joins(ANN, 2000), joins(BOB, 2000, node=OTHER))
+    assert first.rest == (OTHER, JOBS)
+    assert [part[0][0] for part in rounds(shell, first) if part] == [ANN, BOB, ANN, BOB]
 
 
 def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are_not(shell):

@@ -10,6 +10,7 @@ from harness.facts import ANN, BOB, JOBS, NOW, after
 from harness.witness import WatchedSpeaker, WatchedStore
 
 from pubqueue.app import broker as broker_module
+from pubqueue.app.batch import MOST
 from pubqueue.app.broker import LARGEST, Broker
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused, Retracted
@@ -96,6 +97,28 @@ async def test_a_batch_has_a_bound_and_the_rest_follows_in_order(stage):
     await stage.do(*map(publishes, names))
     expected = ["commit", *names[:LARGEST], "commit", *names[LARGEST:]]
     assert [e if e == "commit" else e.ids[0] for e in stage.heard()] == expected
+
+
+async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody_listens(stage):
+    names = [f"i{number}" for number in range(2 * MOST + 1)]
+    await stage.do(publishes(*names))
+    say = stage.speaker.speak
+
+    def say_and_be_full(notices):
+        unsaid = say(notices)
+        if any(isinstance(notice, Deliver) for notice in notices):
+            stage.broker.pause()
+        return unsaid
+
+    stage.speaker.speak = say_and_be_full
+    await stage.do(*(joins(f"w{n}@x/1", 1000) for n in range(3)))
+    assert [entry[1] for entry in stage.heard() if isinstance(entry, tuple)] == names[:MOST]
+    stage.speaker.speak = say
+    stage.broker.resume()
+    await stage.broker.settled()
+    said = stage.heard()
+    assert said.count("commit") == 2
+    assert [entry[1] for entry in said if isinstance(entry, tuple)] == names[MOST:]
 
 
 async def test_what_comes_during_a_commit_waits_for_the_next(stage):

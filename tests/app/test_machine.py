@@ -327,9 +327,11 @@ class Queue(RuleBasedStateMachine):
     def nothing_waits_while_somebody_could_have_it(self):
         for node in (JOBS, DEAD):
             free = {s.jid for s in self.shell.look(lambda tx, n=node: tx.open_windows(n))}
-            ready = self.shell.look(lambda tx, n=node: tx.ready(n, self.shell.now, ALL))
+            ready = self.shell.look(lambda tx, n=node: tx.ready(n, self.shell.now, ALL, ALL))
             assert not (free and ready)
-            for item, _ in self.shell.look(lambda tx, n=node: tx.aside(n, self.shell.now, ALL)):
+            for item, _ in self.shell.look(
+                lambda tx, n=node: tx.aside(n, self.shell.now, ALL, ALL)
+            ):
                 assert free <= {item.avoid}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.facts import NOW
 
@@ -13,13 +13,14 @@ from pubqueue.core.model import Millis
 from pubqueue.stores.sqlite.store import SqliteStore, _transact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pubqueue.app.batch import Outcome
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
+    from pubqueue.core.model import NodeName
 
 T = TypeVar("T")
 
@@ -37,11 +38,12 @@ class Shell:
     def close(self) -> None:
         self.connection.close()
 
-    def batch(self, *requests: Request, everywhere: bool = False) -> Outcome:
+    def batch(
+        self, *requests: Request, everywhere: bool = False, rest: Sequence[NodeName] = ()
+    ) -> Outcome:
         """Do the requests in one batch, and hand out."""
-        return self.look(
-            lambda tx: run(self._context(tx), requests, dispatching=True, everywhere=everywhere)
-        )
+        how: Any = {"dispatching": True, "everywhere": everywhere, "rest": rest}
+        return self.look(lambda tx: run(self._context(tx), requests, **how))
 
     def do(self, request: Request) -> Reply:
         """Do one request and return its reply."""

@@ -11,6 +11,7 @@ from stores.steps import (
     ANN_ACCOUNT,
     DEAD,
     EMPTY,
+    ENOUGH,
     add,
     items,
     lock,
@@ -131,7 +132,9 @@ class OfItems:
         await make(store, d.Postpone(item, after(5)))
         (postponed,) = await items(store, "i1")
         assert postponed == replace(item, state=State.DELAYED, due=after(5), aside=True)
-        assert await store.batch(lambda tx: tx.aside(JOBS, NOW, 9)) == [(postponed, b"<job/>")]
+        assert await store.batch(lambda tx: tx.aside(JOBS, NOW, 9, ENOUGH)) == [
+            (postponed, b"<job/>")
+        ]
         taken = await lock(store, "i1", BOB)
         assert (taken.state, taken.aside, taken.due) == (State.LOCKED, False, None)
 
@@ -180,7 +183,9 @@ class OfItems:
         (revived, _) = await items(store, "i1", "i2")
         assert revived == waiting(item.seq, id="i1", token=item.token)
         assert await store.batch(lambda tx: tx.dead(JOBS, 9)) == []
-        assert [row.id for row, _ in await store.batch(lambda tx: tx.ready(JOBS, NOW, 9))] == [
+        assert [
+            row.id for row, _ in await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
+        ] == [
             "i1",
             "i2",
         ]

@@ -11,6 +11,7 @@ from stores.steps import (
     ANN_ACCOUNT,
     DEAD,
     EMPTY,
+    ENOUGH,
     add,
     items,
     lock,
@@ -32,15 +33,21 @@ class OfTime:
 
     async def test_ready_items_come_by_priority_then_age(self, store):
         await make(store, add("a"), add("b", priority=5), add("c"), add("d", priority=-1))
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9))
+        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
         assert [item.id for item, _ in rows] == ["b", "a", "c", "d"]
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 2))
+        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 2, ENOUGH))
         assert [item.id for item, _ in rows] == ["b", "a"]
+
+    async def test_no_more_payload_is_read_than_was_asked_for_but_for_the_last(self, store):
+        await make(store, *(add(name, payload=b"x" * 10) for name in "abc"))
+        for octets, names in ((1, "a"), (10, "a"), (11, "ab"), (20, "ab"), (30, "abc")):
+            rows = await store.batch(lambda tx, most=octets: tx.ready(JOBS, NOW, 9, most))
+            assert [item.id for item, _ in rows] == list(names)
 
     async def test_a_released_item_returns_to_its_old_place(self, store):
         await make(store, *map(add, "abc"))
         await make(store, release(await lock(store, "a")))
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9))
+        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
         assert [item.id for item, _ in rows] == ["a", "b", "c"]
 
     async def test_only_what_waits_and_lives_is_ready(self, store):
@@ -54,7 +61,7 @@ class OfTime:
         await lock(store, "locked")
         dead, postponed = await items(store, "dead", "postponed")
         await make(store, d.Bury(dead, NOW, "x", 1), d.Postpone(postponed, after(1)))
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9))
+        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
         assert [(item.id, payload) for item, payload in rows] == [("ready", b"<ready/>")]
 
     async def test_locks_run_out_oldest_deadline_first(self, store):

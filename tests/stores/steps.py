@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 DEAD = NodeName("jobs-dead")
 EMPTY = queue(subscriptions=0)
 ANN_ACCOUNT = Jid("ann@x")
+ENOUGH = 1_000_000
+"""Bytes of payload, more than there are."""
 IN_TIME = after(300)
 
 

@@ -49,34 +49,81 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MOST: Final = 1000
-"""Items handed out of one node in one step; more follow in further steps of the same batch."""
+MOST_OCTETS: Final = 1024 * 1024
+"""Items and bytes of payload that a batch hands out; more follow in the next one, if there are still
+ears: whatever is free and ready, no more than this is in memory, or waits for a server that does not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a batch has come to: a decision for each request, deliveries, when the clock is due."""
+    """What a batch has come to: a decision for each request, deliveries, when the clock is due.
+
+    `rest` names the nodes in which more could be handed out at once, first those that had nothing.
+    """
 
     decisions: tuple[Decision, ...]
     deliveries: tuple[Notice, ...]
     next_moment: Millis | None
+    rest: tuple[NodeName, ...] = ()
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What a batch may still hand out."""
+
+    items: int = MOST
+    octets: int = MOST_OCTETS
+
+    def is_spent(self) -> bool:
+        """Say whether nothing is left of it."""
+        return self.items <= 0 or self.octets <= 0
+
+    def spend(self, deliveries: Sequence[Deliver]) -> None:
+        """Take off what these need."""
+        self.items -= len(deliveries)
+        self.octets -= sum(len(notice.payload) for notice in deliveries)
 
 
 def run(
-    context: Context, requests: Sequence[Request], *, dispatching: bool, everywhere: bool
+    context: Context,
+    requests: Sequence[Request],
+    *,
+    dispatching: bool,
+    everywhere: bool,
+    rest: Sequence[NodeName] = (),
 ) -> Outcome:
     """Do the requests, then, if `dispatching`, hand out items of the nodes they touched.
 
-    `everywhere` looks at all nodes, whether touched or not.
+    Before these come the nodes that were the `rest` of the batch before. `everywhere` looks at all
+    nodes, whether touched or not.
     """
     decisions = _all(context, requests)
     nodes: dict[NodeName, None] = {}
     if dispatching:
+        nodes.update(dict.fromkeys(rest))
         if everywhere:
             nodes.update(dict.fromkeys(node.name for node in context.tx.nodes()))
         for decision in decisions:
             nodes.update(dict.fromkeys(_touched(decision.changes)))
-    deliveries = [notice for node in nodes for notice in hand_out(context, node)]
-    return Outcome(tuple(decisions), tuple(deliveries), context.tx.next_moment())
+    deliveries, rest = _hand_out_all(context, nodes)
+    return Outcome(tuple(decisions), tuple(deliveries), context.tx.next_moment(), tuple(rest))
+
+
+def _hand_out_all(
+    context: Context, nodes: Iterable[NodeName]
+) -> tuple[list[Deliver], list[NodeName]]:
+    allowance = Allowance()
+    deliveries: list[Deliver] = []
+    unreached: list[NodeName] = []
+    cut_short: list[NodeName] = []
+    for node in nodes:
+        if allowance.is_spent():
+            unreached.append(node)
+            continue
+        deliveries += hand_out(context, node, allowance)
+        if allowance.is_spent():
+            cut_short.append(node)
+    return deliveries, unreached + cut_short
 
 
 def _all(context: Context, requests: Sequence[Request]) -> list[Decision]:
@@ -138,16 +185,19 @@ def _touched(changes: Iterable[Change]) -> Iterable[NodeName]:
                 pass
 
 
-def hand_out(context: Context, name: NodeName) -> list[Notice]:
-    """Lock the node's ready items to its free subscribers and return the deliveries."""
+def hand_out(context: Context, name: NodeName, allowance: Allowance) -> list[Deliver]:
+    """Lock the node's ready items to its free subscribers and return the deliveries.
+
+    It ends when nothing is ready or nobody is free, or when the allowance is spent.
+    """
     tx = context.tx
     node = tx.node(name)
     if node is None or not node.config.queueing or node.config.paused:
         return []
-    deliveries: list[Notice] = []
-    aside = tx.aside(name, context.now, MOST)
-    while room := min(free(windows := tx.open_windows(name)), MOST):
-        ready = tx.ready(name, context.now, room)
+    deliveries: list[Deliver] = []
+    aside = tx.aside(name, context.now, MOST, allowance.octets)
+    while room := min(free(windows := tx.open_windows(name)), allowance.items):
+        ready = tx.ready(name, context.now, room, allowance.octets)
         rows = sorted(aside + ready, key=_turn) if aside else ready
         if not rows:
             break
@@ -160,10 +210,12 @@ def hand_out(context: Context, name: NodeName) -> list[Notice]:
         )
         tx.apply(changes)
         locks = [change for change in changes if isinstance(change, Lock)]
-        deliveries += _deliveries(locks, rows)
+        handed = _deliveries(locks, rows)
+        allowance.spend(handed)
+        deliveries += handed
         aside = []
-        if len(locks) == len(changes) and len(ready) < MOST:
-            break  # nothing was put aside, so no item behind got nearer
+        if allowance.is_spent() or len(locks) == len(changes):
+            break  # unless something was put aside: then items behind it got nearer
     return deliveries
 
 
@@ -172,7 +224,7 @@ def _turn(row: tuple[Item, bytes]) -> tuple[int, int]:
     return -row[0].priority, row[0].seq
 
 
-def _deliveries(locks: Iterable[Lock], rows: Iterable[tuple[Item, bytes]]) -> Iterable[Deliver]:
+def _deliveries(locks: Iterable[Lock], rows: Iterable[tuple[Item, bytes]]) -> list[Deliver]:
     payloads = {item.seq: payload for item, payload in rows}
     return [Deliver(lock.holder, _locked(lock), payloads[lock.item.seq]) for lock in locks]
 

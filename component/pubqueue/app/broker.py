@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.access import CreationPolicy
     from pubqueue.core.decision import Notice, Reply
-    from pubqueue.core.model import Millis
+    from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.transactions import Limits
 
 log = structlog.get_logger(__name__)
@@ -60,6 +60,7 @@ class Broker:
         self._dispatching = False
         self._waiting: list[tuple[Request, Callable[[Reply], None]]] = []
         self._kicked = False
+        self._rest: tuple[NodeName, ...] = ()
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -120,6 +121,7 @@ class Broker:
         """Hand out nothing more until `resume`; requests are still answered."""
         self._dispatching = False
         self._kicked = False
+        self._rest = ()
 
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on."""
@@ -130,7 +132,7 @@ class Broker:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                while self._waiting or self._kicked:
+                while self._waiting or self._kicked or self._rest:
                     await self._one_batch()
                 self._quiet.set()
         finally:
@@ -153,12 +155,19 @@ class Broker:
         for (_, answer), decision in zip(taken, outcome.decisions, strict=True):
             answer(decision.reply)
             self._say(decision.notices)
+        self._rest = outcome.rest if self._dispatching else ()
         self._say(outcome.deliveries)
         self._on_moment(outcome.next_moment)
 
     def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> Outcome:  # noqa: FBT001
         context = Context(tx, self._clock(), self._policy, self._same_payload, self._limits)
-        return run(context, requests, dispatching=self._dispatching, everywhere=kicked)
+        return run(
+            context,
+            requests,
+            dispatching=self._dispatching,
+            everywhere=kicked,
+            rest=self._rest,
+        )
 
     def _say(self, notices: Sequence[Notice]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""

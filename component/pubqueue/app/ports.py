@@ -108,11 +108,15 @@ class Transaction(Protocol):
     def held_count(self, node: NodeName, jid: Jid) -> int:
         """Return how many items of the node are locked to this JID."""
 
-    def ready(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
-        """Return the next items to hand out, with their payloads."""
+    def ready(
+        self, node: NodeName, now: Millis, limit: int, octets: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return the next items to hand out, with their payloads: no more when these are so many bytes."""
 
-    def aside(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
-        """Return items that are delayed only for the one they avoid, with their payloads."""
+    def aside(
+        self, node: NodeName, now: Millis, limit: int, octets: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return items that are delayed only for the one they avoid, within the same bounds."""
 
     def dead(self, node: NodeName, limit: int) -> list[tuple[Item, NodeName | None]]:
         """Return items that died here, or came here dead, each with the node it came from."""

@@ -138,6 +138,18 @@ class SqliteTransaction:
     def _all(self, query: str, *values: object) -> list[Any]:
         return self._execute(SQL[query], values).fetchall()
 
+    def _some(self, octets: int, query: str, *values: object) -> list[Any]:
+        """Return rows until their payloads, in the last column, are so many bytes; one at least."""
+        cursor = self._execute(SQL[query], values)
+        rows = []
+        for row in cursor:
+            rows.append(row)
+            octets -= len(row[-1])
+            if octets <= 0:
+                break
+        cursor.close()
+        return rows
+
     def _write_counts(self) -> None:
         """Write the counts, and forget the nodes that were read before."""
         self._counts.write()
@@ -238,13 +250,17 @@ class SqliteTransaction:
         """Return how many items of the node are locked to this JID."""
         return int(self._one("held_count", node, jid)[0])
 
-    def ready(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
-        """Return the next items to hand out, with their payloads."""
-        return _with_payloads(node, self._all("ready", node, now, limit))
+    def ready(
+        self, node: NodeName, now: Millis, limit: int, octets: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return the next items to hand out, with their payloads: no more when these are so many bytes."""
+        return _with_payloads(node, self._some(octets, "ready", node, now, limit))
 
-    def aside(self, node: NodeName, now: Millis, limit: int) -> list[tuple[Item, bytes]]:
-        """Return items that are delayed only for the one they avoid, with their payloads."""
-        return _with_payloads(node, self._all("aside", node, now, limit))
+    def aside(
+        self, node: NodeName, now: Millis, limit: int, octets: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return items that are delayed only for the one they avoid, within the same bounds."""
+        return _with_payloads(node, self._some(octets, "aside", node, now, limit))
 
     def dead(self, node: NodeName, limit: int) -> list[tuple[Item, NodeName | None]]:
         """Return items that died here, or came here dead, each with the node it came from."""
