@@ -1,0 +1,51 @@
+"""Another process holds the store's lock: publishers are told to wait, others are served, nothing is lost."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+from harness.crowd import crowd
+from harness.program import Program, write_config
+from harness.recount import recount
+from harness.server import StubServer
+
+NODE = """
+[[node]]
+name = "jobs"
+queueing = true
+publishers = ["etl@localhost"]
+options = { "x-queueing#lock_timeout" = 2, "x-queueing#backoff_min" = 0 }
+"""
+BEE = "bee@localhost/x"
+WAIT = "wait internal-server-error"
+
+
+async def test_a_store_that_somebody_else_holds(tmp_path):
+    store, in_hand = tmp_path / "pubqueue.db", asyncio.Queue()
+    async with StubServer(secret="a secret") as server, crowd(server) as people:
+        people.handle = in_hand.put
+        async with Program(write_config(tmp_path, server, NODE)) as program:
+            assert await people.publish("a") == "result"
+            await people.join(BEE, 1)
+            assert (await in_hand.get()).item == "a"
+            with closing(sqlite3.connect(store, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                waiting = people.spawn(refused(people, "b"))
+                await people.ping()  # who needs no store is served meanwhile
+                assert not waiting.done()
+                await waiting
+                other.execute("ROLLBACK")
+            # the lock of `a` has run out meanwhile: the reaper tries again by itself
+            people.handle = people.work
+            await people.publish_until_confirmed("b", "c")
+            await people.all_done()
+            await program.stop()
+    assert "database is locked" in program.log
+    assert "Traceback" not in program.log
+    found = recount(store)
+    people.ledger.compare(found)
+    assert (found.items, people.ledger.committed) == ({}, {"a", "b", "c"})
+
+
+async def refused(people, *names):
+    assert await people.publish(*names) == WAIT
