@@ -10,6 +10,7 @@ from pubqueue.app.batch import run
 from pubqueue.app.facts import Context
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import Millis
+from pubqueue.core.transactions import DEFAULTS
 from pubqueue.stores.sqlite.store import SqliteStore, _transact
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Shell:
         store._prepare(self.connection)
         self.connection.execute("PRAGMA synchronous = OFF")
         self.now = NOW
+        self.limits = DEFAULTS
+        self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
 
     def close(self) -> None:
         self.connection.close()
@@ -64,4 +67,4 @@ class Shell:
         return [row for name in names for row in self.connection.execute(f"SELECT * FROM {name}")]
 
     def _context(self, tx: Transaction) -> Context:
-        return Context(tx, self.now, CreationPolicy.ANYONE, lambda one, other: one == other)
+        return Context(tx, self.now, CreationPolicy.ANYONE, self.same, self.limits)

@@ -154,13 +154,14 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An item as it waits: times are spans from the commit. `size` is that of what it overwrites."""
+    """An item as it waits: times are spans from the commit. `over` is the size of what it overwrites."""
 
     draft: Draft
     state: State
     pause: Millis | None
     life: Millis | None
-    size: int | None = None
+    size: int
+    over: int | None = None
     known: bool = False
 
 

@@ -133,9 +133,7 @@ def stage(request: StagePublish, facts: StageFacts) -> Decision:
 def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:
     """Refuse what exceeds a quota; an item that overwrites one counts for what it adds."""
     items = sum(size is None for size in facts.sizes)
-    size = sum(len(draft.payload) for draft in wanted.drafts) - sum(
-        size for size in facts.sizes if size is not None
-    )
+    size = sum(map(weight, wanted.drafts)) - sum(size or 0 for size in facts.sizes)
     usage, limits = facts.usage, facts.limits
     for what, used, more, limit in (
         ("items of this account", usage.account_items, items, limits.items_per_account),
@@ -158,10 +156,16 @@ def _aside(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
     return Decision(Published(node.name, ids), (_stage(request, facts, rows),))
 
 
-def _row(draft: Draft, node: Node, size: int | None) -> Row:
+def _row(draft: Draft, node: Node, over: int | None) -> Row:
     state, _ = waiting(NO_TIME, draft.delay)
     pause = draft.delay if draft.delay > 0 else None
-    return Row(draft, state, pause, life_of(draft, node), size)
+    return Row(draft, state, pause, life_of(draft, node), weight(draft), over)
+
+
+def weight(draft: Draft) -> int:
+    """Return how many bytes an item counts for while it waits."""
+    said = sum(len(name.encode()) + len(value.encode()) for name, value in draft.headers)
+    return len(draft.payload) + said
 
 
 def _stage(request: StagePublish, facts: StageFacts, rows: tuple[Row, ...]) -> Stage:

@@ -222,7 +222,6 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.Ripen: _ripen,
     d.Forget: _forget,
     d.Extend: _extend,
-    **txn_changes.MAKE,
 }
 
 _MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {

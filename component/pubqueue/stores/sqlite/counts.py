@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pubqueue.stores.sqlite.ledger import Ledger
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Counts:
         self._items: Counter[str] = Counter()
         self._locks: Counter[tuple[str, str]] = Counter()
         self._served: dict[tuple[str, str], int] = {}
+        self.ledger = Ledger(connection)
 
     def item(self, node: NodeName, by: int) -> None:
         """Count an item more, or one less."""
@@ -61,11 +63,14 @@ class Counts:
             )
             self._locks.clear()
             self._served.clear()
+        self.ledger.write()
 
     def mark(self) -> Marks:
         """Return what has gathered so far, to come back to."""
+        self.ledger.write()
         return self._items.copy(), self._locks.copy(), self._served.copy()
 
     def back_to(self, marks: Marks) -> None:
         """Forget what has gathered since the mark."""
         self._items, self._locks, self._served = marks
+        self.ledger.forget()

@@ -95,7 +95,7 @@ class SqliteTransaction:
         self._depth = 0
         self._counts = Counts(connection)
         self._known: dict[object, Any] = {}
-        self._staging = SqliteStaging(connection)
+        self._staging = SqliteStaging(connection, self._counts.ledger)
 
     def finish(self) -> None:
         """Write what is still held back; called once, before the commit."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import ItemId, Jid, Millis
     from pubqueue.core.transactions import Mark
+    from pubqueue.stores.sqlite.ledger import Ledger
 
 
 def _record(row: Sequence[Any]) -> Record:
@@ -26,8 +27,9 @@ def _record(row: Sequence[Any]) -> Record:
 class SqliteStaging:
     """Implements `pubqueue.app.txn_ports.Staging` on an open SQLite transaction."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, ledger: Ledger) -> None:
         self._connection = connection
+        self._ledger = ledger
 
     def _one(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
         return self._connection.execute(TXN[query], values).fetchone()
@@ -37,26 +39,25 @@ class SqliteStaging:
 
     def standing(self, app: str, version: int) -> tuple[App | None, Open | None]:
         """Return the app, and its version of this number if that is open."""
-        row = self._one("standing", app, version)
-        if row is None:
-            return None, None
-        txn, immediate, items, size = row[4:]
-        return App(*row[:4]), None if txn is None else Open(bool(immediate), items, size)
+        known, there = self._ledger.standing(app, version)
+        return known, None if there is None else Open(there.immediate, there.items, there.bytes)
 
     def usage(self, account: Jid) -> Usage:
         """Return what waits for commits, of the account and in all."""
-        rows = {name: (items, size) for name, items, size in self._all("usage", account)}
-        return Usage(*rows.get(account, (0, 0)), *rows.get("", (0, 0)))
+        return self._ledger.usage(account)
 
     def size(self, mark: Mark, node: NodeName, item: ItemId) -> int | None:
         """Return the size of what this very attempt has staged under the id."""
-        place = (mark.version, mark.part, mark.attempt, node, item, mark.app)
-        row = self._one("staged_size", *place)
+        _, version = self._ledger.standing(mark.app, mark.version)
+        attempt = version and self._ledger.attempt(version, mark.part, mark.attempt)
+        if version is None or attempt is None:
+            return None
+        row = self._one("staged_size", version.id, node, item, attempt.id)
         return None if row is None else int(row[0])
 
     def noted(self, mark: Mark, node: NodeName, item: ItemId) -> Noted | None:
         """Return what any attempt of the open version has noted of the id."""
-        row = self._one("noted", mark.version, node, item, mark.app)
+        row = self._one("noted", self._open(mark.app, mark.version), node, item)
         return None if row is None else Noted(bytes(row[0]), bool(row[1]))
 
     def attempts(self, app: str, version: int) -> dict[tuple[int, int], tuple[int, int]]:
@@ -64,12 +65,13 @@ class SqliteStaging:
         return {row[:2]: row[2:4] for row in self._attempts(app, version)}
 
     def _attempts(self, app: str, version: int) -> list[Any]:
+        self._ledger.write()
         return self._all("attempts", self._open(app, version))
 
     def _open(self, app: str, version: int) -> int | None:
         """Return the row of an open version."""
-        row = self._one("standing", app, version)
-        return None if row is None else row[4]
+        _, there = self._ledger.standing(app, version)
+        return None if there is None else there.id
 
     def record(self, app: str, version: int) -> Record | None:
         """Return the record of a committed version."""
@@ -80,10 +82,12 @@ class SqliteStaging:
         self, *, waiting: bool, app: str | None, owner: Jid | None, after: int, limit: int
     ) -> list[Record]:
         """Return records behind an id, the oldest first."""
+        self._ledger.write()
         return [_record(row) for row in self._all("records", after, waiting, app, owner, limit)]
 
     def overdue(self, now: Millis, limit: int) -> list[tuple[str, int]]:
         """Return open versions whose time to wait has ended."""
+        self._ledger.write()
         return self._all("overdue", now, limit)
 
     def litter(self, before: Millis) -> bool:

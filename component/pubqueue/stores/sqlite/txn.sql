@@ -14,18 +14,17 @@ CREATE TEMP TABLE met (
 SELECT p.name, p.owner, p.version, p.committed, t.id, t.immediate, t.items, t.bytes FROM txn_app p
 LEFT JOIN txn t ON t.app_id = p.id AND t.version = ?2 AND t.committed IS NULL WHERE p.name = ?1;
 
--- usage: what waits for commits, of an account and in all
-SELECT account, items, bytes FROM staged_usage WHERE account IN (?, '');
+-- usage: what an account has waiting for commits; the empty name is all of them
+SELECT items, bytes FROM staged_usage WHERE account = ?;
+
+-- attempt: an attempt at a part of an open version
+SELECT id, items FROM attempt WHERE txn_id = ? AND part = ? AND number = ?;
 
 -- staged_size: the size of what an attempt has staged under an id
-SELECT length(s.payload) FROM txn_app p JOIN txn t ON t.app_id = p.id AND t.version = ? AND t.committed IS NULL
-JOIN attempt a ON a.txn_id = t.id AND a.part = ? AND a.number = ?
-JOIN staged s ON s.txn_id = t.id AND s.node = ? AND s.id = ? AND s.attempt_id = a.id
-WHERE p.name = ?;
+SELECT size FROM staged WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;
 
 -- noted: what any attempt of an open version has noted of an id
-SELECT s.payload, s.known FROM txn_app p JOIN txn t ON t.app_id = p.id AND t.version = ? AND t.committed IS NULL
-JOIN staged s ON s.txn_id = t.id AND s.node = ? AND s.id = ? WHERE p.name = ? LIMIT 1;
+SELECT payload, known FROM staged WHERE txn_id = ? AND node = ? AND id = ? LIMIT 1;
 
 -- records: a page of committed versions, or of open ones
 SELECT t.id, p.name, p.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
@@ -52,16 +51,16 @@ INSERT INTO txn_app (name, owner, used) VALUES (?1, ?2, ?3)
 ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE owner = excluded.owner RETURNING id;
 
 -- add_open: an open version that was not there
-INSERT INTO txn (app_id, version, immediate, began, until) VALUES (?, ?, ?, ?, ?) RETURNING id;
+INSERT INTO txn (app_id, version, immediate, began, until) VALUES (?, ?, ?, ?, ?);
 
--- add_attempt: an attempt that may be there, with so many more items and bytes; its items as they are then
-INSERT INTO attempt (txn_id, part, number, items, bytes) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (txn_id, part, number) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes
-RETURNING id, items;
+-- add_attempt: an attempt that was not there
+INSERT INTO attempt (txn_id, part, number) VALUES (?, ?, ?);
 
 -- add_to_open: what an open version has more
-UPDATE txn SET items = items + ?, bytes = bytes + ?, until = ?
-WHERE id = ? AND committed IS NULL AND immediate = ?;
+UPDATE txn SET items = items + ?, bytes = bytes + ?, until = ? WHERE id = ?;
+
+-- add_to_attempt: what an attempt has more
+UPDATE attempt SET items = items + ?, bytes = bytes + ? WHERE id = ?;
 
 -- use: what an account has more
 INSERT INTO staged_usage (account, items, bytes) VALUES (?, ?, ?)
@@ -71,11 +70,11 @@ ON CONFLICT (account) DO UPDATE SET items = items + excluded.items, bytes = byte
 UPDATE staged_usage SET items = items - ?, bytes = bytes - ? WHERE account IN (?, '');
 
 -- add_staged: an item that waits
-INSERT INTO staged (attempt_id, row, txn_id, node, id, state, priority, pause, life, known, headers, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO staged (attempt_id, row, txn_id, node, id, state, priority, pause, life, known, size, headers, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- restage: it comes again, and keeps its place
-UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, headers = ?, payload = ?
+UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, payload = ?
 WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;
 
 -- attempts: what each attempt of an open version has staged
@@ -163,34 +162,33 @@ FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;
 
--- waiting_until: what waits for the versions of an app up to this one
-SELECT coalesce(sum(items), 0), coalesce(sum(bytes), 0) FROM txn
-WHERE app_id = ? AND version <= ? AND committed IS NULL;
+-- waiting_until: what waits for the versions of an app up to this one, and when this one began
+SELECT coalesce(sum(items), 0), coalesce(sum(bytes), 0), max(began) FILTER (WHERE version = ?2) FROM txn
+WHERE app_id = ?1 AND version <= ?2 AND committed IS NULL;
 
 -- drop_until: nobody wants the attempts at these versions any more
 UPDATE attempt SET txn_id = NULL
 WHERE txn_id IN (SELECT id FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL);
 
--- close_before: older versions that never were committed are no more
-DELETE FROM txn WHERE app_id = ? AND version < ? AND committed IS NULL;
+-- close_until: these versions are open no longer
+DELETE FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL;
 
--- close: the record of a committed version
-INSERT INTO txn (app_id, version, immediate, began, until, items, bytes, committed, skipped, dead_lettered, seconds)
-VALUES (?1, ?2, 0, ?3, ?3, ?4, ?5, ?3, ?6, ?7, ?8)
-ON CONFLICT (app_id, version) DO UPDATE SET items = excluded.items, bytes = excluded.bytes,
-    committed = excluded.committed, skipped = excluded.skipped, dead_lettered = excluded.dead_lettered,
-    seconds = excluded.seconds
-WHERE committed IS NULL;
+-- close: the record of a committed version; a new row, so that ids rise in the order of commits
+INSERT INTO txn (app_id, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds)
+VALUES (?1, ?2, 0, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- advance: how far the app is
 UPDATE txn_app SET version = ?, committed = ?, used = ? WHERE id = ? AND (version IS NULL OR version < ?);
 
 -- waiting: what waits for one version
-SELECT t.id, p.owner, t.items, t.bytes FROM txn t JOIN txn_app p ON p.id = t.app_id
+SELECT t.id, p.owner, t.items, t.bytes, t.until, p.id FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;
 
 -- drop_attempts: nobody wants the attempts at this version any more
 UPDATE attempt SET txn_id = NULL WHERE txn_id = ?;
+
+-- used: an app was heard of until then
+UPDATE txn_app SET used = max(used, ?) WHERE id = ?;
 
 -- drop_open: the open version is no more
 DELETE FROM txn WHERE id = ?;

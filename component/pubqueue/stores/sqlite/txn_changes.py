@@ -41,42 +41,26 @@ def _app(connection: Connection, name: str, owner: str, now: int) -> int:
     return int(row[0])
 
 
-def _use(connection: Connection, owner: str, items: int, size: int) -> None:
-    for account in (owner, ""):
-        _run(connection, "use", account, items, size)
-
-
-def _stage(connection: Connection, change: t.Stage) -> None:
-    mark = change.mark
-    app = _app(connection, mark.app, change.owner, change.at)
-    row = _one(connection, "standing", mark.app, mark.version)
-    txn = row[4]
-    if txn is None:
-        times = change.at, change.until
-        (txn,) = _one(connection, "add_open", app, mark.version, mark.immediate, *times)
-    items = sum(row.size is None for row in change.rows)
-    size = sum(len(row.draft.payload) - (row.size or 0) for row in change.rows)
-    attempt, after = _one(connection, "add_attempt", txn, mark.part, mark.attempt, items, size)
-    _must(connection, "add_to_open", 1, items, size, change.until, txn, mark.immediate)
-    _use(connection, change.owner, items, size)
-    _stage_rows(connection, change, txn, (attempt, after - items))
-
-
-def _stage_rows(connection: Connection, change: t.Stage, txn: int, place: tuple[int, int]) -> None:
-    attempt, at = place
+def _stage(connection: Connection, counts: Counts, change: t.Stage) -> None:
+    version, attempt = counts.ledger.open(change)
+    at = attempt.items
     for row in change.rows:
         draft = row.draft
         times = row.state, draft.priority, row.pause, row.life
-        words = packed(draft.headers), draft.payload
-        if row.size is None:
-            key = attempt, at, txn, change.node, draft.id
-            _run(connection, "add_staged", *key, *times, row.known, *words)
+        words = *times, row.known, row.size, packed(draft.headers), draft.payload
+        if row.over is None:
+            key = attempt.id, at, version.id, change.node, draft.id
+            _run(connection, "add_staged", *key, *words)
             at += 1
         else:
-            _must(connection, "restage", 1, *times, *words, txn, change.node, draft.id, attempt)
+            place = version.id, change.node, draft.id, attempt.id
+            _must(connection, "restage", 1, *words, *place)
+    size = sum(row.size - (row.over or 0) for row in change.rows)
+    counts.ledger.add(change, at - attempt.items, size)
 
 
 def _commit(connection: Connection, counts: Counts, change: t.Commit) -> None:
+    counts.ledger.close()
     app = _app(connection, change.app, change.owner, change.at)
     for outcome in change.outcomes:
         _make_room(connection, change, outcome)
@@ -85,13 +69,14 @@ def _commit(connection: Connection, counts: Counts, change: t.Commit) -> None:
     anew = sum(outcome.replaced for outcome in change.outcomes if not outcome.queueing)
     if change.outcomes:
         _must(connection, "appear", added + anew, change.owner, change.at)
-    used = _one(connection, "waiting_until", app, change.version)
-    _run(connection, "free", *used, change.owner)
+    items, size, began = _one(connection, "waiting_until", app, change.version)
+    _run(connection, "free", items, size, change.owner)
     _run(connection, "drop_until", app, change.version)
-    _run(connection, "close_before", app, change.version)
+    _run(connection, "close_until", app, change.version)
+    times = change.at if began is None else began, change.at
     told = change.told.skipped, change.told.dead_lettered, change.told.seconds
-    totals = change.at, change.items, change.bytes
-    _must(connection, "close", 1, app, change.version, *totals, *told)
+    record = change.version, *times, change.items, change.bytes, *told
+    _must(connection, "close", 1, app, *record)
     moment = change.version, change.at, change.at
     _must(connection, "advance", 1, *moment, app, change.version)
 
@@ -107,17 +92,20 @@ def _make_room(connection: Connection, change: t.Commit, outcome: t.Outcome) -> 
         _must(connection, "come_anew", outcome.replaced, outcome.node)
 
 
-def _abort(connection: Connection, change: t.Abort) -> None:
+def _abort(connection: Connection, counts: Counts, change: t.Abort) -> None:
     """Drop an open version; one that is not there needs nothing."""
+    counts.ledger.close()
     row = _one(connection, "waiting", change.app, change.version)
     if row is not None:
-        txn, owner, items, size = row
+        txn, owner, items, size, until, app = row
         _must(connection, "free", 2, items, size, owner)
         _run(connection, "drop_attempts", txn)
+        _must(connection, "used", 1, until, app)
         _must(connection, "drop_open", 1, txn)
 
 
-def _sweep(connection: Connection, change: t.Sweep) -> None:
+def _sweep(connection: Connection, counts: Counts, change: t.Sweep) -> None:
+    counts.ledger.close()
     _run(connection, "sweep_staged", change.limit)
     _run(connection, "sweep_attempts")
     _run(connection, "sweep_usage")
@@ -125,10 +113,9 @@ def _sweep(connection: Connection, change: t.Sweep) -> None:
     _run(connection, "sweep_apps", change.before)
 
 
-MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
+MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {
     t.Stage: _stage,
+    t.Commit: _commit,
     t.Abort: _abort,
     t.Sweep: _sweep,
 }
-
-MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {t.Commit: _commit}

@@ -153,6 +153,7 @@ CREATE TABLE staged (
     pause      INTEGER,
     life       INTEGER,
     known      INTEGER NOT NULL CHECK (known IN (0, 1)),
+    size       INTEGER NOT NULL,
     headers    TEXT,
     payload    BLOB    NOT NULL,
     PRIMARY KEY (attempt_id, row),
