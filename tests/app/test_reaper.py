@@ -171,3 +171,17 @@ async def test_it_stops_while_the_store_is_held_up(stage):
     await asyncio.sleep(0)
     await asyncio.wait_for(stage.reaper.stop(), 5)
     stage.store.may_go.set()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_it_stops_although_it_hears_news_at_that_moment(stage, turns):
+    stage.reaper.start(stage.broker)
+    await stage.broker.settled()
+    for _ in range(9):  # turns of the loop, until it waits for news
+        await asyncio.sleep(0)
+    stage.reaper.on_moment(after(60))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(stage.reaper.stop())
+    done, _ = await asyncio.wait({stopping}, timeout=5)
+    assert done == {stopping}

@@ -56,7 +56,9 @@ class Reaper:
             self._changed.clear()
             told = False
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), self._pause())
+                # not wait_for: what has happened when it is cancelled makes it forget the cancel
+                async with asyncio.timeout(self._pause()):
+                    await self._changed.wait()
                 told = True
             # A whole pause without news counts too: ids of finished work are forgotten in passing.
             if not told or (self._next is not None and self._next <= self._clock()):
