@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
 import sys
-from contextlib import asynccontextmanager, suppress
+import time
+from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 from harness import doomed
@@ -30,6 +32,8 @@ publishers = ["etl@localhost"]
 SUBSCRIBE = f"""<subscribe node='jobs' jid='{BEE}'/><options><x xmlns='jabber:x:data' type='submit'>
     <field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#subscribe_options</value></field>
     <field var='pubsub#queue_requests'><value>3</value></field></x></options>"""
+
+JOB = "<publish node='jobs'><item id='i1'><job xmlns='urn:example:work'/></item></publish>"
 
 
 class Trade:
@@ -149,3 +153,38 @@ async def test_killed_there_it_loses_nothing(point, tmp_path):
             await asyncio.wait_for(trade.done.wait(), 20)
     ended = recount(store)
     assert (ended.items, ended.wrong) == ({}, ())
+
+
+@pytest.mark.covers("Q-055")
+@pytest.mark.parametrize("point", ["committed", "answered"])
+async def test_killed_between_commit_and_send_it_keeps_the_lock_until_its_time(point, tmp_path):
+    """The item was given to somebody who never got it: only time can tell."""
+    async with StubServer(secret="a secret") as server:
+        config = write_config(tmp_path, server, NODE + '"x-queueing#lock_timeout" = 4\n')
+        doom = (sys.executable, "-I", doomed.__file__, point, "1")
+        program = Program(config, doom)
+        await program.start()
+        trade = Trade(server)
+        await server.reconnected(0)
+        await trade._ask(BEE, "subscribe", SUBSCRIBE)
+        await trade._ask(ETL, "published i1", JOB)
+        assert await program.ended() == -signal.SIGKILL
+        (locked,) = look(tmp_path)
+        assert locked[:3] == ("i1", "locked", BEE)
+
+        async with Program(config):
+            await server.reconnected(1)
+            await trade._ask(ETL, "published i2", JOB.replace("i1", "i2"))
+            given = {}
+            while "i1" not in given:
+                stanza = (await server.receive(timeout=30)).tree
+                for item in stanza.iterfind(f".//{{{PUBSUB}#event}}item"):
+                    assert time.time() * 1000 >= locked[3] or item.get("id") != "i1"
+                    given[item.get("id")] = stanza.find("{urn:x-pubqueue:0}lock").get("attempt")
+            assert given == {"i2": "1", "i1": "2"}
+
+
+def look(folder):
+    """Return what is locked to whom until when, from beside the component."""
+    with closing(sqlite3.connect(folder / "pubqueue.db")) as file:
+        return file.execute("SELECT id, state, holder, deadline FROM item").fetchall()
