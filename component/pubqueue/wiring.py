@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.neighbours import Neighbours
 from pubqueue.app.reaper import Reaper
 from pubqueue.config import ConfigError
 from pubqueue.core.decision import Refused
@@ -45,7 +46,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """
     store = SqliteStore(settings.store_path())
     await store.open()
-    reaper = Reaper(clock=now)
+    reaper, neighbours = Reaper(clock=now), Neighbours(store)
     broker = Broker(
         store,
         clock=now,
@@ -58,8 +59,10 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         for node in settings.node:
             await _declare(broker, settings, node)
         reaper.start(broker)
+        neighbours.start(broker)
         yield broker
     finally:
+        await neighbours.stop()
         await reaper.stop()
         await broker.stop()
         await store.close()

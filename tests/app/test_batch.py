@@ -138,7 +138,7 @@ def test_an_item_that_ripens_and_dies_at_once_does_not_stop_the_clock(shell):
 def test_a_worker_that_leaves_loses_its_items_and_its_subscription(shell):
     shell.batch(a_queue(), joins(ANN, 2), publishes("a", "b"))
     shell.batch(joins(BOB))
-    assert deliveries(shell.batch(Leave(ANN, last=True))) == [(BOB, "a")]
+    assert deliveries(shell.batch(Leave(ANN))) == [(BOB, "a")]
     assert shell.look(lambda tx: tx.subscribers(JOBS)[0].jid) == BOB
 
 
@@ -182,5 +182,5 @@ def test_a_delivery_that_comes_back_late_does_not_end_a_newer_lock(shell):
 def test_who_leaves_under_a_bare_jid_leaves_once(shell):
     bare = Jid("ann@x")
     shell.batch(a_queue(), joins(bare))
-    assert shell.do(Leave(bare, last=True)) == Done()
+    assert shell.do(Leave(bare)) == Done()
     assert shell.look(lambda tx: tx.subscribers(JOBS)) == []

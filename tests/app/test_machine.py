@@ -268,7 +268,7 @@ class Queue(RuleBasedStateMachine):
         form = {"pubsub#queue_requests": [str(requests)]}
         request = {
             "go": Unsubscribe(who(worker), node, worker),
-            "shut": Leave(worker, last=requests > 1),
+            "shut": Leave(worker),
             "1": Arrive(worker),
         }
         self.do(request.get(how, SetOptions(who(worker), node, worker, None, form)))

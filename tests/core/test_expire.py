@@ -11,6 +11,8 @@ from pubqueue.core.decision import (
     Done,
     EndSubscription,
     Forget,
+    ForgetResource,
+    NoteResource,
     Release,
     RemoveItem,
     Ripen,
@@ -39,6 +41,8 @@ from pubqueue.core.model import Jid, NodeName, State
 
 DLQ = NodeName("jobs-dead")
 OTHER = NodeName("other")
+ACCOUNT = Jid("ann@x")
+OTHER_PLACE = Jid("ann@x/2")
 
 
 def run_out(*, ripe=(), locks=(), lives=()):
@@ -121,7 +125,7 @@ def test_a_place_given_to_a_lost_lock_is_not_given_to_an_ended_life():
 
 
 def test_two_items_with_one_id_whose_worker_leaves_share_no_place():
-    decision = leave(Leave(ANN, last=True), LeaveFacts(NOW, two_of_one_name(), ()))
+    decision = leave(Leave(ANN), LeaveFacts(NOW, two_of_one_name(), ()))
     assert [change.to for change in decision.changes] == [DLQ, None]
 
 
@@ -145,16 +149,40 @@ def test_items_that_ripen_do_so_after_those_that_die():
 
 def test_who_comes_back_is_handed_out_to_again():
     away = window(available=False)
-    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)))
+    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
     changes = (SetAvailable(JOBS, ANN, available=True),)
     assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
+
+
+def test_who_comes_is_noted_once_and_an_account_is_no_resource():
+    assert arrive(Arrive(ANN), ArriveFacts((), (BOB,))).changes == (NoteResource(ANN),)
+    assert arrive(Arrive(ANN), ArriveFacts((), (BOB, ANN))).changes == ()
+    assert arrive(Arrive(ACCOUNT), ArriveFacts(())).changes == ()
 
 
 class TestLeave:
     """Unavailable presence."""
 
-    def go(self, *cases, subscriptions=()):
-        return leave(Leave(ANN, last=True), LeaveFacts(NOW, cases, tuple(subscriptions)))
+    def go(self, *cases, subscriptions=(), resources=()):
+        return leave(Leave(ANN), LeaveFacts(NOW, cases, tuple(subscriptions), resources))
+
+    def test_an_account_is_gone_with_the_last_resource_that_was_seen(self):
+        item, subscription = held(holder=ACCOUNT), (window(ACCOUNT), queue())
+        decision = self.go(Case(item, queue()), subscriptions=[subscription], resources=(ANN,))
+        release = Release(item, State.QUEUED, None, failed=1, released=0)
+        ended = EndSubscription(JOBS, ACCOUNT)
+        assert decision.changes == (release, ForgetResource(ANN), ended)
+
+    @pytest.mark.parametrize(
+        ("resources", "changes"),
+        [((ANN, OTHER_PLACE), (ForgetResource(ANN),)), ((OTHER_PLACE,), ()), ((), ())],
+    )
+    def test_an_account_stays_for_another_resource_and_for_one_that_was_never_seen(
+        self, resources, changes
+    ):
+        case, subscription = Case(held(holder=ACCOUNT), queue()), (window(ACCOUNT), queue())
+        decision = self.go(case, subscriptions=[subscription], resources=resources)
+        assert decision == Decision(Done(), changes)
 
     def test_what_the_leaver_holds_is_free_and_nobody_is_told(self):
         item = held()

@@ -22,10 +22,11 @@ WIDTH = 100  # of the table when nobody's terminal says
 @click.option("--items", default=10_000, type=click.IntRange(50), help="Items to bring through.")
 @click.option("--seed", default=1, help="What happens, and when, follows from it.")
 @click.option("--server", default="prosody", type=click.Choice(list(SERVERS)))
-def main(*, items: int, seed: int, server: str) -> None:
+@click.option("--instances", default=1, help="Components on one store; more than one on ejabberd.")
+def main(*, items: int, seed: int, server: str, instances: int) -> None:
     """Bring items through the queue while all that takes part in it is killed at random."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    plan = Plan(items, seed)
+    plan = Plan(items, seed, instances=instances)
     with tempfile.TemporaryDirectory(prefix="pubqueue-faults-") as folder:
         outcome = asyncio.run(_run(plan, server, Path(folder), console))
     console.print(table(outcome))

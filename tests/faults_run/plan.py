@@ -32,7 +32,10 @@ FEWEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run: how many items, who works on them, and the seed of its misfortunes."""
+    """A run: how many items, who works on them, and the seed and the kinds of its misfortunes.
+
+    `instances` of the component share one store; only ejabberd lets more than one in.
+    """
 
     items: int
     seed: int
@@ -40,6 +43,8 @@ class Plan:
     workers: int = 3
     requests: int = 16
     lock_timeout: int = 3
+    instances: int = 1
+    kinds: tuple[Fault, ...] = ROUND
 
     @property
     def backlog(self) -> int:
@@ -50,7 +55,7 @@ class Plan:
         """Return each fault with the number of finished items at which it happens, in order."""
         random = Random(self.seed)
         count = max(FEWEST, self.items // ITEMS_PER_FAULT)
-        kinds = list(islice(cycle(ROUND), count))
+        kinds = list(islice(cycle(self.kinds), count))
         random.shuffle(kinds)
         moments = sorted(random.randrange(1, max(2, self.items * 9 // 10)) for _ in kinds)
         return list(zip(moments, kinds, strict=True))

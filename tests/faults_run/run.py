@@ -83,7 +83,9 @@ class Run:
     ) -> None:
         self._plan = plan
         self._server: Prosody | Ejabberd = SERVERS[server]()
+        self._store = folder / "pubqueue.db"
         self._folder = folder
+        self._programs: list[Program] = []
         self._tell = tell
         self._random = Random(plan.seed)
         self._notes = Notes(folder)
@@ -97,9 +99,11 @@ class Run:
             publishers = self._publishers = await self._hire()
             names = ", ".join(f'"etl{number}@localhost"' for number in range(len(publishers)))
             node = NODE.format(publishers=names, lock_timeout=self._plan.lock_timeout)
-            self._program = await stack.enter_async_context(
-                component(self._server, self._folder, node)
-            )
+            for number in range(self._plan.instances):
+                folder = self._folder / f"instance{number}"
+                folder.mkdir()
+                program = component(self._server, folder, node, store=self._store)
+                self._programs.append(await stack.enter_async_context(program))
             begun = time.monotonic()
             await self._bring_through(patience)
             seconds = time.monotonic() - begun
@@ -111,7 +115,7 @@ class Run:
             confirmed=frozenset().union(*(publisher.confirmed for publisher in publishers)),
             repeated=sum(publisher.repeated for publisher in publishers),
             notes=self._notes,
-            store=recount(self._folder / "pubqueue.db"),
+            store=recount(self._store),
         )
 
     async def _hire(self) -> list[Publisher]:
@@ -153,7 +157,7 @@ class Run:
 
     async def _emptied(self) -> None:
         """Return when the store has no items, seen from beside it."""
-        path = f"file:{self._folder}/pubqueue.db?mode=ro"
+        path = f"file:{self._store}?mode=ro"
         async with asyncio.timeout(60 + 10 * self._plan.lock_timeout):
             with closing(sqlite3.connect(path, uri=True)) as look:
                 count = "SELECT count(*) FROM item"
@@ -175,7 +179,7 @@ class Run:
 
     async def _befall(self, fault: Fault) -> None:
         name = self._random.choice(self._crew.names)
-        program: Program = self._program
+        program = self._random.choice(self._programs)
         match fault:
             case Fault.WORKER:
                 self._crew.kill(name)

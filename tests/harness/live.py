@@ -37,9 +37,12 @@ class Listener:
 
 @asynccontextmanager
 async def component(
-    server: Prosody | Ejabberd, folder: Path, extra: str = JOBS
+    server: Prosody | Ejabberd, folder: Path, extra: str = JOBS, *, store: Path | None = None
 ) -> AsyncIterator[Program]:
-    """Serve queue.localhost behind `server`; `extra` goes into the configuration."""
+    """Serve queue.localhost behind `server`; `extra` goes into the configuration.
+
+    All that is the component's is in `folder`, but for a `store` that it shares with another.
+    """
     listener = Listener(server.component, server.secret, server.host, server.component_port)
-    async with Program(write_config(folder, listener, extra)) as program:
+    async with Program(write_config(folder, listener, extra, store=store)) as program:
         yield program

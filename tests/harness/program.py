@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 PUBQUEUE: Final = Path(sys.executable).with_name("pubqueue")
 
 
-def write_config(folder: Path, server: StubServer, extra: str = "") -> Path:
+def write_config(
+    folder: Path, server: StubServer, extra: str = "", *, store: Path | None = None
+) -> Path:
     """Write a configuration that attaches to `server` and stores in `folder`; return its path."""
+    store = store or folder / "pubqueue.db"
     keys = {
         "jid": server.domain,
         "secret": server.secret,
         "server": f"{server.host}:{server.port}",
-        "store": f"sqlite:///{folder.absolute()}/pubqueue.db",
+        "store": f"sqlite:///{store.absolute()}",
     }
     path = folder / "pubqueue.toml"
     lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]

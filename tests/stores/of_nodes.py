@@ -52,6 +52,38 @@ class OfNodes:
     async def test_a_node_that_is_not_there_is_none(self, store):
         assert await store.batch(lambda tx: tx.node(DEAD)) is None
 
+    async def test_resources_are_noted_by_account_and_forgotten(self, store):
+        phone, other = Jid(f"{ANN_ACCOUNT}/phone"), Jid("bob@x/phone")
+        await make(store, *map(d.NoteResource, (phone, ANN, other, phone)))
+        assert await store.batch(lambda tx: tx.resources(ANN_ACCOUNT)) == [phone, ANN]
+        await make(store, d.ForgetResource(phone), d.ForgetResource(phone))
+        assert await store.batch(lambda tx: tx.resources(ANN_ACCOUNT)) == [ANN]
+
+    async def test_a_node_is_ready_with_an_item_and_a_window_for_it(self, store):
+        def ready():
+            return store.batch(lambda tx: tx.ready_nodes())
+
+        await make(store, d.AddSubscription(window(ANN, 1)))
+        assert await ready() == []
+        await make(store, add("a"), add("b"))
+        assert await ready() == [JOBS]
+        item = await lock(store, "a")
+        assert await ready() == []
+        await make(store, release(item), d.SetAvailable(JOBS, ANN, available=False))
+        assert await ready() == []
+
+    async def test_who_else_wrote_is_seen_once_and_we_ourselves_never(self, store, make_store):
+        await make(store, add("a"))
+        assert not await store.others_wrote()
+        other = make_store()
+        await other.open()
+        await other.batch(lambda tx: tx.item_ids(JOBS, 9))
+        assert not await store.others_wrote()
+        await make(other, add("b"))
+        assert (await store.others_wrote(), await store.others_wrote()) == (True, False)
+        assert not await other.others_wrote()
+        await other.close()
+
     async def test_nodes_come_by_name(self, store):
         other = replace(EMPTY, name=NodeName("a"))
         await make(store, d.CreateNode(other))

@@ -1,7 +1,10 @@
 """The SQLite store: the contract, its settings, the files it refuses, and what its queries cost."""
 
+import asyncio
 import re
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ from harness.picture import everything, recount
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.core import decision as d
-from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.core.model import Jid
+from pubqueue.stores.sqlite import SqliteStore, changes
 from pubqueue.stores.sqlite.queries import SQL
 from pubqueue.stores.sqlite.store import APPLICATION_ID
 
@@ -229,6 +233,28 @@ async def test_what_follows_in_a_batch_that_the_disk_has_ended_is_not_made(full)
     assert await full.batch(recount) == []
 
 
+async def test_those_who_came_first_are_forgotten_beyond_a_bound(store, monkeypatch):
+    monkeypatch.setattr(changes, "MOST_RESOURCES", 2)
+    await make(store, *(d.NoteResource(Jid(f"ann@x/{n}")) for n in range(4)))
+    assert await store.batch(lambda tx: tx.resources(Jid("ann@x"))) == ["ann@x/2", "ann@x/3"]
+
+
+async def test_many_processes_may_make_the_file_at_once(tmp_path):
+    script = (
+        "import asyncio, pathlib, sys; from pubqueue.stores.sqlite import SqliteStore\n"
+        "sys.stdin.read(1)\n"
+        "asyncio.run(SqliteStore(pathlib.Path(sys.argv[1])).open())\n"
+        "import os; os._exit(0)"
+    )
+    command = (sys.executable, "-I", "-c", script, str(tmp_path / "queue.db"))
+    streams = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    makers = [await asyncio.create_subprocess_exec(*command, **streams) for _ in range(6)]
+    for maker in makers:
+        maker.stdin.write(b"x")
+    said = [await maker.communicate() for maker in makers]
+    assert [maker.returncode for maker in makers] == [0] * 6, said
+
+
 # --- cost --------------------------------------------------------------------------------------------
 
 PLANS = {
@@ -250,6 +276,9 @@ PLANS = {
     "open_windows": "subscription_account",
     "subscribed": "subscription_account",
     "subscriptions_of": "subscription_jid",
+    "resources": "resource_account",
+    "crowd_out": "INTEGER PRIMARY KEY",
+    "forget_resource": "sqlite_autoindex_resource_1",
     "lock": "INTEGER PRIMARY KEY",
     "release": "INTEGER PRIMARY KEY",
     "remove_item": "INTEGER PRIMARY KEY",

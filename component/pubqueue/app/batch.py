@@ -102,7 +102,7 @@ def run(
     if dispatching:
         nodes.update(dict.fromkeys(rest))
         if everywhere:
-            nodes.update(dict.fromkeys(node.name for node in context.tx.nodes()))
+            nodes.update(dict.fromkeys(context.tx.ready_nodes()))
         for decision in decisions:
             nodes.update(dict.fromkeys(_touched(decision.changes)))
     deliveries, rest = _hand_out_all(context, nodes)

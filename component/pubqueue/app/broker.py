@@ -113,9 +113,13 @@ class Broker:
         """Hand out items, what has been waiting first."""
         if not self._dispatching:
             self._dispatching = True
-            self._kicked = True
-            self._quiet.clear()
-            self._work.set()
+            self.look_around()
+
+    def look_around(self) -> None:
+        """Look at every node: another process may have left items to hand out, or locks to end."""
+        self._kicked = True
+        self._quiet.clear()
+        self._work.set()
 
     def pause(self) -> None:
         """Hand out nothing more until `resume`; requests are still answered."""

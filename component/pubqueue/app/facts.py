@@ -202,19 +202,21 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
 def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
     """Load what the arrived subscribes to, under its full JID and its bare one."""
     jids = dict.fromkeys((request.jid, bare(request.jid)))
-    return ArriveFacts(tuple(context.tx.subscriptions_of(jids)))
+    tx = context.tx
+    return ArriveFacts(tuple(tx.subscriptions_of(jids)), tuple(tx.resources(bare(request.jid))))
 
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
-    """Load what the leaver holds: under its full JID, and under its bare one if it was the last."""
+    """Load what the leaver holds, under its full JID and under its bare one, and who else is here."""
     tx = context.tx
-    jids = tuple(dict.fromkeys((request.jid, bare(request.jid))))[: 2 if request.last else 1]
+    jids = tuple(dict.fromkeys((request.jid, bare(request.jid))))
     subscriptions = tx.subscriptions_of(jids)
     paired = [(subscription, tx.node(subscription.node)) for subscription in subscriptions]
     return LeaveFacts(
         now=context.now,
         held=_cases(tx, tx.held_by(jids)),
         subscriptions=tuple((s, node) for s, node in paired if node is not None),
+        resources=tuple(tx.resources(bare(request.jid))),
     )
 
 

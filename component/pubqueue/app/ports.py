@@ -59,6 +59,9 @@ class Transaction(Protocol):
     def nodes(self) -> list[Node]:
         """Return every node, by name."""
 
+    def ready_nodes(self) -> list[NodeName]:
+        """Return the nodes that have both something to hand out and a window for it."""
+
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return what the bare JID is to the node."""
 
@@ -81,6 +84,9 @@ class Transaction(Protocol):
 
     def subscriptions_of(self, jids: Iterable[Jid]) -> list[Subscription]:
         """Return the subscriptions of exactly these JIDs, to any node."""
+
+    def resources(self, account: Jid) -> list[Jid]:
+        """Return the full JIDs of the account that are known to be here."""
 
     # --- items ---
 
@@ -179,6 +185,14 @@ class Store(Protocol):
 
         Raises:
             StoreError: the transaction could not be made durable; nothing of it has happened.
+
+        """
+
+    async def others_wrote(self) -> bool:
+        """Say whether another process has changed the store since the last call.
+
+        Raises:
+            StoreError: the store cannot say.
 
         """
 

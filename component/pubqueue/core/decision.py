@@ -240,6 +240,20 @@ class SetAvailable:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteResource:
+    """The full JID is here."""
+
+    jid: Jid
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetResource:
+    """The full JID has left."""
+
+    jid: Jid
+
+
+@dataclass(frozen=True, slots=True)
 class EndSubscription:
     """The subscription goes; locks held under it stay (XEP-0254 4: unsubscribe, then unlock)."""
 
@@ -361,6 +375,8 @@ Change = (
     | AddSubscription
     | SetWindow
     | SetAvailable
+    | NoteResource
+    | ForgetResource
     | EndSubscription
     | AddItem
     | ReplacePayload

@@ -17,6 +17,8 @@ from pubqueue.core.decision import (
     Done,
     EndSubscription,
     Forget,
+    ForgetResource,
+    NoteResource,
     Notice,
     RemoveItem,
     Ripen,
@@ -68,26 +70,27 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class ArriveFacts:
-    """The subscriptions of the full JID and of its account."""
+    """The subscriptions of the full JID and of its account, and the account's known resources."""
 
     subscriptions: tuple[Subscription, ...]
+    resources: tuple[Jid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A full JID has become unavailable; `last` says that no other resource of it is known."""
+    """A JID has become unavailable."""
 
     jid: Jid
-    last: bool
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveFacts:
-    """What the leaver holds and subscribes to, each with its node."""
+    """What the leaver and its account hold and subscribe to, and the account's known resources."""
 
     now: Millis
     held: tuple[Case, ...]
     subscriptions: tuple[tuple[Subscription, Node], ...]
+    resources: tuple[Jid, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +151,35 @@ def _one_to_a_place(ends: Iterable[Change]) -> Iterator[Change]:
             yield end
 
 
-def arrive(_request: Arrive, facts: ArriveFacts) -> Decision:
+def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     """Hand out to the arrived again, where its absence had left a subscription standing."""
-    return Decision(
-        Done(),
-        tuple(
-            SetAvailable(subscription.node, subscription.jid, available=True)
-            for subscription in facts.subscriptions
-            if not subscription.available
-        ),
-    )
+    is_full = bare(request.jid) != request.jid
+    news = is_full and request.jid not in facts.resources
+    changes: list[Change] = [NoteResource(request.jid)] if news else []
+    changes += [
+        SetAvailable(subscription.node, subscription.jid, available=True)
+        for subscription in facts.subscriptions
+        if not subscription.available
+    ]
+    return Decision(Done(), tuple(changes))
 
 
-def leave(_request: Leave, facts: LeaveFacts) -> Decision:
-    """Free what the leaver holds and end its subscriptions; it is not told, for it is gone."""
-    ends = [fail(case, facts.now, WORKER_LOST) for case in facts.held]
+def leave(request: Leave, facts: LeaveFacts) -> Decision:
+    """Free what the leaver holds and end its subscriptions; it is not told, for it is gone.
+
+    The account goes with the last of its resources that we saw come (row 21); one that we never
+    saw is gone alone.
+    """
+    last = facts.resources == (request.jid,)
+    gone = {request.jid, bare(request.jid)} if last else {request.jid}
+    held = [case for case in facts.held if case.item.holder in gone]
+    ends = [fail(case, facts.now, WORKER_LOST) for case in held]
     changes: list[Change] = [*_one_to_a_place(ends)]
+    if request.jid in facts.resources:
+        changes.append(ForgetResource(request.jid))
     for subscription, node in facts.subscriptions:
+        if subscription.jid not in gone:
+            continue
         if node.config.queueing and node.config.unsubscribe_on_unavailable:
             changes.append(EndSubscription(subscription.node, subscription.jid))
         elif node.config.queueing:

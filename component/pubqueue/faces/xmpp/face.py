@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.core.decision import Refusal, Refused, Retracted, Unlocked
-from pubqueue.core.expire import Arrive, Return
+from pubqueue.core.expire import Arrive, Leave, Return
 from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, render
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.parse import committing, parse, retrieving, settling
 from pubqueue.faces.xmpp.parse.words import Iq
-from pubqueue.faces.xmpp.presence import Resources
 from pubqueue.faces.xmpp.refusals import (
     NO_SUCH_COMMAND,
     SERVICE_UNAVAILABLE,
@@ -87,7 +86,6 @@ class XmppFace:
         self._broker = broker
         self._jid = jid
         self._on_ready = on_ready
-        self._resources = Resources()
         self._asker = _askers(admins, local=jid.partition(".")[2])
         self.component = Component(
             jid,
@@ -175,17 +173,16 @@ class XmppFace:
         self._broker.submit(back, _ignore)
 
     def _take_presence(self, stanza: Stanza) -> None:
-        """Track who is here; answer a subscription request and a probe with our own presence."""
+        """Say who comes and goes; answer a subscription request and a probe with our own presence."""
         kind, sender = stanza.top.get("type"), stanza.top.get("from")
         if sender is None or stanza.top.get("to") != self._jid:
             return
         jid = Jid(sender)
         match kind:
             case None:
-                if self._resources.available(jid):
-                    self._broker.submit(Arrive(jid), _ignore)
+                self._broker.submit(Arrive(jid), _ignore)
             case "unavailable":
-                self._broker.submit(self._resources.unavailable(jid), _ignore)
+                self._broker.submit(Leave(jid), _ignore)
             case "subscribe":
                 self._send_presence(bare(jid), "subscribed")
                 self._send_presence(bare(jid))

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     Connection = sqlite3.Connection
 
+MOST_RESOURCES: Final = 100_000
+"""Full JIDs that are remembered to be here; the locks of one that is forgotten still time out."""
+
 
 def apply(connection: Connection, counts: Counts, changes: Sequence[Change]) -> None:
     """Make the changes in order.
@@ -103,6 +106,15 @@ def _set_window(connection: Connection, change: d.SetWindow) -> None:
 
 def _set_available(connection: Connection, change: d.SetAvailable) -> None:
     _must(connection, "set_available", change.available, change.node, change.jid)
+
+
+def _note_resource(connection: Connection, change: d.NoteResource) -> None:
+    _may(connection, "note_resource", change.jid, bare(change.jid))
+    _may(connection, "crowd_out", MOST_RESOURCES)
+
+
+def _forget_resource(connection: Connection, change: d.ForgetResource) -> None:
+    _may(connection, "forget_resource", change.jid)
 
 
 def _end_subscription(connection: Connection, counts: Counts, change: d.EndSubscription) -> None:
@@ -217,6 +229,8 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.AddSubscription: _add_subscription,
     d.SetWindow: _set_window,
     d.SetAvailable: _set_available,
+    d.NoteResource: _note_resource,
+    d.ForgetResource: _forget_resource,
     d.ReplacePayload: _replace_payload,
     d.Postpone: _postpone,
     d.Ripen: _ripen,

@@ -7,6 +7,14 @@ SELECT name, config, creator, created, items, subscriptions FROM node WHERE name
 -- nodes: every node, by name
 SELECT name, config, creator, created, items, subscriptions FROM node ORDER BY name;
 
+-- ready_nodes: the nodes with something to hand out and somebody to take it
+SELECT name FROM node WHERE EXISTS (
+    SELECT 1 FROM subscription WHERE node_id = node.id AND available AND in_flight < queue_requests
+) AND (
+    EXISTS (SELECT 1 FROM item WHERE node_id = node.id AND state = 'queued')
+    OR EXISTS (SELECT 1 FROM item WHERE node_id = node.id AND aside)
+) ORDER BY name;
+
 -- affiliation: what an account is to a node
 SELECT affiliation FROM affiliation WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
 
@@ -31,6 +39,9 @@ WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND available AND in_fligh
 -- subscriptions_of: the subscriptions of exactly this JID, in every node
 SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available
 FROM subscription s JOIN node n ON n.id = s.node_id WHERE s.jid = ?;
+
+-- resources: the full JIDs of an account that are here
+SELECT jid FROM resource WHERE account = ? ORDER BY id;
 
 -- item: an item by its id
 SELECT %(item)s FROM item WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND id = ?2;
@@ -164,6 +175,15 @@ WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
 
 -- set_available: whether the subscriber can be handed items
 UPDATE subscription SET available = ? WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
+-- note_resource: a full JID is here
+INSERT OR IGNORE INTO resource (jid, account) VALUES (?, ?);
+
+-- crowd_out: of so many full JIDs the first to come are forgotten, for anybody can send presence
+DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - ?;
+
+-- forget_resource: a full JID has left
+DELETE FROM resource WHERE jid = ?;
 
 -- end_subscription: the subscription goes, its locks stay
 DELETE FROM subscription WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -19,7 +20,7 @@ from pubqueue.stores.sqlite.queries import TXN
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pubqueue.app.ports import Transaction
@@ -31,6 +32,9 @@ APPLICATION_ID: Final = 0x70756271
 
 LOCK_PATIENCE: Final = 5.0
 """Seconds to wait while another process holds the file's lock."""
+
+LOCK_GLANCE: Final = 20
+"""Milliseconds of one try to get it: left to itself, SQLite looks only every tenth of a second."""
 
 
 class _Connection(aiosqlite.Connection):
@@ -52,6 +56,7 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: _Connection | None = None
+        self._version = 0
 
     async def open(self) -> None:
         """Open the file, or make it, and bring it to the newest schema.
@@ -66,6 +71,7 @@ class SqliteStore:
         try:
             await connection
             await connection.run(self._prepare)
+            self._version = await connection.run(_version)
         except sqlite3.Error as problem:
             await connection.leave()
             raise ForeignStoreError(f"{self._path}: {problem}") from problem
@@ -86,6 +92,13 @@ class SqliteStore:
             raise StoreError("the store is closed")
         return await self._connection.run(lambda connection: _transact(connection, job))
 
+    async def others_wrote(self) -> bool:
+        """Say whether another process has changed the file since the last call."""
+        if self._connection is None:
+            raise StoreError("the store is closed")
+        seen, self._version = self._version, await self._connection.run(_version)
+        return seen != self._version
+
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=LOCK_PATIENCE, isolation_level=None)
 
@@ -100,11 +113,21 @@ class SqliteStore:
         _migrate(connection, self._path)
         for query in ("make_winner", "make_met"):
             connection.execute(TXN[query])
+        connection.execute(f"PRAGMA busy_timeout = {LOCK_GLANCE}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes when another connection commits, and never by our own commits."""
+    try:
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+    except sqlite3.Error as problem:
+        raise StoreError(str(problem)) from problem
+    return int(version)
 
 
 def _transact(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
     try:
-        connection.execute("BEGIN IMMEDIATE")
+        _begin(connection)
         transaction = SqliteTransaction(connection)
         result = job(transaction)
         transaction.finish()
@@ -118,6 +141,20 @@ def _transact(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -
     return result
 
 
+def _begin(connection: sqlite3.Connection) -> None:
+    """Begin to write; while another process writes, look often, or a busy one would never let us in."""
+    patient_until = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as problem:
+            busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > patient_until:
+                raise
+        else:
+            return
+
+
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
@@ -125,27 +162,46 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a database that somebody else has made; an empty one becomes ours."""
+    connection.execute("BEGIN")  # one moment for both: another process may be making it
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    connection.execute("COMMIT")
     if tables and application != APPLICATION_ID:
         raise ForeignStoreError(f"{path}: this SQLite database belongs to another program")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Run the migrations that this file has not seen, each in a transaction of its own."""
-    (done,) = connection.execute("PRAGMA user_version").fetchone()
+    """Run the migrations that this file has not seen, in one transaction; a second process waits for it."""
     steps = sorted(
         (entry.name, entry.read_text(encoding="utf-8"))
         for entry in files(__package__).joinpath("migrations").iterdir()
         if entry.name.endswith(".sql")
     )
+    if _schema(connection) == len(steps):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    done = _schema(connection)
     if done > len(steps):
         raise ForeignStoreError(
             f"{path}: its schema is number {done}, this program knows {len(steps)}; use a newer one"
         )
-    for number, (_, script) in enumerate(steps, start=1):
-        if number > done:
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {script}\n"
-                f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number}; COMMIT;"
-            )
+    for _, script in steps[done:]:
+        for statement in _statements(script):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {len(steps)}")
+    connection.execute("COMMIT")
+
+
+def _schema(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Cut a script apart: sqlite3's own way to run one would end the transaction first."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

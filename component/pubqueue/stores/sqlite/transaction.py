@@ -176,6 +176,11 @@ class SqliteTransaction:
         self._write_counts()
         return [_node(row) for row in self._all("nodes")]
 
+    def ready_nodes(self) -> list[NodeName]:
+        """Return the nodes that have both something to hand out and a window for it."""
+        self._write_counts()
+        return [NodeName(row[0]) for row in self._all("ready_nodes")]
+
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return what the bare JID is to the node."""
         found: Affiliation = self._remember("affiliation", node, account)
@@ -211,6 +216,10 @@ class SqliteTransaction:
         """Return the subscriptions of exactly these JIDs, to any node."""
         self._write_counts()
         return [_subscription(row) for jid in jids for row in self._all("subscriptions_of", jid)]
+
+    def resources(self, account: Jid) -> list[Jid]:
+        """Return the full JIDs of the account that are known to be here."""
+        return [Jid(row[0]) for row in self._all("resources", account)]
 
     # --- items ---
 

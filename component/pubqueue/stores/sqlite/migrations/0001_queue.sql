@@ -35,6 +35,15 @@ CREATE TABLE subscription (
 CREATE INDEX subscription_account ON subscription (node_id, account);
 CREATE INDEX subscription_jid ON subscription (jid);
 
+-- Full JIDs that are here, in the order of their coming. Servers do not tell a component twice.
+CREATE TABLE resource (
+    id      INTEGER PRIMARY KEY,
+    jid     TEXT    NOT NULL UNIQUE,
+    account TEXT    NOT NULL CHECK (instr(account, '/') = 0)
+) STRICT;
+
+CREATE INDEX resource_account ON resource (account);
+
 CREATE TABLE item (
     seq         INTEGER PRIMARY KEY,
     node_id     INTEGER NOT NULL REFERENCES node ON DELETE CASCADE,
