@@ -16,9 +16,9 @@ from slixmpp import ClientXMPP
 from slixmpp.jid import JID, InvalidJID
 from slixmpp.xmlstream import StanzaBase
 
-from pubqueue_xeps.errors import LoginFailed
+from pubqueue_xeps.errors import LoginFailed, LoginRefused
 
-__all__ = ["Client", "LoginFailed", "Tls", "login", "logout", "make_client"]
+__all__ = ["Client", "LoginFailed", "LoginRefused", "Tls", "login", "logout", "make_client"]
 
 Tls = Literal["required", "direct", "off"]
 
@@ -160,9 +160,9 @@ class _Door:
         if not self.verdict.done():
             self.verdict.set_result(None)
 
-    def _fail(self, sentence: str) -> None:
+    def _fail(self, sentence: str, kind: type[LoginFailed] = LoginFailed) -> None:
         if not self.verdict.done():
-            self.verdict.set_exception(LoginFailed(sentence))
+            self.verdict.set_exception(kind(sentence))
 
     def _note_unreachable(self, reason: object) -> None:
         self.unreachable = reason
@@ -183,13 +183,14 @@ class _Door:
     def _refused(self, _: object) -> None:
         who, where = self.client.requested_jid.bare, self.server
         if self.refusal is None:
-            self._fail(
-                f"{where} offers no way to log in with a password that this TLS mode allows."
-            )
+            sentence = f"{where} offers no way to log in with a password that this TLS mode allows."
         elif self.refusal == "not-authorized":
-            self._fail(f"{where} refused {who}: wrong name or password.")
+            sentence = f"{where} refused {who}: wrong name or password."
         else:
-            self._fail(f"{where} refused {who}: {self.refusal}.")
+            sentence = f"{where} refused {who}: {self.refusal}."
+        # RFC 6120 6.5.11: with this one the server asks to try again later
+        passing = self.refusal == "temporary-auth-failure"
+        self._fail(sentence, LoginFailed if passing else LoginRefused)
 
     def _stream_error(self, error: StanzaBase) -> None:
         self._fail(f"{self.server} ended the stream: {error['condition']}.")

@@ -2,6 +2,7 @@
 
 PubqueueError
 ├── LoginFailed (also a ConnectionError)
+│   └── LoginRefused
 ├── Replaced (also a ConnectionError)
 ├── ServiceUnavailable
 ├── NoSuchNode
@@ -23,6 +24,10 @@ class PubqueueError(Exception):
 
 class LoginFailed(PubqueueError, ConnectionError):
     """The XMPP server did not let the client in."""
+
+
+class LoginRefused(LoginFailed):
+    """The XMPP server refused the account or its password; asking again does not help."""
 
 
 class Replaced(PubqueueError, ConnectionError):
