@@ -5,90 +5,108 @@ A wrong password or a misspelt node then fails the job once, with a sentence, an
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import quoteattr
 
-from slixmpp.exceptions import IqError, IqTimeout
-
-from pubqueue_spark import refusals, session
+from pubqueue_spark.ask import ask
 from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_spark.refusals import Refusal
+from pubqueue_spark.request import Question
 from pubqueue_xeps import ns
-from pubqueue_xeps.client import LoginFailed, login, logout
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_spark.ask import Answer
     from pubqueue_spark.options import Settings
-    from pubqueue_xeps.client import Client
 
-DISCO: Final = "http://jabber.org/protocol/disco#info"
+MAY_PUBLISH: Final = frozenset({"owner", "publisher", "publish-only"})  # XEP-0060 4.1
 
 
-def check(settings: Settings) -> None:
-    """Log in, ask the service and the node what they are, log out.
+def check(settings: Settings) -> frozenset[str]:
+    """Ask the service and the nodes what they are; return the features of the service.
 
-    Raises OptionError when an option names what is not there, ServiceError when the service cannot
-    be reached or does not let the account in.
+    Raises OptionError when an option names what is not there or not allowed, ServiceError when the
+    service cannot be reached or does not let the account in.
     """
-    asyncio.run(_check(settings))
+    options = {"node": settings.node, "deadLetterNode": settings.dead_letter_node}
+    nodes = {option: node for option, node in options.items() if node is not None}
+    questions = [_info(settings, None)]
+    for node in nodes.values():
+        questions += [_info(settings, node), _affiliation(settings, node)]
+    service, *answers = ask(settings, *questions)
+    features = _check_service(service, settings)
+    for number, (option, node) in enumerate(nodes.items()):
+        info, standing = answers[2 * number : 2 * number + 2]
+        _check_node(info, settings, option, node)
+        _check_standing(standing, info, settings, option, node)
+    return features
 
 
-async def _check(settings: Settings) -> None:
-    client = session.account(settings).client(session.resource("driver"))
-    try:
-        await login(client)
-    except LoginFailed as error:
+def _info(settings: Settings, node: str | None) -> Question:
+    which = "" if node is None else f" node={quoteattr(node)}"
+    words = f"what {settings.service} is" if node is None else f"what node {node!r} is"
+    return Question("get", words, f"<query xmlns='{ns.DISCO_INFO}'{which}/>")
+
+
+def _affiliation(settings: Settings, node: str) -> Question:
+    """Ask what the account is to the node (XEP-0060 5.7)."""
+    inner = f"<affiliations node={quoteattr(node)}/>"
+    return Question(
+        "get",
+        f"what {settings.jid} is to node {node!r}",
+        f"<pubsub xmlns='{ns.PUBSUB}'>{inner}</pubsub>",
+    )
+
+
+def _check_service(answer: Answer, settings: Settings) -> frozenset[str]:
+    if isinstance(answer, Refusal):
         raise ServiceError(
-            f"option jid={settings.jid}: {str(error).rstrip('.')} (options jid, {settings.secret.option},"
-            " host, port, tls)."
-        ) from None
-    try:
-        await _check_service(client, settings)
-        if settings.node is not None:
-            await _check_node(client, settings, settings.node)
-    finally:
-        await logout(client)
-
-
-async def _check_service(client: Client, settings: Settings) -> None:
-    found = await _features(client, settings, None)
-    if isinstance(found, refusals.Refusal):
-        raise ServiceError(
-            f"option service: {settings.service} does not answer as a service should: {found}."
+            f"option service: {settings.service} does not answer as a service should: {answer}."
         )
+    found = _features(answer)
     if ns.QUEUEING not in found:  # XEP-0254 3: a service that has queues says so
         raise OptionError(
             f"option service: {settings.service} has no work queues (feature {ns.QUEUEING});"
             " give the JID of a pubqueue service."
         )
+    return found
 
 
-async def _check_node(client: Client, settings: Settings, node: str) -> None:
-    found = await _features(client, settings, node)
-    if isinstance(found, refusals.Refusal):
-        raise OptionError(f"option node: {settings.service} answers for {node!r}: {found}.")
-    if ns.QUEUEING not in found:
+def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> None:
+    if isinstance(answer, Refusal):
+        raise OptionError(f"option {option}: {settings.service} answers for {node!r}: {answer}.")
+    if option == "node" and ns.QUEUEING not in _features(answer):
         raise OptionError(
             f"option node: {node!r} is no work queue; its owner turns one on with"
             " x-queueing#enabled in the node configuration."
         )
 
 
-async def _features(
-    client: Client, settings: Settings, node: str | None
-) -> frozenset[str] | refusals.Refusal:
-    """Return the features of the service or of a node (XEP-0030), or why it does not tell."""
-    ask = client.make_iq_get(queryxmlns=DISCO, ito=settings.service)
-    query = ask.xml.find(f"{{{DISCO}}}query")
-    assert query is not None
-    if node is not None:
-        query.set("node", node)
-    try:
-        sent = ask.send(timeout=settings.progress_timeout)  # type: ignore[no-untyped-call]  # slixmpp
-        answer = await sent
-    except IqError as error:
-        return refusals.read(error.iq.xml)
-    except IqTimeout:
-        raise ServiceError(
-            f"option service: no answer from {settings.service} within"
-            f" {settings.progress_timeout:g} seconds; is it running?"
-        ) from None
-    return frozenset(f.get("var", "") for f in answer.xml.iter(f"{{{DISCO}}}feature"))
+def _check_standing(
+    answer: Answer, info: Answer, settings: Settings, option: str, node: str
+) -> None:
+    """See that the account may publish, as far as the service tells; else its tasks will be told."""
+    if isinstance(answer, Refusal) or isinstance(info, Refusal):
+        return
+    found = {
+        it.get("affiliation", "")
+        for it in answer.iter(f"{{{ns.PUBSUB}}}affiliation")
+        if it.get("node", node) == node
+    }
+    if found & MAY_PUBLISH or ("outcast" not in found and _publish_model(info) != "publishers"):
+        return
+    raise OptionError(
+        f"option {option}: {settings.jid} may not publish to {node!r} (it is: {min(found, default='none')});"
+        " let the node's owner make it a publisher."
+    )
+
+
+def _features(answer: Element) -> frozenset[str]:
+    return frozenset(f.get("var", "") for f in answer.iter(f"{{{ns.DISCO_INFO}}}feature"))
+
+
+def _publish_model(info: Element) -> str | None:
+    """Return who may publish to a node (XEP-0060 5.4), if it says so."""
+    value = info.find(f".//{{{ns.DATA}}}field[@var='pubsub#publish_model']/{{{ns.DATA}}}value")
+    return None if value is None else value.text

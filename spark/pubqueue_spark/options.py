@@ -7,13 +7,12 @@ so that a misspelt option never passes for a default.
 from __future__ import annotations
 
 import difflib
-import os
 import re
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from pubqueue_spark.errors import OptionError
+from pubqueue_spark.secret import PASSWORDS, Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,8 +21,15 @@ if TYPE_CHECKING:
 
 PORTS: Final = 65535
 MOST_IN_FLIGHT: Final = 4096
+MOST_RATE: Final = 1e9
+HIGHEST: Final = 2**63 - 1
 ACCOUNT: Final = re.compile(r"[^@/\s]+@[^@/\s]+")
-PASSWORDS: Final = ("password", "passwordFile", "passwordEnv")
+
+
+Visibility = Literal["commit", "immediate"]
+OnReplay = Literal["skip", "fail"]
+OnError = Literal["fail", "skip", "deadletter"]
+PayloadFormat = Literal["auto", "xml", "json", "text"]
 
 
 class Backoff(NamedTuple):
@@ -38,49 +44,6 @@ class Backoff(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
-    """Where the password comes from; read where it is used, and never shown."""
-
-    option: Literal["password", "passwordFile", "passwordEnv"]
-    value: str = field(repr=False)
-
-    def read(self) -> str:
-        """Return the password, from this machine's file or environment if it is kept there."""
-        match self.option:
-            case "password":
-                return self.value
-            case "passwordFile":
-                return self._of_file()
-            case "passwordEnv":
-                return self._of_environment()
-
-    def _of_file(self) -> str:
-        try:
-            found = Path(self.value).read_text(encoding="utf-8").rstrip("\r\n")
-        except OSError as error:
-            raise OptionError(
-                f"option passwordFile: {self.value} cannot be read ({error.strerror}); it is"
-                " needed on the driver and on every executor."
-            ) from None
-        except UnicodeDecodeError:
-            raise OptionError(f"option passwordFile: {self.value} is not text in UTF-8.") from None
-        if not found:
-            raise OptionError(
-                f"option passwordFile: {self.value} is empty; put the password there."
-            )
-        return found
-
-    def _of_environment(self) -> str:
-        found = os.environ.get(self.value)
-        if not found:
-            raise OptionError(
-                f"option passwordEnv: the variable {self.value} is not set here; it is needed on"
-                " the driver and on every executor."
-            )
-        return found
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """The options of one write, checked. Pickled into every task."""
 
@@ -92,12 +55,20 @@ class Settings:
     port: int
     tls: Tls
     tls_ca_file: str | None
+    visibility: Visibility
+    txn_app: str | None
+    txn_version: int | None
+    on_replay: OnReplay
+    payload_format: PayloadFormat
+    on_error: OnError
+    dead_letter_node: str | None
+    max_errors: int
     max_in_flight: int
+    max_rate: float | None
     progress_timeout: float
     retries: int
     backoff: Backoff
     ignore_extra_columns: bool
-    job_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +105,21 @@ def _window(value: str) -> int:
 
 def _count(value: str) -> int:
     return _within(int(value), 0, 1000)
+
+
+def _version(value: str) -> int:
+    return _within(int(value), 0, HIGHEST)
+
+
+def _errors(value: str) -> int:
+    return _within(int(value), 0, HIGHEST)
+
+
+def _rate(value: str) -> float:
+    number = float(value)
+    if not 0 < number <= MOST_RATE:
+        raise ValueError(value)
+    return number
 
 
 def _within(number: int, least: int, most: int) -> int:
@@ -186,8 +172,26 @@ OPTIONS: Final = (
            "STARTTLS, TLS from the first byte, or none (loopback hosts only)"),
     Option("tlsCaFile", _text, "path", None,
            "certificate authorities to trust instead of the system's"),
+    Option("visibility", _one_of("commit", "immediate"), "commit or immediate", "commit",
+           "whether items appear all together when the driver commits, or each when it is confirmed"),
+    Option("txnAppId", _text, "text", None,
+           "who writes; with txnVersion, a batch that was committed before is not written again"),
+    Option("txnVersion", _version, "whole number, rising from batch to batch", None,
+           "which batch of txnAppId this is; a stream has its own"),
+    Option("onReplay", _one_of("skip", "fail"), "skip or fail", "skip",
+           "what to do with a batch that was committed before"),
+    Option("payloadFormat", _one_of("auto", "xml", "json", "text"), "auto, xml, json or text", "auto",
+           "what the column payload holds"),
+    Option("onError", _one_of("fail", "skip", "deadletter"), "fail, skip or deadletter", "fail",
+           "what to do with a row that cannot become an item"),
+    Option("deadLetterNode", _text, "text", None, "the node that gets such rows, with onError=deadletter"),
+    Option("maxErrors", _errors, "whole number", "0",
+           "such rows in a task beyond which it fails all the same; 0 is no limit"),
     Option("maxInFlight", _window, f"whole number from 1 to {MOST_IN_FLIGHT}", "256",
            "publishes sent and not yet answered, for each task"),
+    Option("maxRatePerTask", _rate, "items per second", None, "how fast a task may publish"),
+    Option("itemsPerRequest", _one_of("1"), "1 (XEP-0060 7.1: a publish has one item)", "1",
+           "items in a request"),
     Option("progressTimeout", _seconds, "seconds", "30",
            "no answer at all for so long: the stream counts as lost"),
     Option("retries", _count, "whole number from 0 to 1000", "5",
@@ -196,8 +200,8 @@ OPTIONS: Final = (
            "shortest and longest pause before that, doubling, with jitter"),
     Option("extraColumns", _one_of("error", "ignore"), "error or ignore", "error",
            "what to do with columns that mean nothing here"),
-    Option("jobId", _text, "text", None,
-           "start of generated item ids; the same in a re-run makes the same ids (default: random)"),
+    Option("allowPurge", _one_of("false"), "false (throwing waiting work away is not offered)", "false",
+           "whether mode overwrite may throw away what waits"),
 )
 # fmt: on
 BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
@@ -207,21 +211,31 @@ def settings(options: Mapping[str, str]) -> Settings:
     """Check the options of a write; raises OptionError with one sentence for the first that is wrong."""
     given = {_known(name).name: value for name, value in options.items()}
     value = {option.name: _value(option, given.get(option.name)) for option in OPTIONS}
+    secret = _secret(given)
+    _check_dead_letters(value)
     return Settings(
         service=cast("str", value["service"]),
         node=cast("str | None", value["node"]),
         jid=cast("str", value["jid"]),
-        secret=_secret(given),
+        secret=secret,
         host=cast("str | None", value["host"]),
         port=cast("int", value["port"]),
         tls=cast("Tls", value["tls"]),
         tls_ca_file=cast("str | None", value["tlsCaFile"]),
+        visibility=cast("Visibility", value["visibility"]),
+        txn_app=cast("str | None", value["txnAppId"]),
+        txn_version=cast("int | None", value["txnVersion"]),
+        on_replay=cast("OnReplay", value["onReplay"]),
+        payload_format=cast("PayloadFormat", value["payloadFormat"]),
+        on_error=cast("OnError", value["onError"]),
+        dead_letter_node=cast("str | None", value["deadLetterNode"]),
+        max_errors=cast("int", value["maxErrors"]),
         max_in_flight=cast("int", value["maxInFlight"]),
+        max_rate=cast("float | None", value["maxRatePerTask"]),
         progress_timeout=cast("float", value["progressTimeout"]),
         retries=cast("int", value["retries"]),
         backoff=cast("Backoff", value["retryBackoff"]),
         ignore_extra_columns=value["extraColumns"] == "ignore",
-        job_id=cast("str | None", value["jobId"]),
     )
 
 
@@ -262,3 +276,11 @@ def _secret(given: Mapping[str, str]) -> Secret:
         )
     (name,) = named
     return Secret(cast('Literal["password", "passwordFile", "passwordEnv"]', name), given[name])
+
+
+def _check_dead_letters(value: Mapping[str, object]) -> None:
+    wanted, node = value["onError"] == "deadletter", value["deadLetterNode"]
+    if wanted and node is None:
+        raise OptionError("option deadLetterNode is missing: onError=deadletter needs a node.")
+    if node is not None and not wanted:
+        raise OptionError("option deadLetterNode is of no use without onError=deadletter.")

@@ -16,7 +16,7 @@ from pubqueue_xeps import ns
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from pubqueue_spark.rows import Publish
+    from pubqueue_spark.request import Request
 
 
 @unique
@@ -100,12 +100,9 @@ def judge(refusal: Refusal) -> Verdict:
 
 
 def failure(
-    refusal: Refusal, publish: Publish, *, partition: int, service: str, retried: int
+    refusal: Refusal, request: Request, *, service: str, retried: int
 ) -> PubqueueSparkError:
-    """Return what fails the job, with row, item and reason; no word of the payload."""
+    """Return what fails the job, with what was asked and the reason; no word of the payload."""
     again = f" after {retried} retries" if retried else ""
-    sentence = (
-        f"{service} refused row {publish.row} of partition {partition} (item {publish.item_id!r},"
-        f" node {publish.node!r}){again}: {refusal}."
-    )
+    sentence = f"{service} refused {request}{again}: {refusal}."
     return RowError(sentence) if judge(refusal) is Verdict.ROW else ServiceError(sentence)

@@ -2,73 +2,120 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-from xml.sax.saxutils import quoteattr
+from typing import TYPE_CHECKING, Final, Literal
+from xml.sax.saxutils import escape, quoteattr
 
-from pubqueue_spark.errors import RowError
-from pubqueue_spark.payload import MOST, legal, payload
+from pubqueue_spark import beside
+from pubqueue_spark.payload import MOST, legal
 from pubqueue_xeps import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pubqueue_spark.forms import Form
     from pubqueue_spark.schema import Columns
 
 HEAD: Final = 256
 """Bytes left for the <iq> around a publish: type, id and the service's JID."""
-LONGEST: Final = 100 * 365 * 86400
-"""Seconds; more than a service's clock can count is a mistake in a unit."""
+LETTER: Final = 12_000
+"""Bytes of raw text in a dead letter: written with entities it still fits the 64 KiB of a new node."""
+
+
+class Unfit(ValueError):  # noqa: N818  says what the row is
+    """A row cannot become an item; the message is the reason, without a word of the payload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """One row, ready to be sent: everything that stands inside the <iq>."""
+    """One item, ready to be sent."""
 
+    kind: Literal["set"]
+    body: bytes
     row: int
+    partition: int
     node: str
     item_id: str
-    body: bytes
+    generated: bool
+    """Whether the id was made here, and so is no other row's."""
+    size: int
+    """Bytes of the payload."""
+    raw: object
+    """What the column payload held; None for a dead letter."""
+
+    def __str__(self) -> str:
+        what = "the dead letter of row" if self.raw is None else "row"
+        return (
+            f"{what} {self.row} of partition {self.partition}"
+            f" (item {self.item_id!r}, node {self.node!r})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Turns the rows of one partition into publishes.
 
-    A row without `item_id` gets `<job>-<partition>-<row>`: a task that is tried again makes the same
-    ids as before, as long as it sees the same rows in the same order.
+    A row without `item_id` gets `<batch>-<partition>-<row>`: for uniqueness, and for the eye.
     """
 
     columns: Columns
+    form: Form
     node: str | None
-    job_id: str
+    ids: str
     partition: int
+    mark: str = ""
+    """What stands beside each publish: the transaction that it belongs to."""
 
     def publish(self, number: int, row: Sequence[object]) -> Publish:
-        """Return the publish of a row; raises RowError, which names the row and what is wrong with it."""
+        """Return the publish of a row; raises Unfit."""
         try:
             return self._publish(number, row)
         except ValueError as error:
-            raise RowError(
-                f"row {number} of partition {self.partition} cannot become an item: {error}."
-            ) from None
+            raise Unfit(str(error)) from None
+
+    def letter(self, number: int, raw: object, node: str, reason: str) -> Publish:
+        """Return a dead letter: what a row held, as far as there is room for it, and what was wrong."""
+        text = self.form.raw(raw)
+        words = {"partition": self.partition, "row": number, "reason": reason, "size": len(text)}
+        attributes = "".join(f" {name}={_quote(str(it))}" for name, it in words.items())
+        kept = escape(text.encode()[:LETTER].decode(errors="ignore"), {"\r": "&#13;"})
+        element = f"<bad-row xmlns='{ns.PUBQUEUE}'{attributes}>{kept}</bad-row>".encode()
+        return self._made(number, node, None, element)
 
     def _publish(self, number: int, row: Sequence[object]) -> Publish:
         at = self.columns
-        node = _name("node", _get(row, at.node), self.node)
-        generated = f"{self.job_id}-{self.partition}-{number}"
-        item_id = _name("item_id", _get(row, at.item_id), generated)
-        text = row[at.payload]
-        if text is None:
-            raise ValueError("payload is null; leave such rows out, or give them one XML element")
-        meta = _meta(_get(row, at.priority), _get(row, at.delay), _get(row, at.ttl))
+        node = _name("node", _get(row, at.node)) or self.node
+        if node is None:
+            raise ValueError("node is null, and there is no option node to use instead")
+        item_id = _name("item_id", _get(row, at.item_id))
+        raw = row[at.payload]
+        if raw is None:
+            raise ValueError("payload is null; leave such rows out")
+        extras = beside.meta(
+            _get(row, at.priority),
+            _get(row, at.delay),
+            _get(row, at.not_before),
+            _get(row, at.ttl),
+        ) + beside.headers(_get(row, at.headers))
+        return self._made(number, node, item_id, self.form.element(raw), extras=extras, raw=raw)
+
+    def _made(
+        self,
+        number: int,
+        node: str,
+        item_id: str | None,
+        element: bytes,
+        *,
+        extras: str = "",
+        raw: object = None,
+    ) -> Publish:
+        name = item_id or f"{self.ids}-{self.partition}-{number}"
         body = b"".join(
             (
                 f"<pubsub xmlns='{ns.PUBSUB}'><publish node={_quote(node)}>"
-                f"<item id={_quote(item_id)}>".encode(),
-                payload(str(text)),
-                f"</item></publish>{meta}</pubsub></iq>".encode(),
+                f"<item id={_quote(name)}>".encode(),
+                element,
+                f"</item></publish>{extras}{self.mark}</pubsub></iq>".encode(),
             )
         )
         if len(body) + HEAD > MOST:
@@ -76,46 +123,26 @@ class Rows:
                 f"it makes a stanza of {len(body)} bytes, and XMPP servers refuse more than {MOST};"
                 " put the bulk elsewhere and its address into the payload"
             )
-        return Publish(number, node, item_id, body)
+        return Publish(
+            "set", body, number, self.partition, node, name, item_id is None, len(element), raw
+        )
 
 
 def _get(row: Sequence[object], place: int | None) -> object:
     return None if place is None else row[place]
 
 
-def _name(column: str, found: object, otherwise: str | None) -> str:
-    """Return a node name or an item id: the row's, else the other one."""
-    name = otherwise if found is None else str(found)
-    if name is None:
-        raise ValueError(f"{column} is null, and there is no option {column} to use instead")
-    if not name:
+def _name(column: str, found: object) -> str | None:
+    """Check a node name or an item id."""
+    if found is None:
+        return None
+    if not found:
         raise ValueError(f"{column} is empty; null means: not given")
     try:
-        return legal(name)
+        return legal(str(found))
     except ValueError as error:
         raise ValueError(f"{column} {error}") from None
 
 
 def _quote(value: str) -> str:
-    # A parser reads a line end or tab in an attribute as a space, unless it is written so.
-    return quoteattr(value, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
-
-
-def _meta(priority: object, delay: object, ttl: object) -> str:
-    """Write what travels beside <publish/>; the numbers' types were checked with the schema."""
-    given = {
-        "delay": _seconds("delay", delay),
-        "priority": None if priority is None else str(priority),
-        "ttl": _seconds("ttl", ttl),
-    }
-    attributes = "".join(f" {name}='{value}'" for name, value in given.items() if value is not None)
-    return f"<meta xmlns='{ns.PUBQUEUE}'{attributes}/>" if attributes else ""
-
-
-def _seconds(column: str, value: object) -> str | None:
-    if value is None:
-        return None
-    assert isinstance(value, int | float)
-    if not math.isfinite(value) or not 0 <= value <= LONGEST:
-        raise ValueError(f"{column} is {value}; it takes seconds, 0 or more")
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+    return quoteattr(value, beside.SPACES)

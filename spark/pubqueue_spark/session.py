@@ -17,25 +17,30 @@ import re
 import secrets
 import socket
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue_spark.errors import OptionError
-from pubqueue_spark.window import Limits, Task, Window
+from pubqueue_spark.window import Window
 from pubqueue_xeps import ns
 from pubqueue_xeps.client import Client, login, logout, make_client
+from pubqueue_xeps.errors import LoginRefused
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.options import Settings
+    from pubqueue_spark.request import Ledger
+    from pubqueue_spark.window import Limits, Task
     from pubqueue_xeps.client import Tls
 
 T = TypeVar("T")
 IQ: Final = f"{{{ns.CLIENT}}}iq"
 REQUEST: Final = re.compile(r"pq(\d+)-\d+")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +122,20 @@ class Session:
             if not self._client.is_connected():
                 await login(self._client)
 
-    async def open(self, service: str, partition: int, limits: Limits) -> tuple[int, Window]:
-        """Log in if need be and open a window for one task; close it with the number given."""
-        await self.restore()
+    async def open(self, task: Task, limits: Limits, ledger: Ledger) -> tuple[int, Window]:
+        """Log in if need be and open a window for one task; close it with the number given.
+
+        A server that is away for now is the window's to wait for; raises LoginRefused when the
+        account is not let in.
+        """
+        try:
+            await self.restore()
+        except LoginRefused:
+            raise
+        except ConnectionError as error:
+            log.info("%s: %s", task.who, error)
         number = next(self._numbers)
-        window = Window(self, Task(service, partition, f"pq{number}-"), limits)
+        window = Window(self, replace(task, prefix=f"pq{number}-"), limits, ledger)
         self._windows[number] = window
         return number, window
 

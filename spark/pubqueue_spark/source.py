@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pubqueue_spark.errors import OptionError
-
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceWriter
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
 
 class PubqueueDataSource(DataSource):
-    """Write the rows of a DataFrame as items of a work queue, in batch mode.
+    """Write the rows of a DataFrame, or of a stream, as items of a work queue.
 
     >>> (
     ...     df.select("item_id", "payload")
@@ -25,8 +22,9 @@ class PubqueueDataSource(DataSource):
     ...     .save()
     ... )  # doctest: +SKIP
 
-    The column `payload` holds one XML element a row; `item_id`, `node`, `priority`, `delay` and
-    `ttl` may stand beside it. When `save()` returns, every row was confirmed by the service.
+    The column `payload` holds the work: one XML element a row, or JSON, or text, or a struct; `item_id`,
+    `node`, `priority`, `delay`, `not_before`, `ttl` and `headers` may stand beside it. When `save()`
+    returns, every row is in its queue, once.
 
     ===================  ============  =============================================================
     option               default       meaning
@@ -41,12 +39,22 @@ class PubqueueDataSource(DataSource):
     ``port``             5222          its client port
     ``tls``              required      or direct, or off (loopback hosts only)
     ``tlsCaFile``        the system's  certificate authorities to trust
+    ``visibility``       commit        or immediate: items appear one by one, not all at the commit
+    ``txnAppId``         random        with txnVersion: a batch committed before is not written again
+    ``txnVersion``                     a rising number; a stream has its own
+    ``onReplay``         skip          or fail: about a batch that was committed before
+    ``payloadFormat``    auto          or xml, json, text
+    ``onError``          fail          or skip, deadletter: about a row that cannot become an item
+    ``deadLetterNode``                 the node that gets such rows
+    ``maxErrors``        0             such rows in a task beyond which it fails; 0 is no limit
     ``maxInFlight``      256           publishes sent and not yet answered, for each task
+    ``maxRatePerTask``                 items per second
+    ``itemsPerRequest``  1             nothing else yet
     ``progressTimeout``  30            seconds without any answer: the stream counts as lost
     ``retries``          5             for publishes asked to wait, and for lost streams
     ``retryBackoff``     0.5-30        seconds: shortest and longest pause before that
     ``extraColumns``     error         or ignore
-    ``jobId``            random        start of generated item ids
+    ``allowPurge``       false         nothing else
     ===================  ============  =============================================================
     """
 
@@ -58,16 +66,12 @@ class PubqueueDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  Spark's
         """Check options, columns and the service, each once and on the driver."""
         # Looking the format up imports this module, in every session: it costs as little as it can.
-        from pubqueue_spark import check, options  # noqa: PLC0415
-        from pubqueue_spark.schema import columns  # noqa: PLC0415
-        from pubqueue_spark.writer import PubqueueWriter  # noqa: PLC0415
+        from pubqueue_spark import prepare  # noqa: PLC0415
 
-        settings = options.settings(self.options)
-        if overwrite:
-            raise OptionError(
-                "mode 'overwrite' would have to throw away work that waits in the queue, and is not"
-                " offered; use mode('append')."
-            )
-        found = columns(schema, node=settings.node, ignore_extra=settings.ignore_extra_columns)
-        check.check(settings)
-        return PubqueueWriter(settings, found, settings.job_id or uuid.uuid4().hex)
+        return prepare.batch(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
+        """Check the same for a stream. Every output mode but complete is a stream of new rows."""
+        from pubqueue_spark import prepare  # noqa: PLC0415
+
+        return prepare.stream(self.options, schema, overwrite=overwrite)

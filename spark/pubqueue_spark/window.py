@@ -1,10 +1,11 @@
-"""The publishes of one task that are sent and not yet answered.
+"""The requests of one task that are sent and not yet answered.
 
-Theory of operation. `put` sends rows until the window is full, then waits; `drain` waits for the
+Theory of operation. `put` sends requests until the window is full, then waits; `drain` waits for the
 rest. All waiting happens in `_step`, in the task's own coroutine, so nothing here runs by itself:
 
-- An answer frees a place. A refusal of type wait puts its publish aside until its time comes and
-  halves the window; every accepted publish opens it by one again, up to `size`.
+- An answer frees a place, and goes to the ledger. A refusal of type wait puts its request aside until
+  its time comes and halves the window; everything accepted opens it by one again, up to `size`. Of
+  any other refusal the ledger makes what it will: a failure, another request, or nothing.
 - When the stream is lost, what is in flight may or may not have been taken. The line is restored and
   all of it is sent again under the same request and item ids; the service absorbs what it has.
 - Slow is not dead: there is no clock per request (behind a rate limit the 256th publish waits long
@@ -29,13 +30,14 @@ from xml.sax.saxutils import quoteattr
 from pubqueue_spark import refusals
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_spark.refusals import Verdict
+from pubqueue_xeps.errors import LoginRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.options import Backoff
-    from pubqueue_spark.rows import Publish
+    from pubqueue_spark.request import Ledger, Request
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 SLOW: Final = 100
@@ -77,7 +79,8 @@ class Limits:
 class Tally:
     """What one task has done."""
 
-    rows: int = 0
+    done: int = 0
+    """Requests that the service has carried out."""
     bytes: int = 0
     retries: int = 0
     reconnects: int = 0
@@ -85,7 +88,7 @@ class Tally:
 
 @dataclass(slots=True)
 class _Sent:
-    publish: Publish
+    request: Request
     number: int
     id: str
     data: bytes
@@ -94,11 +97,12 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Who publishes what to whom: the words of requests and messages."""
+    """Who asks whom: the words of requests and messages."""
 
     service: str
-    partition: int
-    prefix: str
+    who: str
+    """A partition, or the driver."""
+    prefix: str = ""
     """Of the request ids; unique on the line."""
 
 
@@ -126,13 +130,14 @@ class _Pace:
 
 
 class Window:
-    """Sends the publishes of one task over a line. Not to be shared between coroutines."""
+    """Sends the requests of one task over a line. Not to be shared between coroutines."""
 
     def __init__(
         self,
         line: Line,
         task: Task,
         limits: Limits,
+        ledger: Ledger,
         *,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
@@ -141,6 +146,7 @@ class Window:
         self._line = line
         self._task = task
         self._limits = limits
+        self._ledger = ledger
         self._clock = clock
         self._jitter = jitter
         self._allowed = limits.size
@@ -155,19 +161,19 @@ class Window:
         self._losses = 0
         self._pace = _Pace()
 
-    async def put(self, publishes: Sequence[Publish]) -> None:
+    async def put(self, requests: Sequence[Request]) -> None:
         """Send these, waiting for places; raises the first failure of anything sent so far."""
         self._check()
-        if publishes and self._room(publishes[0]):
+        if requests and self._room(requests[0]):
             self._pace.since = None
-        for publish in publishes:
-            while not self._room(publish):
+        for request in requests:
+            while not self._room(request):
                 await self._step()
-            self._enter(publish)
+            self._enter(request)
         self._flush()
 
     async def drain(self) -> Tally:
-        """Return when every publish has been taken; raises the first failure."""
+        """Return when every request has its answer; raises the first failure."""
         while self._flying or self._aside:
             await self._step()
         self._check()
@@ -182,8 +188,9 @@ class Window:
         self._losses = 0
         self._last_answer = self._clock()
         if iq.get("type") == "result":
-            self.tally.rows += 1
+            self.tally.done += 1
             self.tally.bytes += len(sent.data)
+            self._ledger.taken(sent.request, iq)
             self._allowed = min(self._limits.size, self._allowed + 1)
         else:
             self._refused(sent, refusals.read(iq))
@@ -193,17 +200,17 @@ class Window:
         """Wake up: the line is down."""
         self._news.set()
 
-    def _room(self, publish: Publish) -> bool:
+    def _room(self, request: Request) -> bool:
         waiting = len(self._flying) + len(self._aside)
         return waiting == 0 or (
-            waiting < self._allowed and self._bytes + len(publish.body) <= MOST_BYTES
+            waiting < self._allowed and self._bytes + len(request.body) <= MOST_BYTES
         )
 
-    def _enter(self, publish: Publish) -> None:
+    def _enter(self, request: Request) -> None:
         number = next(self._numbers)
-        request = f"{self._task.prefix}{number}"
-        head = f"<iq type='set' id='{request}' to={quoteattr(self._task.service)}>"
-        self._fly(_Sent(publish, number, request, head.encode() + publish.body))
+        name = f"{self._task.prefix}{number}"
+        head = f"<iq type='{request.kind}' id='{name}' to={quoteattr(self._task.service)}>"
+        self._fly(_Sent(request, number, name, head.encode() + request.body))
 
     def _fly(self, sent: _Sent) -> None:
         if not self._flying:
@@ -235,7 +242,7 @@ class Window:
         self._watch_pace()
 
     def _release(self) -> None:
-        """Let publishes whose pause is over fly again, as far as the window has shrunk to."""
+        """Let requests whose pause is over fly again, as far as the window has shrunk to."""
         now = self._clock()
         while self._aside and self._aside[0][0] <= now and len(self._flying) < self._allowed:
             self._fly(heapq.heappop(self._aside)[2])
@@ -254,8 +261,8 @@ class Window:
         mute = self._clock() - self._last_answer >= self._limits.progress_timeout
         if self._flying and mute:
             log.warning(
-                "partition %d: no answer for %g seconds; making the stream anew",
-                self._task.partition,
+                "%s: no answer for %g seconds; making the stream anew",
+                self._task.who,
                 self._limits.progress_timeout,
             )
             self._line.drop()
@@ -271,6 +278,8 @@ class Window:
                 await asyncio.sleep(self._pause(self._losses - 1))
             try:
                 await self._line.restore()
+            except LoginRefused as error:  # asking again would not help
+                raise ServiceError(f"{self._task.who} found no way in: {error}") from None
             except ConnectionError as error:
                 why = str(error)
         self.tally.reconnects += 1
@@ -278,29 +287,29 @@ class Window:
         self._unsent = list(self._flying.values())
 
     def _gave_up(self, why: str) -> str:
-        oldest = next(iter(self._flying.values())).publish
+        oldest = next(iter(self._flying.values())).request
         return (
             f"no answer from {self._task.service} through {self._limits.retries} new connections;"
-            f" the oldest unanswered publish is row {oldest.row} of partition"
-            f" {self._task.partition} (item {oldest.item_id!r}). The last reason: {why.rstrip('.')}."
+            f" the oldest unanswered request is {oldest}. The last reason: {why.rstrip('.')}."
         )
 
     def _refused(self, sent: _Sent, refusal: refusals.Refusal) -> None:
-        verdict = refusals.judge(refusal)
-        if verdict is not Verdict.RETRY or sent.refused >= self._limits.retries:
-            self._failure = self._failure or refusals.failure(
-                refusal,
-                sent.publish,
-                partition=self._task.partition,
-                service=self._task.service,
-                retried=sent.refused,
-            )
-            return
+        if refusals.judge(refusal) is not Verdict.RETRY or sent.refused >= self._limits.retries:
+            return self._settle(sent, refusal)
         sent.refused += 1
         self.tally.retries += 1
         self._allowed = max(1, self._allowed // 2)
         due = self._clock() + self._pause(sent.refused)
-        heapq.heappush(self._aside, (due, sent.number, sent))
+        return heapq.heappush(self._aside, (due, sent.number, sent))
+
+    def _settle(self, sent: _Sent, refusal: refusals.Refusal) -> None:
+        try:
+            instead = self._ledger.refused(sent.request, refusal, sent.refused)
+        except PubqueueSparkError as failure:
+            self._failure = self._failure or failure
+            return
+        if instead is not None:
+            self._enter(instead)
 
     def _pause(self, failures: int) -> float:
         # Between half and all of it, so that tasks refused together do not come back together.
@@ -311,14 +320,14 @@ class Window:
             raise self._failure
 
     def _watch_pace(self) -> None:
-        rate = self._pace.slow(self._clock(), self.tally.rows, self._limits.slow_after)
+        rate = self._pace.slow(self._clock(), self.tally.done, self._limits.slow_after)
         if rate is not None:
             log.warning(
-                "partition %d: only %.0f rows/s with %d publishes in flight. A rate limit of the"
+                "%s: only %.0f rows/s with %d publishes in flight. A rate limit of the"
                 " XMPP server is the usual cause: Debian's Prosody takes 10 kB/s from a client,"
                 ' about 28 items/s (its module "limits": list the account in unlimited_jids,'
                 " or raise limits.c2s.rate); ejabberd has the shaper of its ejabberd_c2s listener.",
-                self._task.partition,
+                self._task.who,
                 rate,
                 len(self._flying),
             )

@@ -1,122 +1,79 @@
-"""The batch writer: what runs in each task, and what the driver does with the outcome."""
+"""The two writers of Spark's interface, one for a batch and one for a stream.
+
+Spark pickles them. What they do is imported by name where it is done: a class that was pickled by value
+has globals of its own, made anew for each task, and in them no stream is kept.
+"""
 
 from __future__ import annotations
 
-import logging
-import time
-from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 
-from pubqueue_spark.errors import ServiceError
-from pubqueue_spark.rows import Rows
-from pubqueue_spark.window import Limits
+from pubqueue_spark.txn import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import Row
+    from pyspark.sql.datasource import WriterCommitMessage
 
-    from pubqueue_spark.options import Settings
-    from pubqueue_spark.schema import Columns
-    from pubqueue_spark.window import Tally
-
-CHUNK: Final = 200
-"""Rows handed to the event loop at once: a hop between threads for each row would cost more."""
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Written(WriterCommitMessage):
-    """What one task has published; every row of it was confirmed by the service."""
-
-    partition: int
-    task_attempt: int
-    rows: int
-    bytes: int
-    retries: int
-    reconnects: int
-    seconds: float
+    from pubqueue_spark.task import Job, Written
 
 
 @dataclass(frozen=True)
 class PubqueueWriter(DataSourceWriter):
-    """Publishes the rows of each partition. Pickled into the tasks, so it holds plain values only."""
+    """Publishes a DataFrame. Spark pickles it into the tasks, and uses the same one to commit."""
 
-    settings: Settings
-    columns: Columns
-    job_id: str
+    job: Job
+    mark: Mark
 
     def write(self, iterator: Iterator[Row]) -> Written:
-        """Publish the rows; returns when the service has confirmed each of them."""
-        task = TaskContext.get()
-        assert task is not None, "write() runs in a task of Spark"
-        start = time.monotonic()
-        rows = Rows(self.columns, self.settings.node, self.job_id, task.partitionId())
-        application = task.getLocalProperty("spark.app.id") or "application"
-        tally = publish(rows, iterator, self.settings, application)
-        return Written(
-            task.partitionId(),
-            task.taskAttemptId(),
-            tally.rows,
-            tally.bytes,
-            tally.retries,
-            tally.reconnects,
-            time.monotonic() - start,
-        )
+        """Stage the rows of a partition."""
+        from pubqueue_spark import task  # noqa: PLC0415
+
+        return task.write(self.job, self.mark, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what was written: the items are in the queue since their tasks confirmed them."""
-        done = [message for message in messages if isinstance(message, Written)]
-        log.info(
-            "job %s: %d rows and %d bytes published to %s, %d publishes tried again,"
-            " %d connections made anew, longest task %.1f s",
-            self.job_id,
-            sum(message.rows for message in done),
-            sum(message.bytes for message in done),
-            self.settings.service,
-            sum(message.retries for message in done),
-            sum(message.reconnects for message in done),
-            max((message.seconds for message in done), default=0.0),
-        )
+        """Make them visible."""
+        from pubqueue_spark import outcome  # noqa: PLC0415
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Say what stays behind: items that were published before the job failed are in the queue."""
-        done = sum(message.rows for message in messages if isinstance(message, Written))
-        log.warning(
-            "job %s failed. At least the %d rows of its finished tasks are in the queue and stay"
-            " there; run it again with jobId=%s and the same input, and they are not added twice"
-            " while they wait.",
-            self.job_id,
-            done,
-            self.job_id,
-        )
+        outcome.commit(self.job, self.mark, outcome.finished(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  Spark's
+        """Drop what was staged."""
+        from pubqueue_spark import outcome  # noqa: PLC0415
+
+        outcome.abort(self.job, self.mark)
 
 
-def publish(rows: Rows, source: Iterator[Row], settings: Settings, application: str) -> Tally:
-    """Publish all rows of a partition over this process's stream.
+@dataclass(frozen=True)
+class PubqueueStreamWriter(DataSourceStreamWriter):
+    """Publishes the micro-batches of a query. Spark makes a new one for each commit."""
 
-    Raises RowError for a row that cannot become an item, and ServiceError when the service refuses
-    the work or stays away. Rows before the failing one may have been published.
-    """
-    from pubqueue_spark import session  # noqa: PLC0415  slixmpp is for the tasks, not for the planner
+    job: Job
 
-    limits = Limits(
-        settings.max_in_flight, settings.progress_timeout, settings.retries, settings.backoff
-    )
-    line = session.pool().session(session.account(settings), session.resource(application))
-    try:
-        number, window = session.run(line.open(settings.service, rows.partition, limits))
-    except ConnectionError as error:
-        raise ServiceError(f"partition {rows.partition} found no way in: {error}") from None
-    try:
-        numbered = enumerate(source)
-        while chunk := [rows.publish(n, row) for n, row in islice(numbered, CHUNK)]:
-            session.run(window.put(chunk))
-        return session.run(window.drain())
-    finally:
-        session.run(line.close(number))
+    def write(self, iterator: Iterator[Row]) -> Written:
+        """Stage the rows of a partition of a batch."""
+        from pubqueue_spark import task  # noqa: PLC0415
+
+        return task.write(self.job, Mark(*task.stream_mark(self.job.settings)), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's
+        """Make the batch visible; its tasks say which query it belongs to."""
+        from pubqueue_spark import outcome  # noqa: PLC0415
+
+        if done := outcome.finished(messages):
+            outcome.commit(self.job, replace(done[0].mark, version=batchId), done)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Drop what was staged, if any task lived to say of which query it is.
+
+        Else it is dropped with the next commit of the same batch, or when it expires.
+        """
+        from pubqueue_spark import outcome  # noqa: PLC0415
+
+        apps = {it.mark.app for it in outcome.finished(messages)} | {self.job.settings.txn_app}
+        for app in apps - {None}:
+            outcome.abort(self.job, Mark(str(app), batchId))

@@ -21,6 +21,13 @@ PUBSUB: Final = "{http://jabber.org/protocol/pubsub}"
 QUEUEING: Final = "urn:xmpp:pubsub:queueing:0"
 STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
 
+META_DATA: Final = (
+    "<x xmlns='jabber:x:data' type='result'>"
+    "<field var='FORM_TYPE' type='hidden'>"
+    "<value>http://jabber.org/protocol/pubsub#meta-data</value></field>"
+    "<field var='pubsub#publish_model'><value>{}</value></field></x>"
+)
+
 
 def error(kind: str, condition: str) -> str:
     """Return the error child of a refusal."""
@@ -33,6 +40,9 @@ class QueueScript:
 
     queues: tuple[str, ...] = ("jobs", "other")
     plain: tuple[str, ...] = ("news",)
+    publish_model: str = "publishers"
+    standing: str | None = None
+    """What everybody is to every node; None: the service does not tell."""
     answer: Callable[[str], str | None] = lambda _id: None
     items: dict[str, dict[str, str]] = field(default_factory=dict)
     meta: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -46,6 +56,8 @@ class QueueScript:
         pubsub = stanza.find(f"{PUBSUB}pubsub")
         if pubsub is None:
             inner: str | None = self._disco(stanza.find(f"{DISCO}query"))
+        elif (asked := pubsub.find(f"{PUBSUB}affiliations")) is not None:
+            inner = self._affiliation(asked.get("node"))
         else:
             inner = self._publish(pubsub, stanza.get("from"))
         if inner == "":
@@ -59,7 +71,17 @@ class QueueScript:
         if node is not None and node not in self.queues + self.plain:
             return error("cancel", "item-not-found")
         feature = "" if node in self.plain else f"<feature var='{QUEUEING}'/>"
-        return f"<query xmlns='http://jabber.org/protocol/disco#info'>{feature}</query>"
+        form = "" if node is None else META_DATA.format(self.publish_model)
+        return f"<query xmlns='http://jabber.org/protocol/disco#info'>{feature}{form}</query>"
+
+    def _affiliation(self, node: str) -> str:
+        if self.standing is None:
+            return error("cancel", "feature-not-implemented")
+        inner = f"<affiliation node={quoteattr(node)} affiliation='{self.standing}'/>"
+        return (
+            "<pubsub xmlns='http://jabber.org/protocol/pubsub'>"
+            f"<affiliations node={quoteattr(node)}>{inner}</affiliations></pubsub>"
+        )
 
     def _publish(self, pubsub: etree._Element, publisher: str) -> str | None:
         publish = pubsub.find(f"{PUBSUB}publish")

@@ -17,6 +17,7 @@ def test_the_example_makes_an_item_of_each_line(connection, script, java, tmp_pa
     ran = subprocess.run(
         [
             *(sys.executable, EXAMPLE, "orders.csv", "node=jobs", "passwordEnv=ORDERS_PASSWORD"),
+            "visibility=immediate",
             *(f"{name}={value}" for name, value in options.items()),
         ],
         env=java | {"ORDERS_PASSWORD": connection["password"]},

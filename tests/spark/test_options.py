@@ -26,7 +26,14 @@ def test_three_options_are_enough_and_the_rest_has_defaults():
     )
     assert (found.port, found.tls, found.max_in_flight) == (5222, "required", 256)
     assert (found.progress_timeout, found.retries, found.backoff) == (30, 5, Backoff(0.5, 30))
-    assert (found.ignore_extra_columns, found.job_id) == (False, None)
+    assert (found.ignore_extra_columns, found.max_rate) == (False, None)
+    assert (found.visibility, found.on_replay, found.txn_app, found.txn_version) == (
+        "commit",
+        "skip",
+        None,
+        None,
+    )
+    assert (found.payload_format, found.on_error, found.max_errors) == ("auto", "fail", 0)
 
 
 def test_names_and_words_are_case_insensitive():
@@ -66,12 +73,34 @@ def test_a_missing_option_is_named_with_its_meaning(name):
         ("retryBackoff", "5"),
         ("retryBackoff", "9-3"),
         ("extraColumns", "drop"),
-        ("jobId", ""),
+        ("visibility", "never"),
+        ("txnAppId", ""),
+        ("txnVersion", "-1"),
+        ("txnVersion", "today"),
+        ("onReplay", "again"),
+        ("payloadFormat", "avro"),
+        ("onError", "ignore"),
+        ("maxErrors", "-1"),
+        ("maxRatePerTask", "0"),
+        ("maxRatePerTask", "nan"),
+        ("itemsPerRequest", "10"),
+        ("allowPurge", "true"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_the_option_takes(name, value):
     message = refusal(**LEAST | {name: value})
     assert message.startswith(f"option {name}: {value!r} cannot be used; it takes: ")
+
+
+def test_dead_letters_and_their_node_come_together():
+    assert refusal(**LEAST, onError="deadletter") == (
+        "option deadLetterNode is missing: onError=deadletter needs a node."
+    )
+    assert refusal(**LEAST, deadLetterNode="bad", onError="skip") == (
+        "option deadLetterNode is of no use without onError=deadletter."
+    )
+    found = settings(LEAST | {"onError": "DeadLetter", "deadLetterNode": "bad", "maxErrors": "3"})
+    assert (found.on_error, found.dead_letter_node, found.max_errors) == ("deadletter", "bad", 3)
 
 
 @pytest.mark.parametrize(

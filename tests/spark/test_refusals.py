@@ -4,7 +4,7 @@ import pytest
 
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_spark.refusals import BY_CONDITION, BY_TYPE, Refusal, Verdict, failure, judge, read
-from pubqueue_spark.rows import Publish
+from pubqueue_spark.request import Question
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 ERRORS = "http://jabber.org/protocol/pubsub#errors"
@@ -52,10 +52,8 @@ def test_a_full_node_is_waited_for_though_it_is_a_conflict():
 
 
 def test_a_failure_names_row_item_node_reason_and_remedy():
-    publish = Publish(7, "jobs", "order-7", b"<secret/>")
-    row = failure(
-        Refusal("cancel", "conflict"), publish, partition=2, service="queue.localhost", retried=0
-    )
+    publish = Question("set", "row 7 of partition 2 (item 'order-7', node 'jobs')", "<secret/>")
+    row = failure(Refusal("cancel", "conflict"), publish, service="queue.localhost", retried=0)
     assert isinstance(row, RowError)
     assert str(row) == (
         "queue.localhost refused row 7 of partition 2 (item 'order-7', node 'jobs'): conflict, type"
@@ -64,7 +62,6 @@ def test_a_failure_names_row_item_node_reason_and_remedy():
     fatal = failure(
         Refusal("wait", "resource-constraint", text="Slow down."),
         publish,
-        partition=2,
         service="queue.localhost",
         retried=5,
     )

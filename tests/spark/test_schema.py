@@ -1,52 +1,77 @@
 import pytest
 from pyspark.sql.types import (
-    BinaryType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
+    MapType,
+    ShortType,
     StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
+    YearMonthIntervalType,
 )
 
 from pubqueue_spark.errors import SchemaError
+from pubqueue_spark.options import settings
 from pubqueue_spark.schema import Columns, columns
 
 TYPES = {
     "string": StringType(),
     "int": IntegerType(),
-    "long": LongType(),
+    "smallint": ShortType(),
+    "bigint": LongType(),
+    "float": FloatType(),
     "double": DoubleType(),
-    "decimal": DecimalType(10, 2),
-    "binary": BinaryType(),
+    "decimal(10,2)": DecimalType(10, 2),
+    "interval day to second": DayTimeIntervalType(),
+    "timestamp": TimestampType(),
+    "timestamp_ntz": TimestampNTZType(),
+    "map<string,int>": MapType(StringType(), IntegerType()),
+    "map<string,string>": MapType(StringType(), StringType()),
+    "struct<a:int>": StructType().add("a", IntegerType()),
+    "struct<a:interval year>": StructType().add("a", YearMonthIntervalType(0, 0)),
 }
 
 
-def schema(**fields):
+def schema(fields):
     found = StructType()
     for name, kind in fields.items():
         found.add(name, TYPES[kind])
     return found
 
 
-def refusal(fields, *, node="jobs", ignore_extra=False):
+def find(fields, **options):
+    given = {"service": "q", "jid": "a@b", "password": "x", "node": "jobs"} | options
+    chosen = settings({name: value for name, value in given.items() if value is not None})
+    return columns(schema(fields), chosen)
+
+
+def refusal(fields, **options):
     with pytest.raises(SchemaError) as caught:
-        columns(schema(**fields), node=node, ignore_extra=ignore_extra)
+        find(fields, **options)
     return str(caught.value)
 
 
 def test_columns_are_found_by_name_wherever_they_stand():
-    found = columns(
-        schema(ttl="int", PAYLOAD="string", priority="long", Item_Id="string", delay="double"),
-        node="jobs",
-        ignore_extra=False,
+    found = find(
+        {
+            "ttl": "int",
+            "PAYLOAD": "string",
+            "priority": "bigint",
+            "Item_Id": "string",
+            "delay": "double",
+        }
     )
-    assert found == Columns(payload=1, item_id=3, priority=2, delay=4, ttl=0)
+    assert found == Columns(1, StringType(), item_id=3, priority=2, delay=4, ttl=0)
 
 
 def test_a_node_column_makes_the_option_needless():
-    found = columns(schema(node="string", payload="string"), node=None, ignore_extra=False)
-    assert found == Columns(payload=1, node=0)
+    found = find({"node": "string", "payload": "string"}, node=None)
+    assert found == Columns(1, StringType(), node=0)
 
 
 def test_without_option_and_column_no_queue_is_named():
@@ -62,9 +87,24 @@ def test_the_payload_is_required():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"payload": "binary"}, "column payload is of type binary; cast it to string."),
         (
-            {"payload": "string", "item_id": "long"},
+            {"payload": "int"},
+            "column payload is of type int; cast it to string, or wrap it in a struct.",
+        ),
+        (
+            {"payload": "string", "not_before": "timestamp_ntz"},
+            "column not_before is of type timestamp_ntz; cast it to timestamp.",
+        ),
+        (
+            {"payload": "string", "headers": "map<string,int>"},
+            "column headers is of type map<string,int>; cast it to map<string,string>.",
+        ),
+        (
+            {"payload": "string", "node": "map<string,string>"},
+            "column node is of type map<string,string>; cast it to string.",
+        ),
+        (
+            {"payload": "string", "item_id": "bigint"},
             "column item_id is of type bigint; cast it to string.",
         ),
         (
@@ -72,7 +112,7 @@ def test_the_payload_is_required():
             "column priority is of type double; cast it to int.",
         ),
         (
-            {"payload": "string", "delay": "decimal"},
+            {"payload": "string", "delay": "decimal(10,2)"},
             "column delay is of type decimal(10,2); cast it to double.",
         ),
     ],
@@ -90,11 +130,35 @@ def test_an_unknown_column_is_an_error_with_a_hint():
 
 
 def test_unknown_columns_are_left_out_when_asked_for():
-    found = columns(schema(zz="int", payload="string"), node="jobs", ignore_extra=True)
-    assert found == Columns(payload=1)
+    found = find({"zz": "int", "payload": "string"}, extraColumns="ignore")
+    assert found == Columns(1, StringType())
 
 
 def test_a_column_that_is_there_twice_is_refused():
     assert refusal({"payload": "string", "Payload": "string"}) == (
         "column payload is there twice; drop or rename one of the two."
+    )
+
+
+def test_every_column_has_its_types():
+    fields = {
+        "payload": "struct<a:int>",
+        "item_id": "string",
+        "node": "string",
+        "priority": "smallint",
+        "delay": "interval day to second",
+        "not_before": "timestamp",
+        "ttl": "float",
+        "headers": "map<string,string>",
+    }
+    found = find(fields)
+    assert [getattr(found, name) for name in fields] == list(range(8))
+
+
+def test_a_payload_must_go_with_its_format():
+    assert refusal({"payload": "struct<a:int>"}, payloadFormat="xml").startswith(
+        "column payload is of type struct, and payloadFormat=xml takes a string; make one with to_xml"
+    )
+    assert refusal({"payload": "struct<a:interval year>"}).startswith(
+        "column payload holds a value of type interval year, which has no form in JSON"
     )

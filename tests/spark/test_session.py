@@ -4,15 +4,18 @@ import logging
 
 import pytest
 from harness.queue_script import error
+from pyspark.sql.types import StringType
 
 from pubqueue_spark import session
 from pubqueue_spark.check import check
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
+from pubqueue_spark.forms import form
+from pubqueue_spark.ledger import PartitionLedger
 from pubqueue_spark.options import settings
 from pubqueue_spark.payload import MOST
 from pubqueue_spark.rows import HEAD, Rows
 from pubqueue_spark.schema import Columns
-from pubqueue_spark.writer import publish
+from pubqueue_spark.task import publish
 
 pytestmark = pytest.mark.e2e
 
@@ -25,8 +28,13 @@ def own_pool():
 
 def write(connection, payloads, **options):
     chosen = settings(connection | {"node": "jobs", "retryBackoff": "0.01-0.1"} | options)
-    rows = Rows(Columns(payload=0), chosen.node, "run", 0)
-    return publish(rows, ((payload,) for payload in payloads), chosen, "app-1")
+    rows = rows_of(chosen.node)
+    ledger = PartitionLedger(rows, chosen)
+    return publish(rows, ledger, ((payload,) for payload in payloads), chosen, "app-1")
+
+
+def rows_of(node):
+    return Rows(Columns(0, StringType()), form(StringType(), "auto"), node, "run", 0)
 
 
 def jobs(count):
@@ -36,7 +44,7 @@ def jobs(count):
 def test_every_row_arrives_exactly(connection, script):
     tally = write(connection, jobs(500))
     assert script.items == {"jobs": {f"run-0-{n}": payload_of(n) for n in range(500)}}
-    assert (tally.rows, tally.retries, tally.reconnects) == (500, 0, 0)
+    assert (tally.done, tally.retries, tally.reconnects) == (500, 0, 0)
     assert script.publishes == 500
 
 
@@ -60,7 +68,7 @@ def test_tasks_of_one_process_share_a_stream_that_says_who_it_is(connection, scr
 
 
 def test_an_empty_partition_is_fine(connection, script):
-    assert write(connection, []).rows == 0
+    assert write(connection, []).done == 0
 
 
 def test_a_stream_lost_in_mid_window_is_made_anew_and_nothing_is_missing(connection, script):
@@ -73,7 +81,7 @@ def test_a_stream_lost_in_mid_window_is_made_anew_and_nothing_is_missing(connect
     script.answer = cut_after_150
     tally = write(connection, jobs(500))
     assert len(script.items["jobs"]) == 500
-    assert tally.rows == 500
+    assert tally.done == 500
     assert tally.reconnects == 1
     assert len(script.publishers) == 1, "the same resource: the operator sees one publisher"
 
@@ -95,7 +103,7 @@ def test_a_service_under_pressure_is_given_time(connection, script):
 
     script.answer = wait_once
     tally = write(connection, jobs(50), maxInFlight="16")
-    assert (tally.rows, tally.retries) == (50, 50)
+    assert (tally.done, tally.retries) == (50, 50)
     assert len(script.items["jobs"]) == 50
 
 
@@ -105,9 +113,9 @@ def test_a_service_that_went_away_fails_with_a_sentence(connection, prosody):
 
 
 def test_the_largest_row_arrives_and_a_larger_one_is_refused_here(connection, script):
-    frame = len(Rows(Columns(payload=0), "jobs", "run", 0).publish(0, ("<a/>",)).body)
+    frame = len(rows_of("jobs").publish(0, ("<a/>",)).body)
     fits = MOST - HEAD - frame
-    assert write(connection, [f"<a>{'x' * (fits - 3)}</a>"]).rows == 1
+    assert write(connection, [f"<a>{'x' * (fits - 3)}</a>"]).done == 1
     with pytest.raises(RowError, match="it makes a stanza of"):
         write(connection, [f"<a>{'x' * (fits - 2)}</a>"])
 
@@ -127,9 +135,37 @@ def test_neither_password_nor_payload_is_logged_even_at_debug(connection, script
     assert "auth" not in caplog.text
 
 
-def test_the_check_lets_a_queue_pass(connection, script):
-    check(settings(connection | {"node": "jobs"}))
+def test_the_check_lets_a_queue_pass_and_says_what_the_service_can(connection, script):
+    assert "urn:xmpp:pubsub:queueing:0" in check(settings(connection | {"node": "jobs"}))
     check(settings(connection))
+
+
+@pytest.mark.parametrize("standing", ["owner", "publisher", "publish-only"])
+def test_the_check_lets_a_publisher_pass(connection, script, standing):
+    script.standing = standing
+    check(settings(connection | {"node": "jobs"}))
+
+
+def test_the_check_lets_anybody_pass_where_everybody_may_publish(connection, script):
+    script.standing, script.publish_model = "none", "open"
+    check(settings(connection | {"node": "jobs"}))
+
+
+@pytest.mark.parametrize(("standing", "model"), [("none", "publishers"), ("outcast", "open")])
+def test_the_check_refuses_who_may_not_publish(connection, script, standing, model):
+    script.standing, script.publish_model = standing, model
+    assert refusal(OptionError, connection, node="jobs") == (
+        f"option node: etl@localhost may not publish to 'jobs' (it is: {standing});"
+        " let the node's owner make it a publisher."
+    )
+
+
+def test_the_check_looks_at_the_node_for_dead_letters_too(connection, script):
+    bad = {"node": "jobs", "onError": "deadletter", "deadLetterNode": "bda"}
+    assert refusal(OptionError, connection, **bad).startswith(
+        "option deadLetterNode: queue.localhost answers for 'bda': item-not-found"
+    )
+    check(settings(connection | bad | {"deadLetterNode": "news"}))
 
 
 def refusal(kind, connection, **options):
@@ -157,7 +193,7 @@ def test_the_check_refuses_a_wrong_password_without_showing_it(connection, scrip
 
 
 def test_the_check_refuses_a_service_that_is_not_there(connection, prosody):
-    message = refusal(ServiceError, connection, node="jobs")
+    message = refusal(ServiceError, connection, node="jobs", retryBackoff="0.01-0.1")
     assert message.startswith("option service: queue.localhost does not answer as a service should")
 
 
@@ -173,7 +209,7 @@ def test_tls_is_off_only_on_loopback(connection):
 def test_a_pool_that_was_closed_can_be_used_again(connection, script):
     write(connection, jobs(1))
     session.pool().close()
-    assert write(connection, jobs(2)).rows == 2
+    assert write(connection, jobs(2)).done == 2
 
 
 def test_a_forked_process_has_a_pool_of_its_own(monkeypatch):

@@ -22,7 +22,9 @@ def frame(spark, rows, partitions=2):
 
 def save(data, connection, **options):
     data.write.format("pubqueue").mode("append").options(
-        **connection | {"node": "jobs", "retries": "30", "retryBackoff": "0.1-0.5"} | options
+        **connection
+        | {"node": "jobs", "visibility": "immediate", "retries": "30", "retryBackoff": "0.1-0.5"}
+        | options
     ).save()
 
 
@@ -63,35 +65,6 @@ def test_a_second_run_with_the_same_ids_adds_nothing(spark, connection, componen
     before = stored(component, "seq")
     save(frame(spark, 50), connection)
     assert stored(component, "seq") == before
-
-
-def test_a_second_run_with_the_same_job_id_adds_nothing(spark, connection, component):
-    data = frame(spark, 50).drop("item_id")
-    save(data, connection, jobId="nightly")
-    before = stored(component, "seq")
-    save(data, connection, jobId="nightly")
-    assert stored(component, "seq") == before
-    save(data, connection)
-    assert len(stored(component, "seq")) == 100, "a random job id makes new items"
-
-
-def test_a_task_that_is_tried_again_makes_no_second_item(spark, connection, component, tmp_path):
-    flag = tmp_path / "failed-once"
-
-    def fail_once(rows):
-        for number, row in enumerate(rows):
-            # more than a chunk is on its way by then
-            if number == 620 and not flag.exists():
-                flag.touch()
-                raise RuntimeError("out of luck")
-            yield row
-
-    data = frame(spark, 700, partitions=1).drop("item_id")
-    save(
-        spark.createDataFrame(data.rdd.mapPartitions(fail_once), data.schema), connection, jobId="j"
-    )
-    assert flag.exists()
-    assert numbers(component) == {f"j-0-{n}": n for n in range(700)}
 
 
 def test_priority_delay_and_ttl_reach_the_item(spark, connection, component):

@@ -13,6 +13,9 @@ from pubqueue_xeps.client import login, logout, make_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
+# The scripted queue keeps no transactions.
+AT_ONCE = {"visibility": "immediate"}
+
 
 def frame(spark, rows, partitions=2):
     return spark.range(0, rows, 1, partitions).select(
@@ -23,7 +26,7 @@ def frame(spark, rows, partitions=2):
 
 def save(data, connection, **options):
     data.write.format("pubqueue").mode("append").options(
-        **connection | {"node": "jobs", "retryBackoff": "0.01-0.1"} | options
+        **connection | AT_ONCE | {"node": "jobs", "retryBackoff": "0.01-0.1"} | options
     ).save()
 
 
@@ -56,16 +59,6 @@ def test_rows_without_id_get_one_and_later_jobs_reuse_the_streams(spark, connect
     )
 
 
-def test_the_same_job_id_makes_the_same_item_ids(spark, connection, script):
-    data = frame(spark, 20).drop("item_id")
-    for _ in range(2):
-        save(data, connection, jobId="nightly-20261121")
-    assert set(script.items["jobs"]) == {
-        f"nightly-20261121-{partition}-{row}" for partition in range(2) for row in range(10)
-    }
-    assert script.publishes == 40
-
-
 def test_each_row_has_its_node_priority_delay_and_ttl(spark, connection, script):
     rows = [("<a/>", "1", "other", 7, 1.5, None), ("<b/>", "2", None, None, None, 60.0)]
     columns = "payload string, item_id string, node string, priority int, delay double, ttl double"
@@ -88,9 +81,9 @@ def test_a_task_that_fails_after_20_rows_and_is_tried_again_makes_no_second_item
 
     data = frame(spark, 50, partitions=1).drop("item_id")
     failing = spark.createDataFrame(data.rdd.mapPartitions(fail_once), data.schema)
-    save(failing, connection, jobId="job")
+    save(failing, connection)
     assert flag.exists()
-    assert script.items == {"jobs": {f"job-0-{n}": payload_of(n) for n in range(50)}}
+    assert sorted(script.items["jobs"].values()) == sorted(payload_of(n) for n in range(50))
 
 
 def test_a_task_that_fails_while_its_rows_are_in_flight_leaves_nothing_behind(
@@ -133,6 +126,15 @@ def test_a_stream_lost_in_mid_job_loses_nothing(spark, connection, script, proso
     assert len(script.items["jobs"]) == 1000
     background.run(asyncio.wait_for(kicks[0], 10))
     assert script.publishes > 1000, "what was in flight was sent again"
+
+
+def test_without_transactions_the_default_is_refused(spark, connection, script):
+    message = failure(frame(spark, 1), connection, visibility="commit")
+    assert (
+        "option visibility: queue.localhost keeps no transactions (feature urn:x-pubqu" in message
+    )
+    message = failure(frame(spark, 1), connection, txnAppId="a", txnVersion="1")
+    assert "option txnAppId: queue.localhost keeps no transactions" in message
 
 
 def test_a_null_payload_names_the_row(spark, connection, script):
@@ -188,7 +190,9 @@ def test_what_is_wrong_for_the_whole_job_fails_once_on_the_driver(
 
 def test_overwrite_is_refused_and_the_queue_is_left_alone(spark, connection, script):
     with pytest.raises(PySparkException, match="use mode\\('append'\\)"):
-        frame(spark, 1).write.format("pubqueue").mode("overwrite").options(**connection).save()
+        frame(spark, 1).write.format("pubqueue").mode("overwrite").options(
+            **connection | AT_ONCE
+        ).save()
 
 
 def test_the_password_is_in_no_plan(spark, connection, script, capfd):

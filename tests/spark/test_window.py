@@ -8,8 +8,10 @@ import pytest
 from pubqueue_spark import window as window_module
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_spark.options import Backoff
-from pubqueue_spark.rows import Publish
+from pubqueue_spark.refusals import failure
+from pubqueue_spark.request import Question
 from pubqueue_spark.window import Limits, Tally, Task, Window
+from pubqueue_xeps.errors import LoginRefused
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 OK = "<iq xmlns='jabber:client' type='result'/>"
@@ -70,13 +72,30 @@ class FakeLine:
                 await self.news.wait()
 
 
+class Books:
+    """A ledger that keeps everything; `instead` may answer a refusal."""
+
+    def __init__(self):
+        self.done = []
+        self.instead = None
+
+    def taken(self, request, answer):
+        self.done.append(request)
+
+    def refused(self, request, refusal, retried):
+        if self.instead:
+            return self.instead(request)
+        raise failure(refusal, request, service="queue.localhost", retried=retried)
+
+
 def publishes(count, size=10):
-    return [Publish(n, "jobs", f"i{n}", b"x" * size + b"</iq>") for n in range(count)]
+    return [Question("set", f"row {n}", "x" * size) for n in range(count)]
 
 
 def make(line, *, size=4, timeout=5.0, retries=3, slow_after=5.0):
     limits = Limits(size, timeout, retries, Backoff(0.001, 0.002), slow_after)
-    line.window = Window(line, Task("queue.localhost", 0, "pq0-"), limits, jitter=lambda: 1.0)
+    task = Task("queue.localhost", "partition 0", "pq0-")
+    line.window = Window(line, task, limits, Books(), jitter=lambda: 1.0)
     return line.window
 
 
@@ -89,7 +108,7 @@ async def test_every_publish_is_counted_when_all_are_taken():
     line = FakeLine()
     line.script = lambda _: OK
     head = len("<iq type='set' id='pq0-0' to=\"queue.localhost\">")
-    assert await send(make(line), publishes(10)) == Tally(rows=10, bytes=10 * (head + 15))
+    assert await send(make(line), publishes(10)) == Tally(done=10, bytes=10 * (head + 15))
     assert line.sent == [f"pq0-{n}" for n in range(10)]
 
 
@@ -115,7 +134,7 @@ async def test_no_more_than_the_window_is_in_flight():
             line.answer(f"pq0-{n}")
         await line.until(6)
         line.answer("pq0-5")
-    assert window.tally.rows == 6
+    assert window.tally.done == 6
 
 
 async def test_the_window_is_bounded_in_bytes_too(monkeypatch):
@@ -128,22 +147,37 @@ async def test_the_window_is_bounded_in_bytes_too(monkeypatch):
         assert line.sent == ["pq0-0"]
         line.script = lambda _: OK
         line.answer("pq0-0")
-    assert window.tally.rows == 3
+    assert window.tally.done == 3
 
 
 async def test_a_publish_bigger_than_all_bytes_goes_alone(monkeypatch):
     monkeypatch.setattr(window_module, "MOST_BYTES", 50)
     line = FakeLine()
     line.script = lambda _: OK
-    assert (await send(make(line), publishes(3, size=100))).rows == 3
+    assert (await send(make(line), publishes(3, size=100))).done == 3
 
 
 async def test_a_refusal_of_the_row_names_it_and_stops_the_rest():
     line = FakeLine()
     line.script = lambda request: error("modify", "bad-request") if request == "pq0-1" else OK
-    with pytest.raises(RowError, match=r"refused row 1 of partition 0 \(item 'i1', node 'jobs'\)"):
+    with pytest.raises(RowError, match=r"^queue.localhost refused row 1: bad-request, type modify"):
         await send(make(line, size=2), publishes(100))
     assert len(line.sent) < 100
+
+
+async def test_the_ledger_may_send_something_else_for_what_is_refused_or_nothing():
+    line = FakeLine()
+    window = make(line, size=4)
+    (other,) = publishes(1, size=3)
+    instead = [other, None]
+    window._ledger.instead = lambda _: instead.pop()
+    line.script = lambda it: error("modify", "bad-request") if it in {"pq0-1", "pq0-3"} else OK
+    rows = publishes(5)
+    tally = await send(window, rows)
+    assert tally.done == 4
+    assert sorted(window._ledger.done, key=str) == sorted(
+        [rows[0], other, rows[2], rows[4]], key=str
+    )
 
 
 async def test_a_refusal_of_everything_is_fatal_at_once():
@@ -165,7 +199,7 @@ async def test_a_publish_that_is_asked_to_wait_is_sent_again_until_it_is_taken()
 
     line.script = script
     tally = await send(make(line), publishes(6))
-    assert (tally.rows, tally.retries) == (6, 3)
+    assert (tally.done, tally.retries) == (6, 3)
     assert sorted(line.sent) == sorted([f"pq0-{n}" for n in range(6)] + ["pq0-1", "pq0-1", "pq0-3"])
 
 
@@ -192,7 +226,7 @@ async def test_being_asked_to_wait_halves_the_window_and_success_opens_it_again(
         line.script = lambda _: OK
         for request in line.sent[8:]:
             line.answer(request)
-    assert window.tally.rows == 30
+    assert window.tally.done == 30
 
 
 async def test_what_is_in_flight_when_the_stream_is_lost_is_sent_again_under_the_same_ids():
@@ -206,7 +240,7 @@ async def test_what_is_in_flight_when_the_stream_is_lost_is_sent_again_under_the
         line.script = lambda _: OK
         line.lose()
     assert line.sent[5:9] == ["pq0-0", "pq0-2", "pq0-3", "pq0-4"]
-    assert window.tally.rows == 6
+    assert window.tally.done == 6
     assert (window.tally.reconnects, line.restored) == (1, 1)
 
 
@@ -217,7 +251,7 @@ async def test_an_answer_that_comes_twice_counts_once():
     for _ in range(2):
         window.answer("pq0-0", ET.fromstring(OK))
     window.answer("pq0-1", ET.fromstring(OK))
-    assert (await window.drain()).rows == 2
+    assert (await window.drain()).done == 2
 
 
 async def test_a_stream_that_cannot_be_made_anew_fails_after_the_retries_with_the_reason():
@@ -229,17 +263,28 @@ async def test_a_stream_that_cannot_be_made_anew_fails_after_the_retries_with_th
     with pytest.raises(ServiceError) as caught:
         await window.drain()
     assert str(caught.value) == (
-        "no answer from queue.localhost through 3 new connections; the oldest unanswered publish is"
-        " row 0 of partition 0 (item 'i0'). The last reason: nobody is there."
+        "no answer from queue.localhost through 3 new connections; the oldest unanswered request is"
+        " row 0. The last reason: nobody is there."
     )
     assert len(line.failures) == 9 - 3
+
+
+async def test_a_server_that_lets_nobody_in_is_asked_once():
+    line = FakeLine()
+    window = make(line, retries=3)
+    await window.put(publishes(1))
+    line.failures = [LoginRefused("wrong name or password.") for _ in range(9)]
+    line.lose()
+    with pytest.raises(ServiceError, match=r"^partition 0 found no way in: wrong name or password"):
+        await window.drain()
+    assert len(line.failures) == 8
 
 
 async def test_a_server_that_ends_the_stream_for_one_stanza_ends_the_job_at_last():
     line = FakeLine()
     window = make(line, retries=3)
     line.script = lambda _: line.lose()
-    with pytest.raises(ServiceError, match=r"through 3 new connections; the oldest .* row 0 of"):
+    with pytest.raises(ServiceError, match=r"through 3 new connections; the oldest .* row 0"):
         await send(window, publishes(1))
 
 
@@ -261,7 +306,7 @@ async def test_a_mute_stream_counts_as_lost_and_a_slow_one_does_not():
     line.sent.clear()
     await window.put(publishes(1))
     line.script = lambda _: OK  # for the second time it is sent
-    assert (await window.drain()).rows == 9
+    assert (await window.drain()).done == 9
     assert line.dropped == 1
     assert line.sent == ["pq0-8", "pq0-8"]
 

@@ -49,6 +49,8 @@ def main(table: str, items: int | None, scratch: str, **connection: str) -> None
         work.write.format("pubqueue")
         .mode("append")
         .options(**connection, passwordEnv="PUBQUEUE_PASSWORD", tls="off")
+        # The workers shall see the first items while the last ones are written.
+        .option("visibility", "immediate")
         # The component may be killed and come back in the middle: try again soon, and often.
         .options(retries="30", retryBackoff="0.2-2", progressTimeout="3")
         .save()

@@ -1,0 +1,63 @@
+"""Questions of the driver to the service, over the stream that this process keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pubqueue_spark import session
+from pubqueue_spark.errors import ServiceError
+from pubqueue_spark.window import Limits, Task
+from pubqueue_xeps.errors import LoginFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_spark.options import Settings
+    from pubqueue_spark.refusals import Refusal
+    from pubqueue_spark.request import Request
+
+    Answer = Element | Refusal
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The ledger of questions: a refusal is an answer too."""
+
+    given: dict[Request, Answer] = field(default_factory=dict)
+
+    def taken(self, request: Request, answer: Element) -> None:
+        self.given[request] = answer
+
+    def refused(self, request: Request, refusal: Refusal, _retried: int) -> None:
+        self.given[request] = refusal
+
+
+def ask(settings: Settings, *questions: Request, retries: int | None = None) -> list[Answer]:
+    """Send these and return their answers, in order.
+
+    What is asked to wait is asked again, and so is what got no answer before the stream was lost, so
+    asking twice must do no harm. Raises ServiceError when there is no answer after all retries.
+    """
+    again = settings.retries if retries is None else retries
+    limits = Limits(len(questions), settings.progress_timeout, again, settings.backoff)
+    return session.run(_ask(settings, questions, limits))
+
+
+async def _ask(settings: Settings, questions: Sequence[Request], limits: Limits) -> list[Answer]:
+    line = session.pool().session(session.account(settings), session.resource("driver"))
+    answers = _Answers()
+    try:
+        number, window = await line.open(Task(settings.service, "the driver"), limits, answers)
+    except LoginFailed as error:
+        raise ServiceError(
+            f"option jid={settings.jid}: {str(error).rstrip('.')} (options jid, {settings.secret.option},"
+            " host, port, tls)."
+        ) from None
+    try:
+        await window.put(questions)
+        await window.drain()
+    finally:
+        await line.close(number)
+    return [answers.given[question] for question in questions]

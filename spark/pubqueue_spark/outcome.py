@@ -1,0 +1,115 @@
+"""What the driver does when the tasks have ended: commit or abort, and one line about it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pubqueue_spark import txn
+from pubqueue_spark.ask import ask
+from pubqueue_spark.errors import PubqueueSparkError, ServiceError
+from pubqueue_spark.refusals import Refusal
+from pubqueue_spark.task import Written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from pubqueue_spark.ask import Answer
+    from pubqueue_spark.options import Settings
+    from pubqueue_spark.task import Job
+    from pubqueue_spark.txn import Committed, Mark
+
+log = logging.getLogger(__name__)
+
+
+def finished(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """Return what tasks have said; for a task that failed, Spark has None."""
+    return [message for message in messages if isinstance(message, Written)]
+
+
+def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
+    """Make everything visible that the winning attempts have staged, and say so in one line.
+
+    A batch that was committed before is not written again; `onReplay=fail` makes that an error. An
+    empty batch is no transaction.
+    """
+    settings = job.settings
+    touched = sum(it.items + it.replayed for it in done)
+    if not job.transactional or not touched:
+        return _tell(settings, mark, done, None)
+    answer = _certain(settings, mark, done)
+    if isinstance(answer, Refusal):
+        raise ServiceError(
+            f"{settings.service} refused the commit of {mark}, and nothing of it is visible: {answer}."
+        )
+    committed = txn.read_committed(answer)
+    _tell(settings, mark, done, committed)
+    if settings.on_replay == "fail" and any(it.replayed for it in done):
+        raise ServiceError(replayed(settings, mark))
+    return None
+
+
+def abort(job: Job, mark: Mark) -> None:
+    """Drop what was staged. What was committed stays: Spark also aborts after a commit it lost sight of."""
+    if not job.transactional:
+        return log.warning("%s failed; what was published before stays in the queue", mark)
+    try:
+        (answer,) = ask(job.settings, txn.abort(mark), retries=1)
+    except PubqueueSparkError as error:
+        return _leave(mark, str(error))
+    if isinstance(answer, Refusal):
+        return _leave(mark, str(answer))
+    return log.warning("%s failed; what it had staged is dropped", mark)
+
+
+def replayed(settings: Settings, mark: Mark) -> str:
+    """Return the sentence about a batch that was committed before."""
+    return (
+        f"{mark} was committed to {settings.service} before, and is not written again"
+        f" (onReplay={settings.on_replay})."
+    )
+
+
+def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> Answer:
+    parts = [txn.Part(it.partition, it.task_attempt, it.items, it.bytes) for it in done if it.items]
+    totals = txn.Totals(
+        sum(it.left_out for it in done),
+        sum(it.dead_lettered for it in done),
+        max(it.seconds for it in done),
+    )
+    try:
+        (answer,) = ask(settings, txn.commit(mark, parts, totals))
+    except ServiceError as error:
+        raise ServiceError(
+            f"{error} Whether {mark} is committed is not known; written again with this txnAppId and"
+            " txnVersion (a stream does so by itself), it is there once in either case."
+        ) from None
+    return answer
+
+
+def _leave(mark: Mark, why: str) -> None:
+    log.warning("%s failed, and what it had staged stays until it expires: %s", mark, why)
+
+
+def _tell(settings: Settings, mark: Mark, done: Sequence[Written], said: Committed | None) -> None:
+    """Write the one line of a batch."""
+    if any(it.replayed for it in done):
+        log.warning("%s", replayed(settings, mark))
+        return
+    log.info(
+        "%s to %s: %d items, %d bytes, %d known, %d rows left out, %d dead-lettered,"
+        " %d requests tried again, %d connections made anew, longest task %.1f s%s",
+        mark,
+        settings.service,
+        said.published if said is not None and not said.already else sum(it.items for it in done),
+        sum(it.bytes for it in done),
+        said.known if said is not None else 0,
+        sum(it.left_out for it in done),
+        sum(it.dead_lettered for it in done),
+        sum(it.retries for it in done),
+        sum(it.reconnects for it in done),
+        max((it.seconds for it in done), default=0.0),
+        "" if said is None or not said.already else "; the commit was taken at an earlier attempt",
+    )

@@ -1,0 +1,171 @@
+"""What runs in each task: the rows of one partition, through this process's stream, to the service."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from pubqueue_spark import session
+from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_spark.forms import form
+from pubqueue_spark.ledger import PartitionLedger
+from pubqueue_spark.rows import Publish, Rows, Unfit
+from pubqueue_spark.window import Limits, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import Row
+
+    from pubqueue_spark.options import Settings
+    from pubqueue_spark.schema import Columns
+    from pubqueue_spark.txn import Mark
+    from pubqueue_spark.window import Tally
+
+CHUNK: Final = 200
+"""Rows handed to the event loop at once: a hop between threads for each row would cost more."""
+STREAM: Final = ("sql.streaming.queryId", "streaming.sql.batchId")
+"""Local properties of a streaming task: query and batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all tasks of a write have in common. Pickled into them, so it holds plain values only."""
+
+    settings: Settings
+    columns: Columns
+    transactional: bool
+    """Whether the service keeps transactions; without them, items appear one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written(WriterCommitMessage):
+    """What one attempt of a task has done; the service has confirmed every item of it."""
+
+    mark: Mark
+    partition: int
+    task_attempt: int
+    items: int
+    bytes: int
+    replayed: int
+    left_out: int
+    dead_lettered: int
+    retries: int
+    reconnects: int
+    seconds: float
+
+
+def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
+    """Publish the rows of the task that this is called in; returns when each of them is confirmed."""
+    task = TaskContext.get()
+    assert task is not None, "write() runs in a task of Spark"
+    part, attempt = task.partitionId(), task.taskAttemptId()
+    settings = job.settings
+    start = time.monotonic()
+    rows = Rows(
+        columns=job.columns,
+        form=form(job.columns.payload_type, settings.payload_format),
+        node=settings.node,
+        ids=mark.ids,
+        partition=part,
+        # Not the attempt number: it begins anew when a stage is run again.
+        mark=mark.beside(part, attempt, settings.visibility) if job.transactional else "",
+    )
+    ledger = PartitionLedger(rows, settings)
+    application = task.getLocalProperty("spark.app.id") or "application"
+    tally = publish(rows, ledger, source, settings, application)
+    return Written(
+        mark,
+        part,
+        attempt,
+        ledger.items,
+        ledger.bytes,
+        ledger.replayed,
+        ledger.left_out,
+        ledger.dead_lettered,
+        tally.retries,
+        tally.reconnects,
+        time.monotonic() - start,
+    )
+
+
+def publish(
+    rows: Rows, ledger: PartitionLedger, source: Iterable[Row], settings: Settings, application: str
+) -> Tally:
+    """Publish all rows of a partition over this process's stream.
+
+    Raises RowError for a row that cannot become an item, and ServiceError when the service refuses
+    the work or stays away. Rows before the failing one may have been published.
+    """
+    line = session.pool().session(session.account(settings), session.resource(application))
+    who = Task(settings.service, f"partition {rows.partition}")
+    limits = Limits(
+        settings.max_in_flight, settings.progress_timeout, settings.retries, settings.backoff
+    )
+    try:
+        number, window = session.run(line.open(who, limits, ledger))
+    except ConnectionError as error:
+        raise ServiceError(f"partition {rows.partition} found no way in: {error}") from None
+    try:
+        numbered = enumerate(source)
+        pace = _Pace(settings.max_rate)
+        while chunk := list(islice(numbered, pace.chunk)):
+            session.run(window.put(list(_publishes(rows, ledger, chunk))))
+            if ledger.replayed:  # and so is the rest; Spark wants it read all the same
+                ledger.replayed += sum(1 for _ in numbered)
+            pace.wait(len(chunk))
+        return session.run(window.drain())
+    finally:
+        session.run(line.close(number))
+
+
+def _publishes(
+    rows: Rows, ledger: PartitionLedger, chunk: Iterable[tuple[int, Row]]
+) -> Iterator[Publish]:
+    for number, row in chunk:
+        found: Publish | None
+        try:
+            found = rows.publish(number, row)
+        except Unfit as unfit:
+            found = ledger.unfit(number, row[rows.columns.payload], str(unfit))
+        if found is not None:
+            yield found
+
+
+class _Pace:
+    """Keeps a task to so many rows a second."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._due = time.monotonic()
+        self.chunk = CHUNK if rate is None else min(CHUNK, max(1, int(rate / 10)))
+
+    def wait(self, rows: int) -> None:
+        """Wait as long as so many rows take."""
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        self._due = max(self._due, now - 1) + rows / self._rate
+        time.sleep(max(0.0, self._due - now))
+
+
+def stream_mark(settings: Settings) -> tuple[str, int]:
+    """Return query and batch of the streaming task that this is called in.
+
+    Spark tells a stream's writer neither; its tasks carry both. The query's id is kept in the
+    checkpoint, unlike the id of a run.
+    """
+    task = TaskContext.get()
+    assert task is not None, "write() runs in a task of Spark"
+    query, batch = (task.getLocalProperty(name) for name in STREAM)
+    if query is None or batch is None:
+        raise OptionError(
+            "the task does not say which batch of which query it belongs to; only micro-batches can"
+            " be written (Trigger.Continuous and real-time mode cannot)."
+        )
+    return settings.txn_app or query, int(batch)

@@ -1,0 +1,87 @@
+"""The words of transactions."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from pubqueue_spark import txn
+from pubqueue_spark.txn import Committed, Mark, Part, Totals
+
+OURS = "{urn:x-pubqueue:0}"
+MARK = Mark("it's <mine>", 41)
+TOTALS = Totals(skipped=1, dead_lettered=2, seconds=1.5)
+
+
+def read(question):
+    return ET.fromstring(b"<iq>" + question.body)[0]
+
+
+def iq(inner):
+    return ET.fromstring(f"<iq xmlns='jabber:client' type='result'>{inner}</iq>")
+
+
+@pytest.mark.parametrize(
+    ("visibility", "more"), [("commit", {}), ("immediate", {"visibility": "immediate"})]
+)
+def test_a_publish_is_marked_with_part_and_attempt(visibility, more):
+    found = ET.fromstring(MARK.beside(3, 1187, visibility))
+    assert found.tag == f"{OURS}txn"
+    words = {"app": "it's <mine>", "version": "41", "part": "3", "attempt": "1187"}
+    assert found.attrib == words | more
+
+
+def test_a_commit_names_each_part_and_what_it_holds():
+    found = read(txn.commit(MARK, [Part(3, 1187, 500, 101000), Part(4, 9, 1, 2)], TOTALS))
+    assert found.tag == f"{OURS}commit"
+    assert found.attrib == {
+        "app": "it's <mine>",
+        "version": "41",
+        "skipped": "1",
+        "dead-lettered": "2",
+        "seconds": "1.500",
+    }
+    assert [it.attrib for it in found] == [
+        {"n": "3", "attempt": "1187", "items": "500", "bytes": "101000"},
+        {"n": "4", "attempt": "9", "items": "1", "bytes": "2"},
+    ]
+
+
+def test_a_commit_of_very_many_parts_still_fits_a_stanza():
+    parts = [Part(n, 10**6 + n, 10**4, 10**6) for n in range(9000)]
+    question = txn.commit(MARK, parts, TOTALS)
+    (found,) = read(question)
+    assert found.tag == f"{OURS}parts"
+    assert found.text.split()[:2] == ["0:1000000:10000:1000000", "1:1000001:10000:1000000"]
+    assert len(found.text.split()) == 9000
+    assert len(question.body) < 256 * 1024
+
+
+def test_abort_and_the_question_name_the_app():
+    assert read(txn.abort(MARK)).attrib == {"app": "it's <mine>", "version": "41"}
+    asked = txn.last("it's")
+    assert (asked.kind, read(asked).tag, read(asked).attrib) == (
+        "get",
+        f"{OURS}txn",
+        {"app": "it's"},
+    )
+
+
+def test_an_app_of_which_nothing_is_committed_has_no_version():
+    assert txn.read_last(iq("<txn xmlns='urn:x-pubqueue:0' app='a' version='0'/>")) == 0
+    assert txn.read_last(iq("<txn xmlns='urn:x-pubqueue:0' app='a'/>")) is None
+
+
+@pytest.mark.parametrize(
+    ("already", "found"), [("false", False), ("true", True), ("0", False), ("1", True)]
+)
+def test_the_answer_to_a_commit_is_read(already, found):
+    answer = iq(
+        f"<committed xmlns='urn:x-pubqueue:0' version='4' published='9' known='2' already='{already}'/>"
+    )
+    assert txn.read_committed(answer) == Committed(published=9, known=2, already=found)
+
+
+def test_generated_ids_belong_to_the_batch():
+    assert Mark("a", 1).ids == Mark("a", 1).ids
+    assert len({Mark("a", 1).ids, Mark("b", 1).ids, Mark("a", 2).ids}) == 3
+    assert Mark("it's <mine>", 41).ids.isascii()
