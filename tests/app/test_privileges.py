@@ -1,0 +1,63 @@
+"""Who may do what to a node: every cell of XEP-0060's table 1, asked of rules and store together."""
+
+import pytest
+from harness.asks import joins, publishes, retracts
+from harness.facts import BOSS, ETL, JOBS, who
+from harness.shell import Shell
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.manage import Configure, Declare, Delete, Purge, SetAffiliations
+from pubqueue.core.model import Affiliation, ItemId, Jid
+from pubqueue.core.retrieve import Retrieve
+
+PRIVILEGES = """
+              subscribe  retrieve  publish  delete-item  purge  configure  delete-node
+owner         yes        yes       yes      yes          yes    yes        yes
+publisher     yes        yes       yes      no           no     no         no
+publish-only  no         no        yes      no           no     no         no
+member        yes        yes       no       no           no     no         no
+none          no         no        no       no           no     no         no
+outcast       no         no        no       no           no     no         no
+"""
+ANN = "ann@x/1"
+ASK = {
+    "subscribe": joins(ANN),
+    "retrieve": Retrieve(who(ANN), JOBS, (ItemId("i1"),)),
+    "publish": publishes("i2", by=ANN),
+    "delete-item": retracts(ANN, "i1"),
+    "purge": Purge(who(ANN), JOBS),
+    "configure": Configure(who(ANN), JOBS, {"pubsub#title": ["work"]}),
+    "delete-node": Delete(who(ANN), JOBS),
+}
+
+
+def cells():
+    head, *rows = PRIVILEGES.strip().splitlines()
+    for row in rows:
+        affiliation, *answers = row.split()
+        for action, answer in zip(head.split(), answers, strict=True):
+            yield pytest.param(affiliation, action, answer == "yes", id=f"{affiliation}-{action}")
+
+
+@pytest.mark.covers("L-002")
+@pytest.mark.parametrize("queueing", ["0", "1"])
+@pytest.mark.parametrize(("affiliation", "action", "allowed"), list(cells()))
+def test_the_privileges_are_those_of_the_table(tmp_path, affiliation, action, allowed, queueing):
+    shell = Shell(tmp_path / "queue.db")
+    form = {"pubsub#access_model": ["whitelist"], "x-queueing#enabled": [queueing]}
+    made = Declare(who(BOSS, admin=True), JOBS, form, (Jid("boss@x"),), (Jid("etl@x"),))
+    named = SetAffiliations(who(BOSS), JOBS, ((Jid("ann@x"), Affiliation(affiliation)),))
+    shell.batch(made, publishes("i1", by=ETL), named)
+    before = shell.dump()
+    asked = ASK[action] if queueing == "1" or action != "subscribe" else plainly(ASK[action])
+    reply = shell.do(asked)
+    assert isinstance(reply, Refused) != allowed, reply
+    if not allowed:
+        assert reply.refusal in {Refusal.FORBIDDEN, Refusal.CLOSED_NODE, Refusal.NOT_YOURS}
+        assert shell.dump() == before
+    shell.close()
+
+
+def plainly(subscribe):
+    """Subscribe to a node that has no window."""
+    return type(subscribe)(subscribe.by, subscribe.node, subscribe.jid, subscribe.subid)
