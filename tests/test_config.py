@@ -57,6 +57,8 @@ def test_every_default_in_the_readme_is_the_one_that_is_used():
     settings = load(None, GOOD, {})
     for key in ("server", "store", "log_level"):
         assert f"| `{key}` | `{getattr(settings, key)}` |" in README.read_text()
+    assert settings.settle_by_get
+    assert "| `settle_by_get` | `true` |" in README.read_text()
     assert f"| `node_creation` | `{settings.node_creation.value}` |" in README.read_text()
 
 

@@ -56,6 +56,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Bare JIDs that may do everything on every node."""
     node_creation: CreationPolicy = CreationPolicy.LOCAL
     """Who may create nodes: anyone, local (accounts of the domain above the component's), admins."""
+    settle_by_get: bool = True
+    """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
     log_level: str = "info"
     """The least urgent log lines to write: debug, info, warning, error."""
     node: tuple[NodeSettings, ...] = ()

@@ -113,6 +113,7 @@ async def serve(
             secret=settings.shared_secret(),
             server=settings.address(),
             admins=frozenset(Jid(jid) for jid in settings.admins),
+            settle_by_get=settings.settle_by_get,
             on_ready=on_ready,
         )
         serving = asyncio.create_task(face.run(), name="face")

@@ -21,7 +21,7 @@ def request(kind, namespace, inner):
     (stanza,) = StreamParser().feed(HEADER + text.encode())
     ids = itertools.count(1)
     asker = Asker("bee@localhost/one")
-    return parse(Iq(stanza, asker, lambda: f"new-{next(ids)}"), kind, namespace)
+    return parse(VERBS, kind, namespace, Iq(stanza, asker, lambda: f"new-{next(ids)}"))
 
 
 def publish(item=f"<item id='i'>{JOB}</item>", beside="", node="node='jobs'"):

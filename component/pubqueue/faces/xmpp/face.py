@@ -21,7 +21,7 @@ from pubqueue.core.expire import Arrive, Leave, Return
 from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, render
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse import committing, parse, retrieving, settling
+from pubqueue.faces.xmpp.parse import BY_SET, VERBS, committing, parse, retrieving, settling
 from pubqueue.faces.xmpp.parse.words import Iq
 from pubqueue.faces.xmpp.refusals import (
     NO_SUCH_COMMAND,
@@ -81,10 +81,12 @@ class XmppFace:
         secret: str,
         server: tuple[str, int],
         admins: frozenset[Jid] = frozenset(),
+        settle_by_get: bool = True,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker = broker
         self._jid = jid
+        self._verbs = VERBS if settle_by_get else BY_SET
         self._on_ready = on_ready
         self._asker = _askers(admins, local=jid.partition(".")[2])
         self.component = Component(
@@ -134,7 +136,7 @@ class XmppFace:
             return
         namespace, _, name = top.children[0].tag.rpartition(" ")
         if name == "pubsub" and namespace in {ns.PUBSUB, ns.OWNER}:
-            self._ask(stanza, partial(parse, kind=kind, namespace=namespace))
+            self._ask(stanza, partial(parse, self._verbs, kind, namespace))
         elif kind == "get" and name == "query" and namespace == ns.DISCO_INFO:
             self._take_info(stanza)
         elif kind == "get" and name == "query" and namespace == ns.DISCO_ITEMS:

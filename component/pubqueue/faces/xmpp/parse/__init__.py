@@ -13,10 +13,12 @@ from pubqueue.faces.xmpp.parse import managing, publishing, retrieving, settling
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pubqueue.app.rules import Request
     from pubqueue.faces.xmpp.parse.words import Iq
+
+    Verbs = Mapping[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]
 
 
 def _cannot(feature: str) -> Callable[[Iq], Request | StanzaError]:
@@ -26,7 +28,7 @@ def _cannot(feature: str) -> Callable[[Iq], Request | StanzaError]:
 # fmt: off
 _P, _O, _Q = ns.PUBSUB, ns.OWNER, ns.QUEUEING
 
-VERBS: Final[dict[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]] = {
+VERBS: Final[Verbs] = {
     ("set", _P, f"{_P} publish"):       publishing.publish,
     ("set", _P, f"{_P} retract"):       settling.retract,
     ("get", _P, f"{_P} retract"):       settling.retract_from_queue,  # as example 6 of XEP-0254 (row 1)
@@ -53,6 +55,13 @@ VERBS: Final[dict[tuple[str, str, str], Callable[[Iq], Request | StanzaError]]] 
 }
 # fmt: on
 
+BY_SET: Final = {
+    key: parser
+    for key, parser in VERBS.items()
+    if key not in {("get", _P, f"{_P} retract"), ("get", _P, f"{_Q} unlock")}
+}
+"""The same without the `get` that changes something, which RFC 6120 8.2.3 knows nothing of."""
+
 ACCOMPANIED: Final = frozenset(
     {
         publishing.publish,
@@ -68,11 +77,11 @@ ACCOMPANIED: Final = frozenset(
 _UNKNOWN: Final = bad_request(text="this is no request of XEP-0060 or XEP-0254")
 
 
-def parse(iq: Iq, kind: str, namespace: str) -> Request | StanzaError:
-    """Read a pubsub request of either namespace."""
+def parse(verbs: Verbs, kind: str, namespace: str, iq: Iq) -> Request | StanzaError:
+    """Read a pubsub request of either namespace, if it is one of the `verbs`."""
     if not iq.child.children:
         return _UNKNOWN
-    parser = VERBS.get((kind, namespace, iq.verb.tag))
+    parser = verbs.get((kind, namespace, iq.verb.tag))
     if parser is None:
         return _UNKNOWN
     if len(iq.child.children) > 1 and parser not in ACCOMPANIED:
