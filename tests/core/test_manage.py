@@ -234,7 +234,9 @@ class TestAffiliations:
 
     def test_the_last_owner_stays(self):
         decision = self.change((BOSS, PUBLISHER))
-        assert decision == refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
+        no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
+        stays = ((Jid("boss@x"), OWNER),)
+        assert decision == Decision(replace(no, unchanged=stays))
 
     def test_ownership_can_be_handed_over(self):
         changes = (

@@ -211,3 +211,11 @@ class TestPlainNode:
         item, given = waiting(), draft()
         decision = put(given, node=plain(items=3, max_items=3), existing=[(known, item)])
         assert decision == Decision(OK, (RemoveItem(item), added(given)))
+
+
+def test_a_node_for_one_kind_of_payload_takes_no_other():
+    # XEP-0060 7.1.3.6
+    decision = put(draft(type="urn:x"), draft("i2", type=""), node=queue(type="urn:x"))
+    reason = "payloads of this node are in the namespace urn:x"
+    assert decision == refused(Refusal.WRONG_PAYLOAD, reason)
+    assert put(draft(type="urn:x"), node=queue(type="urn:x")).changes != ()

@@ -62,6 +62,7 @@ class Refusal(Enum):
     STORE_FAILED = auto()
     LAST_OWNER = auto()
     BAD_REQUEST = auto()
+    WRONG_PAYLOAD = auto()
     COLLECTIONS_UNSUPPORTED = auto()
     TOO_MUCH_STAGED = auto()
     NOT_AS_STAGED = auto()
@@ -69,11 +70,15 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No; nothing changes. `reason` is a sentence for the one who asked, `limit` a bound to name."""
+    """No; nothing changes. `reason` is a sentence for the one who asked, `limit` a bound to name.
+
+    `unchanged` are the affiliations that were to be changed and stay as they are.
+    """
 
     refusal: Refusal
     reason: str = ""
     limit: int | None = None
+    unchanged: tuple[tuple[Jid, Affiliation], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,9 +241,12 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
     wanted = [(bare(jid), affiliation) for jid, affiliation in request.entries]
     if any(count > 1 for count in Counter(jid for jid, _ in wanted).values()):
         return refuse(Refusal.BAD_REQUEST, "a JID is named twice")
-    after = dict(facts.affiliations) | dict(wanted)
+    before = dict(facts.affiliations)
+    after = before | dict(wanted)
     if Affiliation.OWNER not in after.values():
-        return refuse(Refusal.LAST_OWNER, "a node cannot be without an owner")
+        owners = [(jid, before[jid]) for jid, _ in wanted if before.get(jid) is Affiliation.OWNER]
+        no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
+        return Decision(replace(no, unchanged=tuple(owners)))
     changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
     named = [jid for jid in facts.audience if bare(jid) in dict(wanted)]
     return Decision(Done(), changes + _shut_out(node, named, after))

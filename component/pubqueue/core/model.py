@@ -207,7 +207,10 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item as a publisher hands it in. `id` is already chosen, by them or by the face."""
+    """An item as a publisher hands it in. `id` is already chosen, by them or by the face.
+
+    `type` is the namespace of the payload.
+    """
 
     id: ItemId
     payload: bytes
@@ -215,3 +218,4 @@ class Draft:
     delay: Millis = NO_TIME
     ttl: Millis | None = None
     headers: Headers = ()
+    type: str = ""

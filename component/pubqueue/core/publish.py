@@ -143,6 +143,9 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
     biggest = node.config.max_payload_size
     if any(len(draft.payload) > biggest for draft in request.drafts):
         return refuse(Refusal.PAYLOAD_TOO_BIG, limit=biggest)
+    space = node.config.type
+    if space and any(draft.type != space for draft in request.drafts):  # XEP-0060 7.1.3.6
+        return refuse(Refusal.WRONG_PAYLOAD, f"payloads of this node are in the namespace {space}")
     for draft in request.drafts:
         if draft.headers and (reason := excess(draft.headers)) is not None:
             return refuse(Refusal.HEADERS_TOO_BIG, reason)

@@ -95,7 +95,7 @@ def test_a_payload_has_a_hundred_levels(levels, good):
 
 def test_an_item_without_id_is_given_one():
     answer = publish(f"<item>{JOB}</item><item>{JOB}</item>")
-    assert answer.drafts == (Draft("new-1", JOB.encode()), Draft("new-2", JOB.encode()))
+    assert answer.drafts == tuple(Draft(f"new-{n}", JOB.encode(), type="urn:work") for n in (1, 2))
 
 
 @pytest.mark.parametrize("name", ["delay", "ttl"])

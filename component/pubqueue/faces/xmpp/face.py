@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Refusal, Refused, Retracted, Unlocked
+from pubqueue.core.decision import Affiliations, Refusal, Refused, Retracted, Unlocked
 from pubqueue.core.expire import Arrive, Leave, Return
+from pubqueue.core.manage import SetAffiliations
 from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, render
 from pubqueue.faces.xmpp.component import Component
@@ -215,8 +216,7 @@ class XmppFace:
 
     def _reply(self, stanza: Stanza, request: Request, reply: Reply) -> None:
         if isinstance(reply, Refused):
-            wanted = reply.refusal is Refusal.CONFIGURATION_REQUIRED
-            self._refuse(stanza, words(reply), _wanted(stanza, reply) if wanted else None)
+            self._refuse(stanza, words(reply), _echo_of(stanza, request, reply))
         else:
             self._answer(stanza, render.result(request, reply, self._jid))
 
@@ -279,6 +279,15 @@ def _echo(stanza: Stanza, child: Element) -> bytes:
     namespace, _, name = child.tag.rpartition(" ")
     bare_child = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()
     return bare_child if len(bare_child) <= ECHOED else b""
+
+
+def _echo_of(stanza: Stanza, request: Request, reply: Refused) -> bytes | None:
+    """Return what a refusal shows in place of the request's child, if it is anything else."""
+    if reply.refusal is Refusal.CONFIGURATION_REQUIRED:
+        return _wanted(stanza, reply)
+    if isinstance(request, SetAffiliations) and reply.unchanged:  # XEP-0060 8.9.2.4
+        return render.affiliations(Affiliations(request.node, reply.unchanged)).encode()
+    return None
 
 
 def _wanted(stanza: Stanza, refused: Refused) -> bytes:

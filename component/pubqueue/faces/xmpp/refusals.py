@@ -80,6 +80,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.BAD_REQUEST:              StanzaError("modify", "bad-request"),
     Refusal.TOO_MUCH_STAGED:          StanzaError("wait",   "resource-constraint"),
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
+    Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
 }
 # fmt: on

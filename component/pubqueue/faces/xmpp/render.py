@@ -71,7 +71,7 @@ def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noq
         case Listed():
             return disco.items(reply, service, of_node=isinstance(request, ListItems))
         case Affiliations():
-            return _affiliations(reply)
+            return affiliations(reply)
         case Retrieved():
             return _retrieved(reply)
         case Touched() | Redriven():
@@ -160,7 +160,8 @@ def _death(death: Death) -> str:
     return f'<dead xmlns="{ns.OURS}" {words}/>'
 
 
-def _affiliations(reply: Affiliations) -> str:
+def affiliations(reply: Affiliations) -> str:
+    """Return who is what to a node (XEP-0060 8.9.1)."""
     entries = "".join(
         f'<affiliation jid="{attribute(jid)}" affiliation="{affiliation.value}"/>'
         for jid, affiliation in reply.entries

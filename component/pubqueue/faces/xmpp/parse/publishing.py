@@ -128,4 +128,5 @@ def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     if iq.stanza.depth - ITEM_LEVEL > DEEPEST:
         return bad_request("invalid-payload", f"elements nest deeper than {DEEPEST}")
     payload = iq.cut(iq.verb, element, element.children[0])
-    return Draft(ItemId(item), payload, meta.priority, meta.delay, meta.ttl, meta.headers)
+    space = element.children[0].tag.rpartition(" ")[0]
+    return Draft(ItemId(item), payload, meta.priority, meta.delay, meta.ttl, meta.headers, space)
