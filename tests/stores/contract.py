@@ -10,13 +10,14 @@ from harness.picture import recount
 from stores.of_batches import OfBatches
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
+from stores.of_staging import OfStaging
 from stores.of_time import OfTime
 from stores.steps import EMPTY, make
 
 from pubqueue.core import decision as d
 
 
-class StoreContract(OfNodes, OfItems, OfTime, OfBatches):
+class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging):
     """Inherit it, and give a fixture `make_store`: every call is a store at one and the same place."""
 
     @pytest.fixture

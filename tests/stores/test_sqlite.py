@@ -18,7 +18,7 @@ from pubqueue.stores.sqlite import SqliteStore, changes
 from pubqueue.stores.sqlite.queries import SQL
 from pubqueue.stores.sqlite.store import APPLICATION_ID
 
-for part in ("contract", "of_nodes", "of_items", "of_time", "of_batches", "steps"):
+for part in ("contract", "of_nodes", "of_items", "of_time", "of_batches", "of_staging", "steps"):
     pytest.register_assert_rewrite(f"stores.{part}")
 from stores.contract import StoreContract  # noqa: E402  # after the line above
 from stores.steps import EMPTY, add, make  # noqa: E402

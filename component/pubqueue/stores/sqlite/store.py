@@ -30,6 +30,10 @@ T = TypeVar("T")
 APPLICATION_ID: Final = 0x70756271
 """`pubq`, in the header of the file: a database of ours."""
 
+PAGE_CACHE: Final = 65_536
+"""KiB of pages to keep in memory at most. With SQLite's own 2 MiB a large commit reads and writes pages again
+and again: 22 us an item instead of 8, where ids come in no order."""
+
 LOCK_PATIENCE: Final = 5.0
 """Seconds to wait while another process holds the file's lock."""
 
@@ -109,6 +113,7 @@ class SqliteStore:
             raise ForeignStoreError(f"{self._path}: SQLite cannot keep a write-ahead log here")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA cache_size = {-PAGE_CACHE}")
         connection.execute("PRAGMA temp_store = MEMORY")  # a savepoint's journal needs no file
         _migrate(connection, self._path)
         for query in ("make_winner", "make_met"):
