@@ -145,6 +145,19 @@ async def test_a_clock_set_back_ends_nothing(stage):
     assert (await stage.item("a")).holder == ANN
 
 
+async def test_a_clock_set_back_makes_no_lock_last_longer_than_a_new_one(stage):
+    stage.reaper.start(stage.broker)
+    await stage.do(publishes("a"))
+    stage.clock.now = after(-10_000)
+    await stage.do(publishes("soon", delay=1))  # a nearer moment wakes the reaper
+    async with asyncio.timeout(5):
+        while (await stage.item("a")).deadline != after(-10_000 + 60):
+            stage.log._grown.clear()
+    stage.clock.now = after(-10_000 + 60)
+    await stage.do(publishes("sooner", delay=0.5))
+    await stage.log.until(unlocked("a"))
+
+
 async def test_a_store_that_fails_is_tried_again(stage, monkeypatch):
     monkeypatch.setattr(reaper_module, "RETRY", 0.001)
     await stage.do(publishes("a"))

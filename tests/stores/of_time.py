@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from harness.facts import ANN, BOB, JOBS, NOW, after
+from harness.facts import ANN, BOB, JOBS, NOW, after, queue
 from stores.steps import (
     ANN_ACCOUNT,
     DEAD,
@@ -76,6 +76,15 @@ class OfTime:
             ]
 
         assert await store.batch(look) == [[], ["c"], ["c", "b", "a"], ["c", "b"]]
+
+    async def test_locks_that_end_late_are_found_in_their_node(self, store):
+        other = queue(name=DEAD, subscriptions=0)
+        await make(store, d.CreateNode(other), *map(add, "abc"), add("a", node=DEAD))
+        for name, deadline in (("a", 30), ("b", 20), ("c", 10)):
+            await lock(store, name, deadline=after(deadline))
+        late = await store.batch(lambda tx: tx.locks_beyond(JOBS, after(10)))
+        assert [item.id for item in late] == ["b", "a"]
+        assert await store.batch(lambda tx: tx.locks_beyond(DEAD, after(0))) == []
 
     async def test_lives_end_unless_somebody_works_on_the_item(self, store):
         await make(

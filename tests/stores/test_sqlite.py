@@ -271,6 +271,7 @@ PLANS = {
     "ripe": "item_due",
     "expired_locks": "item_deadline",
     "expired_lives": "item_expires",
+    "locks_beyond": "item_deadline",
     "ripen": "item_due",
     "forget": "finished_until",
     "open_windows": "subscription_account",

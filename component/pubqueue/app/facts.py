@@ -11,6 +11,7 @@ from pubqueue.core.manage import ListFacts, NodeFacts
 from pubqueue.core.model import Affiliation, Millis, NodeName, State, bare
 from pubqueue.core.model import digest as digest_of
 from pubqueue.core.publish import Known, PublishFacts
+from pubqueue.core.recover import RecoverFacts, longest
 from pubqueue.core.settle import Outcome, SettleFacts
 from pubqueue.core.subscribe import SubscribeFacts
 from pubqueue.core.transactions import DEFAULTS
@@ -181,6 +182,14 @@ def for_nodes(context: Context, request: ListNodes) -> ListFacts:
     """Load every node, each with what the asker is to it."""
     tx, account = context.tx, request.by.bare
     return ListFacts(tuple((node, tx.affiliation(node.name, account)) for node in tx.nodes()))
+
+
+def for_recovery(context: Context, _request: object) -> RecoverFacts:
+    """Load the locks that end later than they could."""
+    tx, now = context.tx, context.now
+    queues = [node for node in tx.nodes() if node.config.queueing]
+    late = ((node, tuple(tx.locks_beyond(node.name, longest(node, now)))) for node in queues)
+    return RecoverFacts(now, tuple(late))
 
 
 def for_expiry(context: Context, _request: object) -> ExpireFacts:

@@ -151,6 +151,9 @@ class Transaction(Protocol):
     def expired_locks(self, now: Millis, limit: int) -> list[Item]:
         """Return locked items whose deadline has come, the oldest deadline first."""
 
+    def locks_beyond(self, node: NodeName, moment: Millis) -> list[Item]:
+        """Return the node's locked items whose deadline is later than that, the nearest first."""
+
     def expired_lives(self, now: Millis, limit: int) -> list[Item]:
         """Return items that nobody holds and whose time to live has ended."""
 

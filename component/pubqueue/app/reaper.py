@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from pubqueue.core.decision import Refused
 from pubqueue.core.expire import Expire
+from pubqueue.core.recover import Recover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +18,10 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.core.model import Millis
 
+log = structlog.get_logger(__name__)
+
 LONGEST: Final = 30.0
-"""Seconds of sleep at most: a clock that was set forward is noticed within this time."""
+"""Seconds of sleep at most: a clock that was set, forward or back, is noticed within this time."""
 
 RETRY: Final = 1.0
 """Seconds until another try after the store has failed."""
@@ -51,7 +56,9 @@ class Reaper:
             self._changed.set()
 
     async def _run(self, broker: Broker) -> None:
-        await broker.handle(Expire())  # what ran out while nobody watched
+        seen = self._clock()
+        await _do(Recover(), broker)
+        await _do(Expire(), broker)  # what ran out while nobody watched
         while True:
             self._changed.clear()
             told = False
@@ -60,13 +67,21 @@ class Reaper:
                 async with asyncio.timeout(self._pause()):
                     await self._changed.wait()
                 told = True
+            before, seen = seen, self._clock()
+            if seen < before:
+                log.warning("clock.set_back", seconds=round((before - seen) / 1000, 1))
+                await _do(Recover(), broker)
             # A whole pause without news counts too: ids of finished work are forgotten in passing.
             if not told or (self._next is not None and self._next <= self._clock()):
-                reply = await broker.handle(Expire())
-                if isinstance(reply, Refused):  # the store is in trouble: not in a hot loop
-                    await asyncio.sleep(RETRY)
+                await _do(Expire(), broker)
 
     def _pause(self) -> float:
         if self._next is None:
             return LONGEST
         return min(LONGEST, max(0.0, (self._next - self._clock()) / 1000))
+
+
+async def _do(request: Recover | Expire, broker: Broker) -> None:
+    """Have it done. While the store is in trouble it is tried again, not in a hot loop."""
+    while isinstance(await broker.handle(request), Refused):  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(RETRY)

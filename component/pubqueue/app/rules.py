@@ -10,6 +10,7 @@ from pubqueue.core import (
     expire,
     manage,
     publish,
+    recover,
     redrive,
     retrieve,
     settle,
@@ -52,6 +53,7 @@ Request = (
     | expire.Expire
     | expire.Leave
     | expire.Return
+    | recover.Recover
 )
 
 R = TypeVar("R")
@@ -98,6 +100,7 @@ RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
     expire.Expire:           _rule(facts.for_expiry, expire.expire),
     expire.Leave:            _rule(facts.for_leave, expire.leave),
     expire.Return:           _rule(facts.for_return, expire.bounce),
+    recover.Recover:         _rule(facts.for_recovery, recover.recover),
 }
 # fmt: on
 

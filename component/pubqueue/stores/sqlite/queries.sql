@@ -116,6 +116,10 @@ SELECT DISTINCT n.name FROM item i JOIN node n ON n.id = i.node_id WHERE i.state
 SELECT %(item)s, (SELECT name FROM node WHERE node.id = node_id) FROM item
 WHERE state = 'locked' AND deadline <= ? ORDER BY deadline LIMIT ?;
 
+-- locks_beyond: a node's locks that end after a moment; the sign + as below
+SELECT %(item)s FROM item
+WHERE state = 'locked' AND deadline > ?2 AND +node_id = (SELECT id FROM node WHERE name = ?1) ORDER BY deadline;
+
 -- expired_lives: items that nobody holds and whose time to live has ended
 SELECT %(item)s, (SELECT name FROM node WHERE node.id = node_id) FROM item
 WHERE expires IS NOT NULL AND state IN ('queued', 'delayed') AND expires <= ? ORDER BY expires LIMIT ?;

@@ -314,6 +314,10 @@ class SqliteTransaction:
         """Return locked items whose deadline has come, the oldest deadline first."""
         return [_item(row[-1], row[:-1]) for row in self._all("expired_locks", now, limit)]
 
+    def locks_beyond(self, node: NodeName, moment: Millis) -> list[Item]:
+        """Return the node's locked items whose deadline is later than that, the nearest first."""
+        return [_item(node, row) for row in self._all("locks_beyond", node, moment)]
+
     def expired_lives(self, now: Millis, limit: int) -> list[Item]:
         """Return items that nobody holds and whose time to live has ended."""
         return [_item(row[-1], row[:-1]) for row in self._all("expired_lives", now, limit)]
