@@ -137,7 +137,11 @@ class Crowd:
 
     async def all_done(self) -> None:
         """Return when all that is confirmed is committed."""
-        while self.ledger.confirmed - self.ledger.committed:
+        await self.until(lambda: not self.ledger.confirmed - self.ledger.committed)
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Return when the ledger says so; something has to be entered now and then."""
+        while not reached():
             self._news.clear()
             async with asyncio.timeout(PATIENCE):
                 await self._news.wait()
@@ -210,6 +214,7 @@ class Crowd:
             kind, item = event.tag.partition("}")[2], event.get("id")
             if kind == "unlock":
                 self.ledger.freed(stanza.get("to"), item)
+                self._news.set()
             elif kind == "item" and stanza.get("to") in self.ledger.windows:
                 self._take_delivery(Delivery(stanza.get("to"), item, _token(stanza)))
             # what comes to one who has left is on its way back already
