@@ -8,7 +8,7 @@ from harness.shell import Shell
 
 from pubqueue.app.batch import MOST, MOST_OCTETS
 from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
-from pubqueue.core.expire import Expire, Leave, Return
+from pubqueue.core.expire import MOST_BOUNCES, Expire, Leave, Return
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.settle import Outcome
 
@@ -177,6 +177,33 @@ def test_a_delivery_that_comes_back_late_does_not_end_a_newer_lock(shell):
     assert (before.holder, before.token > first.item.token) == (ANN, True)
     shell.batch(Return(ANN, before.seq, first.item.token, gone=False))
     assert item(shell) == before
+
+
+@pytest.mark.covers("N-005")
+def test_to_whom_deliveries_always_bounce_gets_no_more_of_them(shell):
+    many = [f"i{n}" for n in range(100)]
+    shell.batch(a_queue(), joins(ANN, 2))
+    open_ = shell.batch(publishes(*many)).deliveries
+    sent = 0
+    while open_:
+        sent += len(open_)
+        back = [Return(ANN, x.item.seq, x.item.token, gone=False, bounced=True) for x in open_]
+        open_ = shell.batch(*back).deliveries
+    assert sent < 2 + 2 * MOST_BOUNCES
+    assert shell.look(lambda tx: tx.subscribers(JOBS)) == []
+    assert all(item(shell, name).failed == 0 for name in many)
+
+
+def test_a_retract_shows_that_deliveries_arrive(shell):
+    def bounces():
+        return shell.look(lambda tx: tx.subscription(JOBS, ANN).bounces)
+
+    shell.batch(a_queue(), joins(ANN, 1))
+    (first,) = shell.batch(publishes("a", "b")).deliveries
+    shell.batch(Return(ANN, first.item.seq, first.item.token, gone=False, bounced=True))
+    assert bounces() == 1
+    shell.batch(retracts(ANN, "b"))
+    assert bounces() == 0
 
 
 def test_who_leaves_under_a_bare_jid_leaves_once(shell):

@@ -12,6 +12,7 @@ from pubqueue.core.decision import (
     EndSubscription,
     Forget,
     ForgetResource,
+    NoteBounces,
     NoteResource,
     Release,
     RemoveItem,
@@ -21,6 +22,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.ending import Case, Tomb
 from pubqueue.core.expire import (
+    MOST_BOUNCES,
     TIMED_OUT,
     TOO_OLD,
     WORKER_LOST,
@@ -210,9 +212,9 @@ class TestLeave:
 class TestReturn:
     """A delivery that came back (XEP-0060 12.4)."""
 
-    def back(self, item=None, *, to=ANN, gone=False, subscription=None, **config):
+    def back(self, item=None, *, to=ANN, subscription=None, said=None, **config):
         case = None if item is None else Case(item, queue(**config))
-        request = Return(Jid(to), seq=1, token=7, gone=gone)
+        request = Return(Jid(to), seq=1, token=7, **({"gone": False} | (said or {})))
         return bounce(request, ReturnFacts(NOW, case, subscription))
 
     def test_the_item_is_free_and_nobody_is_to_blame(self):
@@ -234,8 +236,18 @@ class TestReturn:
         assert self.back(None) == Decision(Done())
 
     def test_an_address_that_is_no_more_ends_the_subscription(self):
-        decision = self.back(None, gone=True, subscription=window())
+        decision = self.back(None, said={"gone": True}, subscription=window())
         assert decision.changes == (EndSubscription(JOBS, ANN),)
 
-    def test_an_address_that_is_busy_keeps_it(self):
-        assert self.back(None, subscription=window()) == Decision(Done())
+    def test_what_could_not_be_sent_is_no_bounce(self):
+        assert self.back(None, subscription=window(bounces=99)) == Decision(Done())
+
+    def test_an_address_that_is_busy_keeps_it_for_a_while(self):
+        # XEP-0060 12.4: count, and end at a limit
+        bounced = {"bounced": True}
+        often = window(requests=5, bounces=5 + MOST_BOUNCES - 1)
+        changes = (NoteBounces(JOBS, ANN, 5 + MOST_BOUNCES),)
+        assert self.back(None, said=bounced, subscription=often).changes == changes
+        too_often = replace(often, bounces=5 + MOST_BOUNCES)
+        changes = (EndSubscription(JOBS, ANN),)
+        assert self.back(None, said=bounced, subscription=too_often).changes == changes

@@ -245,6 +245,15 @@ class SetAvailable:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteBounces:
+    """So many deliveries to the subscriber have come back in a row."""
+
+    node: NodeName
+    jid: Jid
+    bounces: int
+
+
+@dataclass(frozen=True, slots=True)
 class NoteResource:
     """The full JID is here."""
 
@@ -380,6 +389,7 @@ Change = (
     | AddSubscription
     | SetWindow
     | SetAvailable
+    | NoteBounces
     | NoteResource
     | ForgetResource
     | EndSubscription

@@ -18,6 +18,7 @@ from pubqueue.core.decision import (
     EndSubscription,
     Forget,
     ForgetResource,
+    NoteBounces,
     NoteResource,
     Notice,
     RemoveItem,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pubqueue.core.model import ItemId, Jid, Millis, Node, NodeName, Subscription
+
+MOST_BOUNCES: Final = 10
+"""Deliveries that may come back in a row, beyond a window full of them, before a subscription ends."""
 
 TIMED_OUT: Final = "the lock timed out"
 WORKER_LOST: Final = "the worker went away"
@@ -95,12 +99,13 @@ class LeaveFacts:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A delivery came back or could not be sent. `gone` says that the address is no more."""
+    """A delivery `bounced`, or could not be sent. `gone` says that the address is no more."""
 
     to: Jid
     seq: int
     token: int
     gone: bool
+    bounced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +193,24 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
 
 
 def bounce(request: Return, facts: ReturnFacts) -> Decision:
-    """Free an item whose delivery came back: nobody's fault (XEP-0060 12.4)."""
+    """Free an item whose delivery came back: nobody's fault (XEP-0060 12.4).
+
+    To whom deliveries bounce on and on, more of them than fit into a window, nothing more is handed
+    out: each would be free again at once, and the queue would turn in a circle.
+    """
     changes: list[Change] = []
     if facts.case is not None and facts.case.item.holder in {request.to, bare(request.to)}:
         changes.append(release(facts.case.item, facts.case.node, facts.now))
-    if request.gone and facts.subscription is not None:
-        changes.append(EndSubscription(facts.subscription.node, facts.subscription.jid))
+    if facts.subscription is not None:
+        changes += _after_bounce(request, facts.subscription)
     return Decision(Done(), tuple(changes))
+
+
+def _after_bounce(request: Return, subscription: Subscription) -> list[Change]:
+    bounces = subscription.bounces + 1
+    too_many = request.bounced and bounces > subscription.queue_requests + MOST_BOUNCES
+    if request.gone or too_many:
+        return [EndSubscription(subscription.node, subscription.jid)]
+    if request.bounced:
+        return [NoteBounces(subscription.node, subscription.jid, bounces)]
+    return []

@@ -160,6 +160,8 @@ class Subscription:
     in_flight: int = 0
     last_served: int = 0
     available: bool = True
+    bounces: int = 0
+    """Deliveries that came back since the last one that was retracted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ class XmppFace:
         if top.get("type") != "error" or found is None or sender is None:
             return
         error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
-        back = Return(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error))
+        back = Return(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
         self._broker.submit(back, _ignore)
 

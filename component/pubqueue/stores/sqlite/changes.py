@@ -108,6 +108,10 @@ def _set_available(connection: Connection, change: d.SetAvailable) -> None:
     _must(connection, "set_available", change.available, change.node, change.jid)
 
 
+def _note_bounces(connection: Connection, change: d.NoteBounces) -> None:
+    _must(connection, "note_bounces", change.bounces, change.node, change.jid)
+
+
 def _note_resource(connection: Connection, change: d.NoteResource) -> None:
     _may(connection, "note_resource", change.jid, bare(change.jid))
     _may(connection, "crowd_out", MOST_RESOURCES)
@@ -212,7 +216,7 @@ def _revive(connection: Connection, counts: Counts, change: d.Revive) -> None:
 def _remove_item(connection: Connection, counts: Counts, change: d.RemoveItem) -> None:
     item = change.item
     counts.item(item.node, -1)
-    counts.freed(item.node, item.holder)
+    counts.freed(item.node, item.holder, retracted=True)
     if change.absorb_until is not None:
         row = connection.execute(SQL["payload"], (item.seq,)).fetchone()
         if row is None:
@@ -229,6 +233,7 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.AddSubscription: _add_subscription,
     d.SetWindow: _set_window,
     d.SetAvailable: _set_available,
+    d.NoteBounces: _note_bounces,
     d.NoteResource: _note_resource,
     d.ForgetResource: _forget_resource,
     d.ReplacePayload: _replace_payload,

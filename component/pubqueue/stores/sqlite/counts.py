@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Jid, NodeName
 
-Marks = tuple[Counter[str], Counter[tuple[str, str]], dict[tuple[str, str], int]]
+Marks = tuple[
+    Counter[str], Counter[tuple[str, str]], dict[tuple[str, str], int], set[tuple[str, str]]
+]
 
 
 class Counts:
@@ -29,6 +31,7 @@ class Counts:
         self._items: Counter[str] = Counter()
         self._locks: Counter[tuple[str, str]] = Counter()
         self._served: dict[tuple[str, str], int] = {}
+        self._reached: set[tuple[str, str]] = set()
         self.ledger = Ledger(connection)
 
     def item(self, node: NodeName, by: int) -> None:
@@ -40,10 +43,12 @@ class Counts:
         self._locks[node, holder] += 1
         self._served[node, holder] = token
 
-    def freed(self, node: NodeName, holder: Jid | None) -> None:
-        """Count a lock less, if there was one."""
+    def freed(self, node: NodeName, holder: Jid | None, *, retracted: bool = False) -> None:
+        """Count a lock less, if there was one; a retract shows that deliveries arrive."""
         if holder is not None:
             self._locks[node, holder] -= 1
+            if retracted:
+                self._reached.add((node, holder))
 
     def items_of(self, node: NodeName) -> int:
         """Return what is not yet written about a node's items."""
@@ -59,8 +64,12 @@ class Counts:
         if self._locks:
             self._connection.executemany(
                 SQL["count_locks"],
-                [(by, self._served.get(key, 0), *key) for key, by in self._locks.items()],
+                [
+                    (by, self._served.get(key, 0), key not in self._reached, *key)
+                    for key, by in self._locks.items()
+                ],
             )
+            self._reached.clear()
             self._locks.clear()
             self._served.clear()
         self.ledger.write()
@@ -68,9 +77,9 @@ class Counts:
     def mark(self) -> Marks:
         """Return what has gathered so far, to come back to."""
         self.ledger.write()
-        return self._items.copy(), self._locks.copy(), self._served.copy()
+        return self._items.copy(), self._locks.copy(), self._served.copy(), self._reached.copy()
 
     def back_to(self, marks: Marks) -> None:
         """Forget what has gathered since the mark."""
-        self._items, self._locks, self._served = marks
+        self._items, self._locks, self._served, self._reached = marks
         self.ledger.forget()

@@ -22,22 +22,22 @@ SELECT affiliation FROM affiliation WHERE node_id = (SELECT id FROM node WHERE n
 SELECT jid, affiliation FROM affiliation WHERE node_id = (SELECT id FROM node WHERE name = ?) ORDER BY jid;
 
 -- subscription: the subscription of exactly this JID
-SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available
+SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available, bounces
 FROM subscription s JOIN node n ON n.id = s.node_id WHERE n.name = ? AND s.jid = ?;
 
 -- subscribed: whether any JID of an account subscribes
 SELECT 1 FROM subscription WHERE node_id = (SELECT id FROM node WHERE name = ?) AND account = ? LIMIT 1;
 
 -- subscribers: every subscription to a node, oldest first
-SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available
+SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available, bounces
 FROM subscription s JOIN node n ON n.id = s.node_id WHERE n.name = ? ORDER BY s.id;
 
 -- open_windows: the subscriptions that could be handed something
-SELECT ?1, jid, subid, queue_requests, in_flight, last_served, available FROM subscription
+SELECT ?1, jid, subid, queue_requests, in_flight, last_served, available, bounces FROM subscription
 WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND available AND in_flight < queue_requests;
 
 -- subscriptions_of: the subscriptions of exactly this JID, in every node
-SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available
+SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available, bounces
 FROM subscription s JOIN node n ON n.id = s.node_id WHERE s.jid = ?;
 
 -- resources: the full JIDs of an account that are here
@@ -159,7 +159,8 @@ UPDATE subscription SET in_flight = 0 WHERE node_id = (SELECT id FROM node WHERE
 UPDATE node SET items = items + ? WHERE name = ?;
 
 -- count_locks: what a batch has locked to a JID, or freed, and the last token it was given
-UPDATE subscription SET in_flight = in_flight + ?, last_served = max(last_served, ?)
+-- and whether a retract has shown that deliveries arrive
+UPDATE subscription SET in_flight = in_flight + ?, last_served = max(last_served, ?), bounces = bounces * ?
 WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
 
 -- set_affiliation: what an account is to a node from now on
@@ -176,6 +177,9 @@ VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?);
 -- set_window: another window, and the subscriber is here
 UPDATE subscription SET queue_requests = ?, available = 1
 WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
+
+-- note_bounces: how many deliveries have come back in a row
+UPDATE subscription SET bounces = ? WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
 
 -- set_available: whether the subscriber can be handed items
 UPDATE subscription SET available = ? WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;

@@ -60,8 +60,10 @@ def _node(row: Sequence[Any]) -> Node:
 
 
 def _subscription(row: Sequence[Any]) -> Subscription:
-    node, jid, subid, queue_requests, in_flight, last_served, available = row
-    return Subscription(node, jid, subid, queue_requests, in_flight, last_served, bool(available))
+    node, jid, subid, requests, in_flight, last_served, available, bounces = row
+    return Subscription(
+        node, jid, subid, requests, in_flight, last_served, bool(available), bounces
+    )
 
 
 def _item(node: NodeName, row: Sequence[Any]) -> Item:

@@ -29,6 +29,7 @@ CREATE TABLE subscription (
     in_flight      INTEGER NOT NULL DEFAULT 0 CHECK (in_flight >= 0),
     last_served    INTEGER NOT NULL DEFAULT 0,
     available      INTEGER NOT NULL DEFAULT 1 CHECK (available IN (0, 1)),
+    bounces        INTEGER NOT NULL DEFAULT 0,
     UNIQUE (node_id, jid)
 ) STRICT;
 
