@@ -3,15 +3,26 @@
 import ast
 import inspect
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import convert
 from rich.pretty import pretty_repr
 
 from pubqueue import cli, config
-from pubqueue.config import ENVIRONMENT, ConfigError, NodeSettings, Settings, load
+from pubqueue.config import (
+    ENVIRONMENT,
+    ConfigError,
+    NodeSettings,
+    Settings,
+    TransactionSettings,
+    load,
+)
 from pubqueue.core.access import CreationPolicy
+from pubqueue.core.model import seconds
+from pubqueue.core.transactions import DEFAULTS
 
 README = Path(__file__).parents[1] / "README.md"
 GOOD = {"jid": "queue.example.org", "secret": "geheim"}
@@ -34,7 +45,7 @@ def docstrings(kind):
     }
 
 
-@pytest.mark.parametrize("kind", [Settings, NodeSettings])
+@pytest.mark.parametrize("kind", [Settings, NodeSettings, TransactionSettings])
 def test_every_key_is_documented(kind):
     found = docstrings(kind)
     assert set(found) == set(kind.__struct_fields__)
@@ -51,6 +62,8 @@ def test_every_key_is_in_the_readme():
     told = tomllib.loads(example.partition("```")[0])
     assert set(told) == set(Settings.__struct_fields__) - {"secret"}
     assert set(told["node"][0]) == set(NodeSettings.__struct_fields__)
+    assert convert(told["transactions"], TransactionSettings) == TransactionSettings()
+    assert set(told["transactions"]) == set(TransactionSettings.__struct_fields__)
 
 
 def test_every_default_in_the_readme_is_the_one_that_is_used():
@@ -218,3 +231,23 @@ def test_the_defaults():
     assert settings.node_creation is CreationPolicy.LOCAL
     assert (settings.admins, settings.node) == ((), ())
     assert set(ENVIRONMENT.values()) <= set(config.Settings.__struct_fields__)
+
+
+def test_quotas_of_transactions_are_what_the_rules_take(tmp_path):
+    assert load(None, GOOD, {}).transactions.limits() == DEFAULTS
+    text = 'jid = "queue.example"\nsecret = "x"\n[transactions]\nitems = 5\nstaged_for = 60\n'
+    limits = from_file(tmp_path, text).transactions.limits()
+    assert limits == replace(DEFAULTS, items=5, staged_for=seconds(60))
+
+
+@pytest.mark.parametrize("line", ["items = 0", "staged_for = -1", "bytes = 1.5", "rows = 3"])
+def test_a_quota_that_is_none_refuses_to_start(tmp_path, line):
+    text = f'jid = "queue.example"\nsecret = "x"\n[transactions]\n{line}\n'
+    with pytest.raises(ConfigError, match="transactions"):
+        from_file(tmp_path, text)
+
+
+def test_every_quota_is_in_the_readme():
+    text = README.read_text()
+    for key in TransactionSettings.__struct_fields__:
+        assert f"`{key}`" in text.partition("## Publish in transactions")[2]

@@ -15,6 +15,8 @@ import msgspec
 from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.core.access import CreationPolicy
+from pubqueue.core.model import seconds
+from pubqueue.core.transactions import DEFAULTS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +41,34 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Further fields of its configuration form, by their names."""
 
 
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What may wait for commits. Beyond a quota a publisher is told to wait."""
+
+    items_per_account: _Count = DEFAULTS.items_per_account
+    """Staged items of one account."""
+    bytes_per_account: _Count = DEFAULTS.bytes_per_account
+    """Their payloads and headers."""
+    items: _Count = DEFAULTS.items
+    """Staged items in all."""
+    bytes: _Count = DEFAULTS.bytes
+    """Their payloads and headers."""
+    staged_for: _Count = DEFAULTS.staged_for // 1000
+    """Seconds after which what nobody has committed is dropped; each publish begins them anew."""
+    kept_for: _Count = DEFAULTS.kept_for // 1000
+    """Seconds for which a committed version is remembered: so long a writer may repeat itself."""
+
+    def limits(self) -> Limits:
+        """Return these as the rules take them."""
+        return Limits(
+            *(self.items_per_account, self.bytes_per_account, self.items, self.bytes),
+            staged_for=seconds(self.staged_for),
+            kept_for=seconds(self.kept_for),
+        )
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything an operator can set."""
 
@@ -60,6 +90,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
     log_level: str = "info"
     """The least urgent log lines to write: debug, info, warning, error."""
+    transactions: TransactionSettings = TransactionSettings()
+    """How much may wait for the commits of its publishers, and for how long."""
     node: tuple[NodeSettings, ...] = ()
     """Nodes to make at start, [[node]] in the file."""
 

@@ -53,6 +53,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         policy=settings.node_creation,
         same_payload=same,
         on_moment=reaper.on_moment,
+        limits=settings.transactions.limits(),
     )
     broker.start()
     try:
