@@ -37,7 +37,10 @@ ODD: Final = (
 TAGS: Final = (
     *{verb for _, _, verb in VERBS},
     *(ns.tag(ns.PUBSUB, name) for name in ("item", "options", "configure", "publish-options")),
-    *(ns.tag(ns.OURS, name) for name in ("meta", "touch", "redrive", "lock")),
+    *(
+        ns.tag(ns.OURS, name)
+        for name in ("meta", "touch", "redrive", "lock", "txn", "commit", "abort")
+    ),
     *(ns.tag(ns.DATA, name) for name in ("x", "field", "value")),
     ns.tag(ns.OWNER, "affiliation"),
     ns.tag(ns.QUEUEING, "item"),
@@ -46,6 +49,7 @@ TAGS: Final = (
 )
 QUERIES: Final = (
     *(f"{namespace} query" for namespace in (ns.DISCO_INFO, ns.DISCO_ITEMS, ns.VERSION)),
+    *(ns.tag(ns.OURS, name) for name in ("txn", "commit", "abort", "transactions")),
     *(f"{ns.PING} ping", f"{ns.TIME} time", "urn:odd query", "query"),
 )
 SETTINGS: Final = (
@@ -71,6 +75,10 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "ttl": ("60",),
     "max_items": ("1",),
     "seconds": ("60",),
+    "app": ("nightly", "stream"),
+    "version": ("1", "2", "3"),
+    "part": ("0", "1"),
+    "attempt": ("0", "1"),
     "outcome": ("failed", "dead"),
     "var": SETTINGS,
 }
@@ -164,9 +172,11 @@ def inside(draw, tag: str):
 @st.composite
 def beside(draw):
     """Return what stands beside a verb."""
-    kind = draw(st.sampled_from(("options", "configure", "meta", "other")))
+    kind = draw(st.sampled_from(("options", "configure", "meta", "txn", "other")))
     if kind == "meta":
         return element(f"{ns.OURS} meta", **draw(words("delay", "priority", "ttl")))
+    if kind == "txn":
+        return element(f"{ns.OURS} txn", **draw(words("app", "version", "part", "attempt")))
     if kind == "other":
         return element(draw(st.sampled_from(TAGS)), **draw(words()))
     forms = [draw(form())] if draw(st.booleans()) else []

@@ -1,0 +1,159 @@
+"""Transactions as they are read: marks, commits in both forms, and what is refused in its own words."""
+
+import itertools
+
+import pytest
+
+from pubqueue.core.commit import CommitVersion, Part
+from pubqueue.core.model import Asker
+from pubqueue.core.transactions import Mark, Told
+from pubqueue.core.txn import AbortVersion, AskMark, ListTransactions, StagePublish
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse import committing, publishing
+from pubqueue.faces.xmpp.parse.words import Iq
+from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.stream import StreamParser
+
+HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"
+BEE = Asker("bee@localhost/one")
+MARK = "app='a' version='1'"
+
+
+def read(parser, child):
+    (stanza,) = StreamParser().feed(HEADER + f"<iq type='set'>{child}</iq>".encode())
+    ids = itertools.count(1)
+    return parser(Iq(stanza, BEE, lambda: f"new-{next(ids)}"))
+
+
+def publish(*beside):
+    item = "<item id='i'><job xmlns='urn:work'/></item>"
+    inner = f"<publish node='jobs'>{item}</publish>{''.join(beside)}"
+    return read(publishing.publish, f"<pubsub xmlns='{ns.PUBSUB}'>{inner}</pubsub>")
+
+
+def txn(words):
+    return f"<txn xmlns='{ns.OURS}' {words}/>"
+
+
+def commit(inner="", words=MARK):
+    return read(committing.commit, f"<commit xmlns='{ns.OURS}' {words}>{inner}</commit>")
+
+
+def says(answer):
+    assert isinstance(answer, StanzaError), answer
+    assert answer.condition == "bad-request"
+    return answer.text
+
+
+def test_a_mark_beside_a_publish_stages_it():
+    request = publish(txn("app='a b' version='7' part='3' attempt='1187'"))
+    assert isinstance(request, StagePublish)
+    assert request.mark == Mark("a b", 7, 3, 1187)
+    assert request.publish == publish()
+    assert publish(txn(MARK)).mark == Mark("a", 1)
+    assert publish(txn(f"{MARK} visibility='commit'")).mark == Mark("a", 1)
+    assert publish(txn(f"{MARK} visibility='immediate'")).mark == Mark("a", 1, immediate=True)
+
+
+def test_metadata_may_stand_before_it_or_behind_it():
+    meta = f"<meta xmlns='{ns.OURS}' priority='5'/>"
+    before, behind = publish(meta, txn(MARK)), publish(txn(MARK), meta)
+    assert before == behind
+    assert before.publish.drafts[0].priority == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("version='1'", "app has to be a name of 1 to 255 bytes"),
+        ("app='' version='1'", "app has to be a name of 1 to 255 bytes"),
+        (f"app='{'é' * 128}' version='1'", "app has to be a name of 1 to 255 bytes"),
+        ("app='a&#10;b' version='1'", "app has to be a name of 1 to 255 bytes"),
+        ("app='a'", "version has to be a whole number from 0"),
+        ("app='a' version=''", "version has to be a whole number from 0"),
+        ("app='a' version='-1'", "version has to be a whole number from 0"),
+        ("app='a' version='1.0'", "version has to be a whole number from 0"),
+        ("app='a' version='٣'", "version has to be a whole number from 0"),
+        (f"app='a' version='{'9' * 19}'", "version has to be a whole number from 0"),
+        (f"{MARK} part='x'", "part has to be a whole number from 0"),
+        (f"{MARK} attempt='-2'", "attempt has to be a whole number from 0"),
+        (f"{MARK} visibility='now'", "visibility is commit or immediate"),
+    ],
+)
+def test_a_mark_that_cannot_be_read_is_not_passed_over(words, text):
+    assert says(publish(txn(words))) == f"txn: {text}"
+
+
+def test_a_publish_belongs_to_one_transaction():
+    assert says(publish(txn(MARK), txn(MARK))) == "a publish belongs to one transaction"
+
+
+def test_a_commit_names_its_parts_as_elements_or_as_a_list():
+    parts = Part(3, 1187, 500), Part(4, 1190, 0)
+    expected = CommitVersion(BEE, "a", 1, parts)
+    elements = (
+        "<part n='3' attempt='1187' items='500' bytes='7'/><part n='4' attempt='1190' items='0'/>"
+    )
+    assert commit(elements) == expected
+    assert commit("<parts>3:1187:500:7\n 4:1190:0:0</parts>") == expected
+    assert commit("<parts/>") == commit() == CommitVersion(BEE, "a", 1, ())
+
+
+def test_four_thousand_parts_fit_into_a_stanza_as_a_list():
+    text = " ".join(f"{n}:{1_000_000 + n}:100000:20000000" for n in range(6000))
+    assert len(text) < 200_000
+    assert len(commit(f"<parts>{text}</parts>").parts) == 6000
+
+
+def test_a_writer_s_own_account_is_kept():
+    request = commit(words=f"{MARK} skipped='1' dead-lettered='2' seconds='0.25'")
+    assert request.told == Told(1, 2, 0.25)
+
+
+NAMED_TWICE = "commit: a part is named twice"
+
+
+@pytest.mark.parametrize(
+    ("inner", "text"),
+    [
+        ("<part n='1' items='1'/><part n='1' attempt='2' items='1'/>", NAMED_TWICE),
+        ("<parts>1:1:1:1 1:2:1:1</parts>", NAMED_TWICE),
+        ("<part n='1'/>", "commit: items has to be a whole number from 0"),
+        ("<part items='1'/>", "commit: n has to be a whole number from 0"),
+        ("<part n='1' items='1' bytes='x'/>", "commit: bytes has to be a whole number from 0"),
+        ("<parts>1:1:1</parts>", "commit: an entry of parts is n:attempt:items:bytes"),
+        ("<parts>1:1:one:1</parts>", "commit: items has to be a whole number from 0"),
+        *(
+            (mixed, "commit: in it stand either part elements, or one list in parts")
+            for mixed in (
+                "<part n='1' items='1'/><parts>2:1:1:1</parts>",
+                "<parts>1:1:1:1</parts><parts>2:1:1:1</parts>",
+                "<odd/>",
+                "<part xmlns='urn:odd' n='1' items='1'/>",
+            )
+        ),
+    ],
+)
+def test_a_commit_that_cannot_be_read_is_refused(inner, text):
+    assert says(commit(inner)) == text
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "nan", "inf", "1e400", ""])
+def test_seconds_are_a_number(value):
+    assert says(commit(words=f"{MARK} seconds='{value}'")).startswith("commit: ")
+
+
+def test_the_other_requests_are_read():
+    def asked(parser, words):
+        return read(parser, f"<x xmlns='{ns.OURS}' {words}/>")
+
+    assert asked(committing.abort, MARK) == AbortVersion(BEE, "a", 1)
+    assert asked(committing.ask, "app='a'") == AskMark(BEE, "a")
+    listed = asked(committing.records, "state='open' app='a' after='7' max='5'")
+    assert listed == ListTransactions(BEE, open=True, app="a", after=7, max=5)
+    assert asked(committing.records, "") == ListTransactions(BEE, open=False)
+    assert asked(committing.records, "max='0'").max == 1
+    assert says(asked(committing.abort, "app='a'")).startswith("abort: version")
+    assert says(asked(committing.ask, "")).startswith("txn: app")
+    for words in ("state='both'", "after='-1'", "max='x'", "app=''"):
+        assert says(asked(committing.records, words)).startswith("transactions: ")
