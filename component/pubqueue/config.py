@@ -90,6 +90,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
     log_level: str = "info"
     """The least urgent log lines to write: debug, info, warning, error."""
+    event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
+    """Days after which events of the nodes that keep a log (`x-queueing#event_log`) are forgotten."""
+    event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
+    """Events that are kept at most, of all nodes; each needs some 200 bytes of disk."""
     transactions: TransactionSettings = TransactionSettings()
     """How much may wait for the commits of its publishers, and for how long."""
     node: tuple[NodeSettings, ...] = ()

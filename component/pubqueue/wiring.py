@@ -15,7 +15,8 @@ from pubqueue.app.reaper import Reaper
 from pubqueue.config import ConfigError
 from pubqueue.core.decision import Refused
 from pubqueue.core.manage import Declare
-from pubqueue.core.model import Asker, Jid, Millis, NodeName
+from pubqueue.core.model import Asker, Jid, Millis, NodeName, seconds
+from pubqueue.core.trim import Trim
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.parse.words import jid_of, name_of
@@ -46,7 +47,8 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """
     store = SqliteStore(settings.store_path())
     await store.open()
-    reaper, neighbours = Reaper(clock=now), Neighbours(store)
+    trim = Trim(seconds(settings.event_log_days * 86_400), settings.event_log_size)
+    reaper, neighbours = Reaper(clock=now, trim=trim), Neighbours(store)
     broker = Broker(
         store,
         clock=now,

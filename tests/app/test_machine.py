@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import BOSS, ETL, JOBS, who
 from harness.picture import ALL, next_token, recount
+from harness.replay import Replay
 from harness.shell import Shell
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -127,7 +128,7 @@ class Queue(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        self.do(a_queue(DEAD))
+        self.do(a_queue(DEAD, event_log=1))
         self.create()
         for worker in WORKERS[:2]:
             self.do(joins(worker, 2))
@@ -136,7 +137,7 @@ class Queue(RuleBasedStateMachine):
     @rule()
     def create(self):
         times = {"lock_timeout": 60, "backoff_min": 1, "backoff_max": 4, "dedup_window": DEDUP}
-        self.do(a_queue(max_failures=2, dead_letter_node=DEAD, **times))
+        self.do(a_queue(max_failures=2, dead_letter_node=DEAD, event_log=1, **times))
 
     @rule(
         names=names,
@@ -309,6 +310,23 @@ class Queue(RuleBasedStateMachine):
 
     def seen(self, tx):
         return [tx.item(n.name, i) for n in tx.nodes() for i in tx.item_ids(n.name, ALL)]
+
+    @invariant()
+    def the_event_log_tells_what_is_there(self):
+        log = self.shell.look(lambda tx: tx.history.events(None, 0, ALL, ALL))
+        assert Replay().follow(log).items == {
+            (item.node, item.id): (item.holder, item.acquired)
+            if item.holder
+            else ("dead" if item.state is State.DEAD else "waits")
+            for item in self.items()
+        }
+
+    @invariant()
+    def events_are_numbered_without_a_gap(self):
+        numbers = self.shell.connection.execute("SELECT seq FROM event ORDER BY seq")
+        assert [seq for (seq,) in numbers] == list(
+            range(1, self.shell.look(lambda tx: tx.history.ends())[1] + 1)
+        )
 
     @invariant()
     def an_item_is_in_one_state_and_has_a_holder_exactly_while_it_is_locked(self):

@@ -6,15 +6,15 @@ from pubqueue.core.decision import Refusal
 from pubqueue.core.model import AccessModel, Affiliation, PublishModel
 
 # XEP-0060 4.1, table 1, on a node that grants nothing by its models. "Manage" is what the table
-# calls configure, delete and purge the node.
+# calls configure, delete and purge the node; "observe", to read its log and counts, is ours.
 PRIVILEGES = """
-              subscribe  retrieve  publish  delete-any-item  manage
-owner         yes        yes       yes      yes              yes
-publisher     yes        yes       yes      no               no
-publish-only  no         no        yes      no               no
-member        yes        yes       no       no               no
-none          no         no        no       no               no
-outcast       no         no        no       no               no
+              subscribe  retrieve  publish  delete-any-item  manage  observe
+owner         yes        yes       yes      yes              yes     yes
+publisher     yes        yes       yes      no               no      yes
+publish-only  no         no        yes      no               no      no
+member        yes        yes       no       no               no      no
+none          no         no        no       no               no      no
+outcast       no         no        no       no               no      no
 """
 CLOSED = plain(access_model=AccessModel.WHITELIST, publish_model=PublishModel.PUBLISHERS)
 

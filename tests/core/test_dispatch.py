@@ -25,7 +25,7 @@ def ready(count):
 
 def test_an_item_goes_out_under_a_new_token_until_its_deadline():
     item = waiting(token=3)
-    expected = [Lock(item, ANN, 41, after(120))]
+    expected = [Lock(item, ANN, 41, after(120), NOW)]
     assert hand_out([item], [window()], first_token=41, lock_timeout=120) == expected
 
 
@@ -80,7 +80,7 @@ def test_a_wide_window_takes_its_share_and_starves_nobody():
 def test_who_let_an_item_go_is_passed_over_while_anybody_else_has_room():
     item = waiting(avoid=ANN)
     windows = [window(ANN, 9), window(BOB, 9, in_flight=8)]
-    assert hand_out([item], windows) == [Lock(item, BOB, 1, after(300))]
+    assert hand_out([item], windows) == [Lock(item, BOB, 1, after(300), NOW)]
 
 
 def test_who_was_passed_over_is_next_for_the_item_behind():
@@ -101,7 +101,7 @@ def test_alone_the_unlocker_waits_a_growing_pause(released, failed, pause):
 def test_the_items_behind_do_not_wait_with_it():
     avoided, behind = waiting(1, avoid=ANN), waiting(2)
     changes = hand_out([avoided, behind], [window()])
-    assert changes == [Postpone(avoided, after(1)), Lock(behind, ANN, 1, after(300))]
+    assert changes == [Postpone(avoided, after(1)), Lock(behind, ANN, 1, after(300), NOW)]
 
 
 def test_a_full_window_of_another_is_no_room():
@@ -112,7 +112,7 @@ def test_a_full_window_of_another_is_no_room():
 
 def test_after_the_pause_even_the_avoided_one_will_do():
     item = waiting(avoid=ANN, due=after(-1))
-    assert hand_out([item], [window()]) == [Lock(item, ANN, 1, after(300))]
+    assert hand_out([item], [window()]) == [Lock(item, ANN, 1, after(300), NOW)]
 
 
 def test_after_the_pause_somebody_else_is_still_better():

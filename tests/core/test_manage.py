@@ -206,7 +206,9 @@ def test_deletion_is_told_to_subscribers_if_the_node_says_so(told):
 
 def test_a_purge_is_one_event_for_each_subscriber():
     decision = purge(Purge(who(BOSS), JOBS), facts(queue(items=9), OWNER, audience=(ANN, BOB)))
-    assert decision == Decision(Done(), (PurgeNode(JOBS),), (Purged(ANN, JOBS), Purged(BOB, JOBS)))
+    assert decision == Decision(
+        Done(), (PurgeNode(JOBS, 9),), (Purged(ANN, JOBS), Purged(BOB, JOBS))
+    )
 
 
 class TestAffiliations:

@@ -31,6 +31,7 @@ FIELDS_TABLE = {
     "x-queueing#unsubscribe_on_unavailable": ("boolean", "1", ["0", "1"], ["", "maybe"]),
     "x-queueing#paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "x-queueing#publish_paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "x-queueing#event_log": ("boolean", "0", ["0", "1"], ["", "yes"]),
 }  # fmt: skip
 # Fields of XEP-0060 that have one value here; another would be accepted and then ignored.
 FIXED_TABLE = {

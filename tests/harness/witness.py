@@ -37,6 +37,10 @@ class WatchedStore:
         self._log.append("commit")
         return result
 
+    async def read(self, job: Callable[[Transaction], T]) -> T:
+        """Run the job beside the batches."""
+        return await self._store.read(job)
+
 
 class WatchedSpeaker:
     """A mouth that notes what it says, but for what it cannot: that it gives back."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from harness.picture import recount
 from stores.of_batches import OfBatches
+from stores.of_history import OfHistory
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
 from stores.of_staging import OfStaging
@@ -17,7 +18,7 @@ from stores.steps import EMPTY, make
 from pubqueue.core import decision as d
 
 
-class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging):
+class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfHistory):
     """Inherit it, and give a fixture `make_store`: every call is a store at one and the same place."""
 
     @pytest.fixture

@@ -56,10 +56,10 @@ class OfBatches:
             lambda free, held: add("new", node=DEAD),
             lambda free, held: d.ReplacePayload(held, b"<new/>", Jid("eve@x")),
             lambda free, held: d.ReplacePayload(replace(free, seq=99), b"<new/>", Jid("eve@x")),
-            lambda free, held: d.Lock(held, BOB, 9, after(9)),
-            lambda free, held: d.Lock(replace(held, state=State.QUEUED), BOB, 9, after(9)),
-            lambda free, held: d.Lock(replace(free, token=3), BOB, 9, after(9)),
-            lambda free, held: d.Lock(replace(free, seq=99), BOB, 9, after(9)),
+            lambda free, held: d.Lock(held, BOB, 9, after(9), NOW),
+            lambda free, held: d.Lock(replace(held, state=State.QUEUED), BOB, 9, after(9), NOW),
+            lambda free, held: d.Lock(replace(free, token=3), BOB, 9, after(9), NOW),
+            lambda free, held: d.Lock(replace(free, seq=99), BOB, 9, after(9), NOW),
             lambda free, held: release(free),
             lambda free, held: release(replace(held, token=6)),
             lambda free, held: release(replace(held, seq=99)),
@@ -107,7 +107,7 @@ class OfBatches:
         await lock(store, "b", BOB)
         before = await store.batch(everything)
         with pytest.raises(StaleError):
-            await make(store, *(d.Lock(item, ANN, 9, after(9)) for item in known))
+            await make(store, *(d.Lock(item, ANN, 9, after(9), NOW) for item in known))
         assert await store.batch(everything) == before
 
     async def test_a_savepoint_undoes_what_is_inside_and_only_that(self, store):

@@ -89,7 +89,13 @@ class OfItems:
         (before,) = await items(store, "i1")
         item = await lock(store, "i1", token=7, deadline=after(60))
         assert item == replace(
-            before, state=State.LOCKED, holder=ANN, deadline=after(60), token=7, acquired=1
+            before,
+            state=State.LOCKED,
+            holder=ANN,
+            deadline=after(60),
+            token=7,
+            acquired=1,
+            taken=NOW,
         )
         served = window(ANN, 3, in_flight=1, last_served=7)
         assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == served
@@ -98,7 +104,7 @@ class OfItems:
     async def test_many_locks_are_made_in_one_go(self, store):
         await make(store, d.AddSubscription(window(ANN, 9)), *map(add, "abc"))
         known = await items(store, "a", "b", "c")
-        locks = [d.Lock(item, ANN, 7 + n, after(60)) for n, item in enumerate(known)]
+        locks = [d.Lock(item, ANN, 7 + n, after(60), NOW) for n, item in enumerate(known)]
         await make(store, *locks)
         assert [item.token for item in await items(store, "a", "b", "c")] == [7, 8, 9]
 

@@ -125,7 +125,7 @@ class OfTime:
         await make(store, add("d", node=DEAD))
         first, second = await lock(store, "a"), await lock(store, "b", BOB)
         (other,) = await items(store, "d", node=DEAD)
-        await make(store, d.Lock(other, ANN_ACCOUNT, 9, after(9)))
+        await make(store, d.Lock(other, ANN_ACCOUNT, 9, after(9), NOW))
         found = await store.batch(lambda tx: tx.held_by([ANN, ANN_ACCOUNT]))
         assert [(item.node, item.id) for item in found] == [(JOBS, "a"), (DEAD, "d")]
         assert first in found

@@ -60,7 +60,7 @@ async def lock(
 ) -> Item:
     """Lock an item and return it as it is then."""
     (item,) = await items(store, name)
-    await make(store, d.Lock(item, Jid(holder), token, deadline))
+    await make(store, d.Lock(item, Jid(holder), token, deadline, NOW))
     (item,) = await items(store, name)
     return item
 

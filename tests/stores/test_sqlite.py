@@ -84,7 +84,7 @@ async def test_a_file_is_marked_as_ours(store):
 async def test_the_schema_repeats_the_invariants(store, broken):
     await make(store, d.CreateNode(EMPTY), d.AddSubscription(window()), add("free"), add("held"))
     (item,) = await store.batch(lambda tx: [tx.item(JOBS, "held")])
-    await make(store, d.Lock(item, ANN, 7, NOW))
+    await make(store, d.Lock(item, ANN, 7, NOW, NOW))
     with pytest.raises(StoreError, match=r"(?i)constraint failed"):
         await ask(store, broken)
 

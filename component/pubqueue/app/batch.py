@@ -131,6 +131,7 @@ def _all(context: Context, requests: Sequence[Request]) -> list[Decision]:
         with context.tx.savepoint():
             return [_one(context, request) for request in requests]
     except Exception as problem:  # whatever one request broke, its neighbours shall have answers
+        context.log.forget()
         if _lost(problem):
             raise
         log.info("batch.divided", requests=len(requests))
@@ -142,6 +143,7 @@ def _guarded(context: Context, request: Request) -> Decision:
         with context.tx.savepoint():
             return _one(context, request)
     except Exception as problem:  # the boundary between requests: this one has failed
+        context.log.forget()
         if _lost(problem):
             raise
         log.exception("request.failed", request=type(request).__name__)
@@ -156,6 +158,7 @@ def _lost(problem: Exception) -> bool:
 def _one(context: Context, request: Request) -> Decision:
     decision = decide(context, request)
     if decision.changes:
+        context.log.record(context.tx, request, decision.changes, context.now)
         context.tx.apply(decision.changes)
     return decision
 
@@ -208,6 +211,7 @@ def hand_out(context: Context, name: NodeName, allowance: Allowance) -> list[Del
             now=context.now,
             first_token=tx.tokens(len(rows)),
         )
+        context.log.record(tx, None, changes, context.now)
         tx.apply(changes)
         locks = [change for change in changes if isinstance(change, Lock)]
         handed = _deliveries(locks, rows)
@@ -248,5 +252,6 @@ def _locked(lock: Lock) -> Item:
         deadline=lock.deadline,
         token=lock.token,
         avoid=was.avoid,
+        taken=lock.at,
         headers=was.headers,
     )

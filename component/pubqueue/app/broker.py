@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.batch import Outcome, run
+from pubqueue.app.events import EventLog
 from pubqueue.app.facts import Context
+from pubqueue.app.looker import Looker
 from pubqueue.app.ports import StoreError
 from pubqueue.core.decision import Deliver, Refusal, Refused
 from pubqueue.core.expire import Return
+from pubqueue.core.reading import READS
 from pubqueue.core.transactions import DEFAULTS
 
 if TYPE_CHECKING:
@@ -56,6 +59,8 @@ class Broker:
         self._same_payload = same_payload
         self._on_moment = on_moment
         self._limits = limits
+        self._log = EventLog()
+        self._looker = Looker(store, self._context)
         self._speaker: Speaker | None = None
         self._dispatching = False
         self._waiting: list[tuple[Request, Callable[[Reply], None]]] = []
@@ -80,6 +85,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm."""
         self.pause()
+        await self._looker.stop()
         if self._task is not None:
             if not self._task.done():
                 await self._quiet.wait()
@@ -89,7 +95,13 @@ class Broker:
             self._task = None
 
     def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
-        """Have the request decided; `answer` is called once, after the commit that holds it."""
+        """Have the request decided; `answer` is called once, after the commit that holds it.
+
+        One that only reads is answered of what is committed when its turn comes, beside the batches.
+        """
+        if type(request) in READS:
+            self._looker.submit(request, answer)
+            return
         self._waiting.append((request, answer))
         self._quiet.clear()
         self._work.set()
@@ -130,6 +142,7 @@ class Broker:
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on."""
         await self._quiet.wait()
+        await self._looker.settled()
 
     async def _run(self) -> None:
         try:
@@ -149,6 +162,7 @@ class Broker:
         try:
             outcome = await self._store.batch(partial(self._work_in, requests, kicked))
         except StoreError as problem:
+            self._log.forget()
             log.error("batch.lost", requests=len(requests), why=str(problem))  # noqa: TRY400  # an answer, no trace
             self._kicked = self._dispatching and (self._kicked or kicked)
             for _, answer in taken:
@@ -164,7 +178,9 @@ class Broker:
         self._on_moment(outcome.next_moment)
 
     def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> Outcome:  # noqa: FBT001
-        context = Context(tx, self._clock(), self._policy, self._same_payload, self._limits)
+        if kicked:
+            self._log.forget()  # another process may have configured a node
+        context = self._context(tx)
         return run(
             context,
             requests,
@@ -172,6 +188,9 @@ class Broker:
             everywhere=kicked,
             rest=self._rest,
         )
+
+    def _context(self, tx: Transaction) -> Context:
+        return Context(tx, self._clock(), self._policy, self._same_payload, self._limits, self._log)
 
     def _say(self, notices: Sequence[Notice]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.events import EventLog
 from pubqueue.core.ending import Case, Tomb
 from pubqueue.core.expire import ArriveFacts, ExpireFacts, LeaveFacts, ReturnFacts
 from pubqueue.core.manage import ListFacts, NodeFacts
@@ -57,6 +58,7 @@ class Context:
     policy: CreationPolicy
     same_payload: Callable[[bytes, bytes], bool]
     limits: Limits = DEFAULTS
+    log: EventLog = field(default_factory=EventLog)
 
 
 def for_publish(context: Context, request: Publish) -> PublishFacts:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from pubqueue.app.history_ports import History
     from pubqueue.app.txn_ports import Staging
     from pubqueue.core.decision import Change, Notice
     from pubqueue.core.model import (
@@ -47,6 +48,10 @@ class Transaction(Protocol):
     @property
     def staging(self) -> Staging:
         """What waits for a commit of its publisher's."""
+
+    @property
+    def history(self) -> History:
+        """The event log, and pages of items and nodes."""
 
     def savepoint(self) -> AbstractContextManager[None]:
         """Undo what happens inside, and only that, when it raises."""
@@ -196,6 +201,14 @@ class Store(Protocol):
 
         Raises:
             StoreError: the store cannot say.
+
+        """
+
+    async def read(self, job: Callable[[Transaction], T]) -> T:
+        """Run the job on what is committed by now, beside the batches; it changes nothing.
+
+        Raises:
+            StoreError: the store could not be read.
 
         """
 

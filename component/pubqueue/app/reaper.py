@@ -10,7 +10,10 @@ import structlog
 
 from pubqueue.core.decision import Refused
 from pubqueue.core.expire import Expire
+from pubqueue.core.model import NO_TIME, seconds
+from pubqueue.core.pages import Trimmed
 from pubqueue.core.recover import Recover
+from pubqueue.core.trim import Trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +26,9 @@ log = structlog.get_logger(__name__)
 LONGEST: Final = 30.0
 """Seconds of sleep at most: a clock that was set, forward or back, is noticed within this time."""
 
+USUAL: Final = Trim(kept_for=seconds(7 * 86_400), kept=1_000_000)
+"""How long and how much of the event log is kept unless an operator says otherwise."""
+
 RETRY: Final = 1.0
 """Seconds until another try after the store has failed."""
 
@@ -30,8 +36,10 @@ RETRY: Final = 1.0
 class Reaper:
     """Sleeps until the moment the broker last named; a nearer one wakes it."""
 
-    def __init__(self, *, clock: Callable[[], Millis]) -> None:
+    def __init__(self, *, clock: Callable[[], Millis], trim: Trim = USUAL) -> None:
         self._clock = clock
+        self._trim = trim
+        self._trimmed = NO_TIME
         self._next: Millis | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -74,6 +82,15 @@ class Reaper:
             # A whole pause without news counts too: ids of finished work are forgotten in passing.
             if not told or (self._next is not None and self._next <= self._clock()):
                 await _do(Expire(), broker)
+                if abs(self._clock() - self._trimmed) >= LONGEST * 1000:
+                    await self._trim_log(broker)
+
+    async def _trim_log(self, broker: Broker) -> None:
+        """Shorten the event log slice by slice; between two of them others have their batches."""
+        self._trimmed = self._clock()
+        reply = await broker.handle(self._trim)
+        while isinstance(reply, Trimmed) and reply.more:
+            reply = await broker.handle(self._trim)
 
     def _pause(self) -> float:
         if self._next is None:

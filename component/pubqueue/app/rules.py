@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.app import facts, txn_facts, views
+from pubqueue.app import reading as looks
 from pubqueue.core import (
     commit,
     expire,
     manage,
     publish,
+    reading,
     recover,
     redrive,
     retrieve,
     settle,
     subscribe,
     touch,
+    trim,
     txn,
 )
 
@@ -44,6 +47,10 @@ Request = (
     | touch.Touch
     | redrive.Redrive
     | retrieve.Retrieve
+    | reading.ReadEvents
+    | reading.ReadItems
+    | reading.ReadNodes
+    | trim.Trim
     | txn.StagePublish
     | txn.AbortVersion
     | txn.AskMark
@@ -91,6 +98,10 @@ RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
     touch.Touch:             _rule(facts.for_settle, touch.touch),
     redrive.Redrive:         _rule(views.for_redrive, redrive.redrive),
     retrieve.Retrieve:       _rule(views.for_retrieve, retrieve.retrieve),
+    reading.ReadEvents:      _rule(looks.for_events, reading.read),
+    reading.ReadItems:       _rule(looks.for_items, reading.read),
+    reading.ReadNodes:       _rule(looks.for_read_nodes, reading.read),
+    trim.Trim:               _rule(looks.for_trim, trim.trim),
     txn.StagePublish:        _rule(txn_facts.for_stage, txn.stage),
     txn.AbortVersion:        _rule(txn_facts.for_app, txn.abort),
     txn.AskMark:             _rule(txn_facts.for_app, txn.mark_of),

@@ -22,6 +22,8 @@ class Action(Enum):
     DELETE_ANY_ITEM = auto()
     MANAGE = auto()
     """Configure, purge, delete, see and set affiliations."""
+    OBSERVE = auto()
+    """Read the items of a queue, its event log and its counts, without being handed anything."""
 
 
 @unique
@@ -33,12 +35,12 @@ class CreationPolicy(Enum):
     ADMINS = "admins"
 
 
-_S, _R, _P, _D, _M = Action
+_S, _R, _P, _D, _M, _O = Action
 
 # fmt: off
 PRIVILEGES: Final[dict[Affiliation, frozenset[Action]]] = {
-    Affiliation.OWNER:        frozenset({_S, _R, _P, _D, _M}),
-    Affiliation.PUBLISHER:    frozenset({_S, _R, _P}),
+    Affiliation.OWNER:        frozenset({_S, _R, _P, _D, _M, _O}),
+    Affiliation.PUBLISHER:    frozenset({_S, _R, _P, _O}),
     Affiliation.PUBLISH_ONLY: frozenset({_P}),
     Affiliation.MEMBER:       frozenset({_S, _R}),
     Affiliation.NONE:         frozenset(),        # what the node's models allow, below

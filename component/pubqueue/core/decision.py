@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING
 
-from pubqueue.core import transactions
+from pubqueue.core import pages, transactions
 
 if TYPE_CHECKING:
     from pubqueue.core.model import (
@@ -175,6 +175,7 @@ Reply = (
     | Redriven
     | Retrieved
     | transactions.Reply
+    | pages.Reply
 )
 
 # --- changes -------------------------------------------------------------------------------------
@@ -205,9 +206,10 @@ class DeleteNode:
 
 @dataclass(frozen=True, slots=True)
 class PurgeNode:
-    """Every item of the node, locked ones too."""
+    """Every item of the node, locked ones too. `items` is how many there are, as far as is known."""
 
     node: NodeName
+    items: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +308,7 @@ class Lock:
     holder: Jid
     token: int
     deadline: Millis
+    at: Millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +365,13 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetEvents:
+    """The event log up to this number; the newest event stays, for the numbering goes on from it."""
+
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
 class Bury:
     """The item is dead: it stays, or moves to the node `to`, with the reason; it is never dropped."""
 
@@ -402,6 +412,7 @@ Change = (
     | Revive
     | Ripen
     | Forget
+    | ForgetEvents
     | Bury
     | RemoveItem
     | transactions.Change

@@ -74,7 +74,7 @@ def dispatch(
             changes.append(Postpone(item, later(now, backoff(node.config, times))))
             continue
         server.serve(token)
-        changes.append(Lock(item, server.jid, token, deadline))
+        changes.append(Lock(item, server.jid, token, deadline, now))
         token += 1
         if server.in_flight < server.window:
             heapq.heappush(line, server)

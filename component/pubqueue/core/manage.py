@@ -222,7 +222,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
     if isinstance(node, Decision):
         return node
     notices = tuple(Purged(jid, node.name) for jid in facts.audience)
-    return Decision(Done(), (PurgeNode(node.name),), notices)
+    return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
 
 
 def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:

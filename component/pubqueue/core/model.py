@@ -135,6 +135,7 @@ class NodeConfig:
     unsubscribe_on_unavailable: bool = True
     paused: bool = False
     publish_paused: bool = False
+    event_log: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class Item:
     given for the item; tokens only rise. `acquired` counts how often it was handed out, `failed` how
     often that ended badly, `released` how often it was unlocked without blame. `avoid` is who let go
     of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
-    the item has waited its turn. `aside` says that it is delayed only for the one it avoids.
+    the item has waited its turn. `taken` is when it was handed out last. `aside` says that it is delayed only for the one it avoids.
     """
 
     seq: int
@@ -192,6 +193,7 @@ class Item:
     token: int = 0
     avoid: Jid | None = None
     aside: bool = False
+    taken: Millis | None = None
     headers: Headers = ()
 
 

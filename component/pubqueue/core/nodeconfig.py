@@ -113,6 +113,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable", read_boolean, _write_boolean),
     Field("x-queueing#paused", "boolean", "Hand out nothing for now", "paused", read_boolean, _write_boolean),
     Field("x-queueing#publish_paused", "boolean", "Take in nothing for now", "publish_paused", read_boolean, _write_boolean),
+    Field("x-queueing#event_log", "boolean", "Keep a log of what happens to items", "event_log", read_boolean, _write_boolean),
 )
 
 # XEP-0060 knows other values of these; work that must not be lost allows only this one (row 10a).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp import forms, ns, txn
+from pubqueue.faces.xmpp import forms, ns, reads, txn
 from pubqueue.faces.xmpp.text import attribute
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ FEATURES: Final = (
     ns.QUEUEING,
     ns.OURS,
     txn.FEATURE,
+    *reads.FEATURES,
     ns.SHIM,
     ns.PING,
     ns.VERSION,

@@ -22,7 +22,15 @@ from pubqueue.core.manage import SetAffiliations
 from pubqueue.core.model import Asker, Jid, Millis, bare
 from pubqueue.faces.xmpp import disco, forms, ns, render
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse import BY_SET, VERBS, committing, parse, retrieving, settling
+from pubqueue.faces.xmpp.parse import (
+    BY_SET,
+    VERBS,
+    committing,
+    parse,
+    reading,
+    retrieving,
+    settling,
+)
 from pubqueue.faces.xmpp.parse.words import Iq
 from pubqueue.faces.xmpp.refusals import (
     NO_SUCH_COMMAND,
@@ -59,6 +67,9 @@ _OURS: Final[dict[tuple[str, str], Callable[[Iq], Request | StanzaError]]] = {
     ("set", f"{ns.OURS} redrive"): settling.redrive,
     ("set", f"{ns.OURS} commit"): committing.commit,
     ("set", f"{ns.OURS} abort"): committing.abort,
+    ("get", f"{ns.OURS} events"): reading.events,
+    ("get", f"{ns.OURS} items"): reading.items,
+    ("get", f"{ns.OURS} nodes"): reading.nodes,
     ("get", committing.TAG): committing.ask,
     ("get", f"{ns.OURS} transactions"): committing.records,
 }

@@ -24,16 +24,17 @@ from pubqueue.core.decision import (
     Unlocked,
 )
 from pubqueue.core.manage import ListItems
+from pubqueue.core.pages import Events, Items, Nodes, Trimmed
 from pubqueue.core.subscribe import SetOptions
 from pubqueue.core.transactions import Committed, Marked, Skipped, Transactions
-from pubqueue.faces.xmpp import disco, forms, headers, ns, txn
+from pubqueue.faces.xmpp import disco, forms, headers, ns, reads, txn
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core import transactions
+    from pubqueue.core import pages, transactions
     from pubqueue.core.decision import Notice
     from pubqueue.core.model import Death, Item, ItemId, Jid, Millis, NodeName
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         | Redriven
         | Retrieved
         | transactions.Reply
+        | pages.Reply
     )
 
 _HINTS = f'<no-store xmlns="{ns.HINTS}"/><no-permanent-store xmlns="{ns.HINTS}"/>'
@@ -78,6 +80,8 @@ def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noq
             return _ours(reply)
         case Skipped() | Committed() | Marked() | Transactions():
             return txn.render(reply)
+        case Events() | Items() | Nodes() | Trimmed():
+            return reads.render(reply)
         case _:
             assert_never(reply)
 

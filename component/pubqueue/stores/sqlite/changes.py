@@ -11,6 +11,7 @@ from pubqueue.app.ports import StaleError
 from pubqueue.core import decision as d
 from pubqueue.core.model import Affiliation, bare, digest
 from pubqueue.stores.sqlite import txn_changes
+from pubqueue.stores.sqlite.events import forget
 from pubqueue.stores.sqlite.headers import packed
 from pubqueue.stores.sqlite.queries import SQL
 
@@ -152,7 +153,7 @@ def _lock(connection: Connection, counts: Counts, change: d.Lock) -> None:
 
 def _lock_values(change: d.Lock) -> tuple[object, ...]:
     item = change.item
-    return change.holder, change.deadline, change.token, item.seq, item.state, item.token
+    return change.holder, change.deadline, change.token, change.at, item.seq, item.state, item.token
 
 
 def _lock_all(connection: Connection, counts: Counts, changes: Sequence[Any]) -> None:
@@ -190,6 +191,7 @@ def _bury(connection: Connection, counts: Counts, change: d.Bury) -> None:
     item = change.item
     counts.freed(item.node, item.holder)
     believed = (item.seq, item.state, item.token)
+    _may(connection, "tokens", 1)  # deaths are numbered, with numbers that only rise
     if change.to is None:
         _must(connection, "bury", change.at, change.reason, change.failed, *believed)
         if item.holder is not None:
@@ -240,6 +242,7 @@ _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
     d.Postpone: _postpone,
     d.Ripen: _ripen,
     d.Forget: _forget,
+    d.ForgetEvents: forget,
     d.Extend: _extend,
 }
 

@@ -28,3 +28,6 @@ SQL: Final = _load("queries.sql")
 
 TXN: Final = _load("txn.sql")
 """Those of transactions."""
+
+EVENTS: Final = _load("events.sql")
+"""Those of the event log, and of those who look from outside."""

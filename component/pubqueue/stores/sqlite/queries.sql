@@ -204,7 +204,7 @@ VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?);
 UPDATE item SET payload = ?, headers = ?, publisher = ? WHERE seq = ? AND state != 'locked';
 
 -- lock: the item goes to a holder
-UPDATE item SET state = 'locked', holder = ?, deadline = ?, token = ?, acquired = acquired + 1, due = NULL,
+UPDATE item SET state = 'locked', holder = ?, deadline = ?, token = ?, taken = ?, acquired = acquired + 1, due = NULL,
     aside = 0
 WHERE seq = ? AND state = ? AND state IN ('queued', 'delayed') AND token = ?;
 
@@ -226,13 +226,13 @@ UPDATE item SET state = 'queued', aside = 0 WHERE seq IN (
 );
 
 -- bury: the item is dead and stays where it is
-UPDATE item SET state = 'dead', dead_at = ?, dead_reason = ?, failed = ?, last_holder = coalesce(holder, avoid), aside = 0,
+UPDATE item SET state = 'dead', death = (SELECT next FROM token), dead_at = ?, dead_reason = ?, failed = ?, last_holder = coalesce(holder, avoid), aside = 0,
     holder = NULL, deadline = NULL
 WHERE seq = ? AND state = ? AND token = ?;
 
 -- entomb: the item leaves for the dead-letter node, where it waits as a new one
 UPDATE item SET node_id = (SELECT id FROM node WHERE name = ?), state = 'queued', due = NULL, expires = NULL,
-    dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = coalesce(holder, avoid),
+    death = (SELECT next FROM token), taken = NULL, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = coalesce(holder, avoid),
     acquired = 0, failed = 0, released = 0, avoid = NULL, aside = 0, holder = NULL, deadline = NULL
 WHERE seq = ? AND state = ? AND token = ?;
 
@@ -241,7 +241,7 @@ UPDATE item SET deadline = ? WHERE seq = ? AND state = 'locked' AND token = ?;
 
 -- revive: a dead item waits in a node as if it were new
 UPDATE item SET node_id = (SELECT id FROM node WHERE name = ?), state = 'queued', due = NULL, expires = NULL,
-    dead_at = NULL, dead_reason = NULL, dead_from = NULL, last_holder = NULL,
+    death = NULL, taken = NULL, dead_at = NULL, dead_reason = NULL, dead_from = NULL, last_holder = NULL,
     acquired = 0, failed = 0, released = 0, avoid = NULL, aside = 0
 WHERE seq = ? AND state = ? AND token = ?;
 

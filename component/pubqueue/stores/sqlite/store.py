@@ -61,6 +61,8 @@ class SqliteStore:
         self._path = path
         self._connection: _Connection | None = None
         self._version = 0
+        self._reader: _Connection | None = None
+        self._opening = asyncio.Lock()
 
     async def open(self) -> None:
         """Open the file, or make it, and bring it to the newest schema.
@@ -86,9 +88,13 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close the file. Closing twice does no harm."""
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            await connection.close()
+        async with self._opening:
+            if self._reader is not None:
+                reader, self._reader = self._reader, None
+                await reader.close()
+            if self._connection is not None:
+                connection, self._connection = self._connection, None
+                await connection.close()
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is on disk."""
@@ -102,6 +108,26 @@ class SqliteStore:
             raise StoreError("the store is closed")
         seen, self._version = self._version, await self._connection.run(_version)
         return seen != self._version
+
+    async def read(self, job: Callable[[Transaction], T]) -> T:
+        """Run the job on what is committed by now, on a connection that only reads."""
+        async with self._opening:
+            if self._connection is None:
+                raise StoreError("the store is closed")
+            if self._reader is None:
+                self._reader = await self._open_reader()
+        return await self._reader.run(lambda connection: _look(connection, job))
+
+    async def _open_reader(self) -> _Connection:
+        """Open the connection for reading, when it is first needed."""
+        reader = _Connection(self._connect, iter_chunk_size=64)
+        try:
+            await reader
+            await reader.run(lambda connection: connection.execute("PRAGMA query_only = ON"))
+        except sqlite3.Error as problem:
+            await reader.leave()
+            raise StoreError(str(problem)) from problem
+        return reader
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=LOCK_PATIENCE, isolation_level=None)
@@ -158,6 +184,17 @@ def _begin(connection: sqlite3.Connection) -> None:
                 raise
         else:
             return
+
+
+def _look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+    """Run a job on one snapshot; in WAL mode it neither waits for the writer nor makes it wait."""
+    try:
+        connection.execute("BEGIN")
+        return job(SqliteTransaction(connection))
+    except sqlite3.Error as problem:
+        raise StoreError(str(problem)) from problem
+    finally:
+        _roll_back(connection)
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -29,14 +29,14 @@ from pubqueue.core.model import (
     Node,
     NodeConfig,
     NodeName,
-    State,
     Subscription,
 )
 from pubqueue.core.transactions import Stage
 from pubqueue.stores.sqlite.changes import apply
 from pubqueue.stores.sqlite.counts import Counts
-from pubqueue.stores.sqlite.headers import unpacked
+from pubqueue.stores.sqlite.events import SqliteHistory
 from pubqueue.stores.sqlite.queries import SQL
+from pubqueue.stores.sqlite.rows import item_of
 from pubqueue.stores.sqlite.txn import SqliteStaging
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.core.decision import Change
-
-_STATES: Final = {state.value: state for state in State}
 
 
 @lru_cache(maxsize=1024)
@@ -66,14 +64,8 @@ def _subscription(row: Sequence[Any]) -> Subscription:
     )
 
 
-def _item(node: NodeName, row: Sequence[Any]) -> Item:
-    """Make an item of its columns, of which the last has the headers: mostly there are none."""
-    facts = row[3:-1] if row[-1] is None else (*row[3:-1], unpacked(row[-1]))
-    return Item(row[0], node, row[1], _STATES[row[2]], *facts)
-
-
 def _with_payloads(node: NodeName, rows: Iterable[Sequence[Any]]) -> list[tuple[Item, bytes]]:
-    return [(_item(node, row[:-1]), row[-1]) for row in rows]
+    return [(item_of(node, row[:-1]), row[-1]) for row in rows]
 
 
 _READ: Final[dict[str, Callable[[Any], Any]]] = {
@@ -98,6 +90,7 @@ class SqliteTransaction:
         self._counts = Counts(connection)
         self._known: dict[object, Any] = {}
         self._staging = SqliteStaging(connection, self._counts.ledger)
+        self._history = SqliteHistory(connection)
 
     def finish(self) -> None:
         """Write what is still held back; called once, before the commit."""
@@ -107,6 +100,11 @@ class SqliteTransaction:
     def staging(self) -> SqliteStaging:
         """What waits for a commit of its publisher's."""
         return self._staging
+
+    @property
+    def history(self) -> SqliteHistory:
+        """The event log, and pages of items and nodes."""
+        return self._history
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -228,12 +226,12 @@ class SqliteTransaction:
     def item(self, node: NodeName, item: ItemId) -> Item | None:
         """Return the item, without its payload."""
         row = self._one("item", node, item)
-        return None if row is None else _item(node, row)
+        return None if row is None else item_of(node, row)
 
     def item_at(self, seq: int) -> Item | None:
         """Return the item with this sequence number."""
         row = self._one("item_at", seq)
-        return None if row is None else _item(row[-1], row[:-1])
+        return None if row is None else item_of(row[-1], row[:-1])
 
     def item_ids(self, node: NodeName, limit: int) -> list[ItemId]:
         """Return the ids of the node's oldest items."""
@@ -255,7 +253,7 @@ class SqliteTransaction:
 
     def held_by(self, jids: Sequence[Jid]) -> list[Item]:
         """Return the items locked to exactly these JIDs, in any node."""
-        return [_item(row[-1], row[:-1]) for jid in jids for row in self._all("held_by", jid)]
+        return [item_of(row[-1], row[:-1]) for jid in jids for row in self._all("held_by", jid)]
 
     def held_count(self, node: NodeName, jid: Jid) -> int:
         """Return how many items of the node are locked to this JID."""
@@ -275,7 +273,7 @@ class SqliteTransaction:
 
     def dead(self, node: NodeName, limit: int) -> list[tuple[Item, NodeName | None]]:
         """Return items that died here, or came here dead, each with the node it came from."""
-        return [(_item(node, row[:-1]), row[-1]) for row in self._all("dead", node, limit)]
+        return [(item_of(node, row[:-1]), row[-1]) for row in self._all("dead", node, limit)]
 
     def origin(self, item: Item) -> NodeName | None:
         """Return the node that a dead item came from, if it came from another."""
@@ -314,15 +312,15 @@ class SqliteTransaction:
 
     def expired_locks(self, now: Millis, limit: int) -> list[Item]:
         """Return locked items whose deadline has come, the oldest deadline first."""
-        return [_item(row[-1], row[:-1]) for row in self._all("expired_locks", now, limit)]
+        return [item_of(row[-1], row[:-1]) for row in self._all("expired_locks", now, limit)]
 
     def locks_beyond(self, node: NodeName, moment: Millis) -> list[Item]:
         """Return the node's locked items whose deadline is later than that, the nearest first."""
-        return [_item(node, row) for row in self._all("locks_beyond", node, moment)]
+        return [item_of(node, row) for row in self._all("locks_beyond", node, moment)]
 
     def expired_lives(self, now: Millis, limit: int) -> list[Item]:
         """Return items that nobody holds and whose time to live has ended."""
-        return [_item(row[-1], row[:-1]) for row in self._all("expired_lives", now, limit)]
+        return [item_of(row[-1], row[:-1]) for row in self._all("expired_lives", now, limit)]
 
     def next_moment(self) -> Millis | None:
         """Return when the next lock, pause or life ends."""

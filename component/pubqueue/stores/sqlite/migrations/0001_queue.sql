@@ -3,7 +3,7 @@
 -- a trigger for each row would cost as much as the row itself.
 
 CREATE TABLE node (
-    id            INTEGER PRIMARY KEY,
+    id            INTEGER PRIMARY KEY AUTOINCREMENT, -- never again another node's: events may outlive it
     name          TEXT    NOT NULL UNIQUE,
     config        TEXT    NOT NULL,
     creator       TEXT    NOT NULL,
@@ -67,10 +67,14 @@ CREATE TABLE item (
     dead_reason TEXT,
     dead_from   TEXT,
     last_holder TEXT,
+    death       INTEGER,
+    taken       INTEGER,
     headers     TEXT,
     payload     BLOB    NOT NULL,
     UNIQUE (node_id, id),
     CHECK ((holder IS NULL) = (deadline IS NULL)),
+    CHECK (holder IS NULL OR taken IS NOT NULL),
+    CHECK ((death IS NULL) = (dead_at IS NULL)),
     CHECK ((holder IS NOT NULL) = (state = 'locked')),
     CHECK (state != 'delayed' OR due IS NOT NULL),
     CHECK (NOT aside OR state = 'delayed'),
@@ -80,6 +84,7 @@ CREATE TABLE item (
 CREATE INDEX item_ready ON item (node_id, priority DESC, seq) WHERE state = 'queued';
 CREATE INDEX item_aside ON item (node_id, priority DESC, seq) WHERE aside;
 CREATE INDEX item_dead ON item (node_id, seq) WHERE dead_at IS NOT NULL;
+CREATE INDEX item_death ON item (node_id, death) WHERE death IS NOT NULL;
 CREATE INDEX item_held ON item (holder) WHERE state = 'locked';
 CREATE INDEX item_deadline ON item (deadline) WHERE state = 'locked';
 CREATE INDEX item_due ON item (due) WHERE state = 'delayed';
@@ -178,6 +183,25 @@ CREATE TABLE staged_usage (
     items   INTEGER NOT NULL CHECK (items >= 0),
     bytes   INTEGER NOT NULL CHECK (bytes >= 0)
 ) STRICT, WITHOUT ROWID;
+
+-- What has happened to items of nodes that keep a log. The next number is the newest plus one, so the newest
+-- row is never deleted. Node ids are no references: a deleted node's events cannot be read any more, and go
+-- with their age, in slices.
+CREATE TABLE event (
+    seq       INTEGER PRIMARY KEY,
+    at        INTEGER NOT NULL,
+    kind      TEXT    NOT NULL,
+    node_id   INTEGER NOT NULL,
+    item      TEXT,
+    attempt   INTEGER,
+    worker    TEXT,
+    publisher TEXT,
+    age       INTEGER,
+    held      INTEGER,
+    origin    TEXT,
+    went_to   TEXT,
+    detail    TEXT    NOT NULL
+) STRICT;
 
 -- One row: the next lock token of the service.
 CREATE TABLE token (

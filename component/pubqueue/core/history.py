@@ -1,0 +1,204 @@
+"""What a node's event log tells of a change: a table over all changes, and of who asked for it.
+
+An item's life reads: published, then any number of times delivered and (unlocked or expired), at last
+completed, or retracted, or purged with all others, or dead, from which requeued leads back. What moves from
+node to node is told of in both: where it leaves with `to`, where it enters with `origin`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.core import decision as d
+from pubqueue.core import transactions as t
+from pubqueue.core.expire import WORKER_LOST, Expire, Leave, Return
+from pubqueue.core.model import Millis, covers
+from pubqueue.core.settle import UNEXPLAINED, Outcome, Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.core.decision import Change
+    from pubqueue.core.model import Item, ItemId, Jid, NodeName
+
+CAME_BACK: Final = "the delivery came back"
+REPLACED: Final = "replaced"
+
+
+@unique
+class Kind(StrEnum):
+    """What happened."""
+
+    PUBLISHED = "published"
+    DELIVERED = "delivered"
+    COMPLETED = "completed"
+    """Retracted by who held it."""
+    UNLOCKED = "unlocked"
+    EXPIRED = "expired"
+    """The lock timed out."""
+    DEAD = "dead"
+    REQUEUED = "requeued"
+    """A dead item lives again."""
+    RETRACTED = "retracted"
+    """Taken back: by an owner or its publisher, for another payload, or for its age in a plain node."""
+    PURGED = "purged"
+    """All items of the node are gone; `detail` is how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry. `age` is the time since the publish, `held` since the delivery, if there was a lock."""
+
+    kind: Kind
+    node: NodeName
+    item: ItemId | None = None
+    attempt: int | None = None
+    worker: Jid | None = None
+    publisher: Jid | None = None
+    age: Millis | None = None
+    held: Millis | None = None
+    origin: NodeName | None = None
+    to: NodeName | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """What a commit makes visible in a node is published: too much to be named one by one."""
+
+    node: NodeName
+    queueing: bool
+    publisher: Jid
+
+
+Entry = Event | Winners
+
+
+def history(asked: object, changes: Iterable[Change], now: Millis) -> list[Entry]:
+    """Return the entries for changes that the request `asked` makes (None: a dispatch), in order."""
+    return [entry for change in changes for entry in HISTORY[type(change)](asked, change, now)]
+
+
+def _nothing(_asked: object, _change: Change, _now: Millis) -> tuple[Entry, ...]:
+    return ()
+
+
+def _of(kind: Kind, item: Item, now: Millis, detail: str = "") -> Event:
+    age = Millis(max(0, now - item.published))
+    locked = item.holder is not None and item.taken is not None
+    held = Millis(max(0, now - item.taken)) if locked and item.taken is not None else None
+    return Event(
+        *(kind, item.node, item.id, item.acquired, item.holder, item.publisher, age, held),
+        detail=detail,
+    )
+
+
+def _added(_asked: object, change: d.AddItem, _now: Millis) -> tuple[Entry, ...]:
+    who, item = change.publisher, change.draft.id
+    return (Event(Kind.PUBLISHED, change.node, item, 0, None, who, Millis(0)),)
+
+
+def _replaced(_asked: object, change: d.ReplacePayload, now: Millis) -> tuple[Entry, ...]:
+    """Tell that the old work is withdrawn and the new is there: so counts come out even."""
+    item = change.item
+    after = replace(item, publisher=change.publisher, published=now)
+    return (
+        _of(Kind.RETRACTED, item, now, REPLACED),
+        _of(Kind.PUBLISHED, after, now, REPLACED),
+    )
+
+
+def _locked(_asked: object, change: d.Lock, now: Millis) -> tuple[Entry, ...]:
+    item = change.item
+    age = Millis(max(0, now - item.published))
+    who = change.holder, item.publisher
+    return (Event(Kind.DELIVERED, item.node, item.id, item.acquired + 1, *who, age),)
+
+
+def _released(asked: object, change: d.Release, now: Millis) -> tuple[Entry, ...]:
+    return (_end(asked, change.item, now),)
+
+
+def _end(asked: object, item: Item, now: Millis) -> Event:
+    """Tell how a lock ended, which the one who asked for it knows."""
+    match asked:
+        case Expire():
+            return _of(Kind.EXPIRED, item, now)
+        case Settle(outcome=Outcome.RELEASE):
+            return _of(Kind.UNLOCKED, item, now)
+        case Settle():
+            return _of(Kind.UNLOCKED, item, now, asked.reason or UNEXPLAINED)
+        case Leave():
+            return _of(Kind.UNLOCKED, item, now, WORKER_LOST)
+        case Return():
+            return _of(Kind.UNLOCKED, item, now, CAME_BACK)
+        case _:
+            return _of(Kind.UNLOCKED, item, now)
+
+
+def _buried(asked: object, change: d.Bury, now: Millis) -> tuple[Entry, ...]:
+    ends = () if change.item.holder is None else (_end(asked, change.item, now),)
+    dead = replace(change.item, failed=change.failed)
+    here = replace(_of(Kind.DEAD, dead, now, change.reason), to=change.to)
+    if change.to is None:
+        return (*ends, here)
+    there = replace(here, node=change.to, origin=change.item.node, to=None)
+    return (*ends, here, there)
+
+
+def _revived(_asked: object, change: d.Revive, now: Millis) -> tuple[Entry, ...]:
+    here = _of(Kind.REQUEUED, change.item, now)
+    if change.to == change.item.node:
+        return (here,)
+    there = replace(here, node=change.to, origin=change.item.node)
+    return replace(here, to=change.to), there
+
+
+def _removed(asked: object, change: d.RemoveItem, now: Millis) -> tuple[Entry, ...]:
+    holder = change.item.holder
+    by_holder = isinstance(asked, Settle) and holder is not None and covers(holder, asked.by.jid)
+    return (_of(Kind.COMPLETED if by_holder else Kind.RETRACTED, change.item, now),)
+
+
+def _purged(_asked: object, change: d.PurgeNode, _now: Millis) -> tuple[Entry, ...]:
+    return (Event(Kind.PURGED, change.node, detail=str(change.items)),)
+
+
+def _committed(_asked: object, change: t.Commit, _now: Millis) -> tuple[Entry, ...]:
+    return tuple(Winners(o.node, o.queueing, change.owner) for o in change.outcomes)
+
+
+# fmt: off
+HISTORY: Final[dict[type, Callable[[Any, Any, Millis], tuple[Entry, ...]]]] = {
+    d.CreateNode:      _nothing,
+    d.ConfigureNode:   _nothing,
+    d.DeleteNode:      _nothing,   # its log goes with it
+    d.PurgeNode:       _purged,
+    d.SetAffiliation:  _nothing,
+    d.AddSubscription: _nothing,
+    d.SetWindow:       _nothing,
+    d.SetAvailable:    _nothing,
+    d.EndSubscription: _nothing,   # locks outlive it
+    d.NoteBounces:     _nothing,
+    d.NoteResource:    _nothing,
+    d.ForgetResource:  _nothing,
+    d.AddItem:         _added,
+    d.ReplacePayload:  _replaced,
+    d.Lock:            _locked,
+    d.Release:         _released,
+    d.Postpone:        _nothing,   # it waits as before, only longer
+    d.Extend:          _nothing,
+    d.Revive:          _revived,
+    d.Ripen:           _nothing,
+    d.Forget:          _nothing,
+    d.ForgetEvents:    _nothing,
+    d.Bury:            _buried,
+    d.RemoveItem:      _removed,
+    t.Stage:           _nothing,   # nobody can see it yet
+    t.Commit:          _committed,
+    t.Abort:           _nothing,
+    t.Sweep:           _nothing,
+}
+# fmt: on

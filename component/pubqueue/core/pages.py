@@ -1,0 +1,98 @@
+"""What is read of a queue from outside: pages of its event log, its items, its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pubqueue.core.history import Event
+    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An event as it stands in the log: its number, which only rises, and its time."""
+
+    seq: int
+    at: Millis
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events in the order of their numbers; all that there are up to `through`.
+
+    `oldest` and `newest` are the ends of the whole log; 0 before the first event.
+    """
+
+    entries: tuple[Logged, ...]
+    oldest: int
+    newest: int
+    through: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grave:
+    """How an item died: `seq` rises with every death in the service."""
+
+    seq: int
+    at: Millis
+    reason: str
+    holder: Jid | None = None
+    origin: NodeName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An item as it is read: with the size of its payload, and the payload where that was wanted."""
+
+    item: Item
+    size: int
+    payload: bytes | None = None
+    grave: Grave | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Items of a node in the order of their numbers, or of their deaths if `dead`."""
+
+    node: NodeName
+    entries: tuple[Shown, ...]
+    newest: int
+    through: int
+    more: bool
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A node, its items by state, and its workers. `oldest` is when its oldest waiting item was published."""
+
+    node: Node
+    queued: int
+    locked: int
+    delayed: int
+    dead: int
+    window_free: int
+    oldest: Millis | None = None
+    owned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes by name. Their settings are for owners alone."""
+
+    entries: tuple[Tally, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """The log is shorter; `more` may go."""
+
+    more: bool
+
+
+Reply = Events | Items | Nodes | Trimmed

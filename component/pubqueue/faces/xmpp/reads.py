@@ -1,0 +1,161 @@
+"""Answers to those who read from outside. A page ends where a stanza would grow too large for servers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pubqueue.core.nodeconfig import values
+from pubqueue.core.pages import Events, Items, Nodes, Trimmed
+from pubqueue.faces.xmpp import headers, ns
+from pubqueue.faces.xmpp.text import attribute, quoted, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.pages import Logged, Reply, Shown, Tally
+
+FEATURES: Final = (f"{ns.OURS}#events", f"{ns.OURS}#reads")
+
+ROOM: Final = 240_000
+"""Bytes of entries in one answer: Prosody and ejabberd refuse stanzas above 262,144 from us or to a client."""
+
+
+def render(page: Reply) -> bytes:
+    """Return the page, cut where it would be too large; what is left out can be asked for again."""
+    match page:
+        case Events():
+            return _events(page)
+        case Items():
+            return _items(page)
+        case Nodes():
+            return _nodes(page)
+        case Trimmed():
+            return b""
+        case _:
+            assert_never(page)
+
+
+def _words(**given: object) -> str:
+    """Return attributes, those left out that are None; `_` stands for `-`."""
+    return "".join(
+        f' {name.strip("_").replace("_", "-")}="{quoted(str(value))}"'
+        for name, value in given.items()
+        if value is not None
+    )
+
+
+def _fitting(entries: Sequence[bytes]) -> int:
+    """Return how many of the entries have room, one at least."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry)
+        if size > ROOM and count:
+            return count
+    return len(entries)
+
+
+def _element(name: str, words: str, entries: Sequence[bytes]) -> bytes:
+    head = f'<{name} xmlns="{ns.OURS}"{words}>'.encode()
+    return head + b"".join(entries) + f"</{name}>".encode()
+
+
+def _more(more: bool) -> str | None:  # noqa: FBT001  # it becomes an attribute
+    return "true" if more else None
+
+
+def _events(page: Events) -> bytes:
+    entries = [_event(entry) for entry in page.entries]
+    count = _fitting(entries)
+    if count < len(entries):
+        page = replace(page, through=page.entries[count - 1].seq, more=True)
+    words = _words(
+        oldest=page.oldest, newest=page.newest, through=page.through, more=_more(page.more)
+    )
+    return _element("events", words, entries[:count])
+
+
+def _event(entry: Logged) -> bytes:
+    event = entry.event
+    words = _words(
+        seq=entry.seq,
+        at=stamp(entry.at),
+        type=event.kind,
+        node=event.node,
+        item=event.item,
+        attempt=event.attempt,
+        worker=event.worker,
+        publisher=event.publisher,
+        age=event.age,
+        held=event.held,
+        from_=event.origin,
+        to=event.to,
+        detail=event.detail or None,
+    )
+    return f"<event{words}/>".encode()
+
+
+def _items(page: Items) -> bytes:
+    entries = [_item(shown) for shown in page.entries]
+    count = _fitting(entries)
+    if count < len(entries):
+        last = page.entries[count - 1]
+        through = last.grave.seq if page.dead and last.grave else last.item.seq
+        page = replace(page, through=through, more=True)
+    words = _words(node=page.node, newest=page.newest, through=page.through, more=_more(page.more))
+    return _element("items", words, entries[:count])
+
+
+def _item(shown: Shown) -> bytes:
+    item, grave = shown.item, shown.grave
+    words = _words(
+        id=item.id,
+        seq=item.seq,
+        state=item.state,
+        priority=item.priority,
+        published=stamp(item.published),
+        publisher=item.publisher,
+        not_before=None if item.due is None else stamp(item.due),
+        expires=None if item.expires is None else stamp(item.expires),
+        acquired=item.acquired,
+        failed=item.failed,
+        holder=item.holder,
+        deadline=None if item.deadline is None else stamp(item.deadline),
+        size=shown.size,
+    )
+    if grave is not None:
+        words += _words(
+            death=grave.seq,
+            dead_at=stamp(grave.at),
+            reason=grave.reason,
+            last_holder=grave.holder,
+            origin=grave.origin,
+        )
+    payload = b"" if shown.payload is None else b"<payload>" + shown.payload + b"</payload>"
+    return f"<item{words}>".encode() + payload + headers.render(item.headers).encode() + b"</item>"
+
+
+def _nodes(page: Nodes) -> bytes:
+    entries = [_node(tally) for tally in page.entries]
+    count = _fitting(entries)
+    words = _words(more=_more(page.more or count < len(entries)))
+    return _element("nodes", words, entries[:count])
+
+
+def _node(tally: Tally) -> bytes:
+    words = _words(
+        name=tally.node.name,
+        queued=tally.queued,
+        locked=tally.locked,
+        delayed=tally.delayed,
+        dead=tally.dead,
+        subscribers=tally.node.subscriptions,
+        window_free=tally.window_free,
+        oldest=None if tally.oldest is None else stamp(tally.oldest),
+    )
+    settings = values(tally.node.config) if tally.owned else {}
+    inner = "".join(
+        f'<config var="{attribute(var)}" value="{quoted(value)}"/>'
+        for var, value in settings.items()
+    )
+    return f"<node{words}>{inner}</node>".encode()

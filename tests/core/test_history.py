@@ -1,0 +1,169 @@
+"""What the event log tells: of every change, and of who asked for it."""
+
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from harness.facts import (
+    ANN,
+    BOB,
+    BOSS,
+    ETL,
+    JOBS,
+    NOW,
+    after,
+    draft,
+    held,
+    queue,
+    waiting,
+    who,
+    window,
+)
+
+from pubqueue.core import decision as d
+from pubqueue.core import transactions as t
+from pubqueue.core.expire import WORKER_LOST, Expire, Leave, Return
+from pubqueue.core.history import (
+    CAME_BACK,
+    HISTORY,
+    REPLACED,
+    Event,
+    Kind,
+    Winners,
+    history,
+)
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.core.settle import UNEXPLAINED, Outcome, Settle, Verb
+
+GRAVES, ETL_ACCOUNT = NodeName("graves"), Jid("etl@x")
+LATER = after(5)
+FREE = waiting(acquired=2)
+LOCKED = held(acquired=3, taken=after(2))
+SPAN = {"age": 5000, "held": 3000}
+
+
+def told(kind, item=FREE, **facts):
+    known = {"attempt": item.acquired, "publisher": item.publisher, "age": 5000} | facts
+    return Event(kind, item.node, item.id, **known)
+
+
+def of_lock(kind, **facts):
+    return told(kind, LOCKED, worker=ANN, **(SPAN | facts))
+
+
+def settle(verb, by=ANN, **words):
+    return Settle(who(by), JOBS, (LOCKED.id,), verb, **words)
+
+
+FREED = d.Release(LOCKED, State.QUEUED, None, failed=0, released=1)
+STAGED = t.Stage(t.Mark("app", 1), ETL_ACCOUNT, JOBS, (), NOW, NOW)
+OUTCOMES = (
+    t.Outcome(JOBS, queueing=True, added=2, replaced=0, left=0),
+    t.Outcome(GRAVES, queueing=False, added=0, replaced=1, left=0),
+)
+COMMITTED = t.Commit("app", ETL_ACCOUNT, 1, NOW, OUTCOMES, 3, 9, t.UNTOLD)
+NEW = d.AddItem(JOBS, draft("i1"), ETL_ACCOUNT, LATER, State.QUEUED, None, None)
+
+# The table again: every change with the entries that it makes when nobody in particular asked for it.
+TABLE = [
+    (d.CreateNode(queue()), []),
+    (d.ConfigureNode(JOBS, queue().config), []),
+    (d.DeleteNode(JOBS), []),
+    (d.PurgeNode(JOBS, 7), [Event(Kind.PURGED, JOBS, detail="7")]),
+    (d.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
+    (d.AddSubscription(window()), []),
+    (d.SetWindow(JOBS, ANN, 3), []),
+    (d.SetAvailable(JOBS, ANN, available=False), []),
+    (d.EndSubscription(JOBS, ANN), []),
+    (d.NoteBounces(JOBS, ANN, 1), []),
+    (d.NoteResource(ANN), []),
+    (d.ForgetResource(ANN), []),
+    (NEW, [Event(Kind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0)]),
+    (
+        d.ReplacePayload(FREE, b"<new/>", BOB),
+        [
+            told(Kind.RETRACTED, detail=REPLACED),
+            told(Kind.PUBLISHED, age=0, publisher=BOB, detail=REPLACED),
+        ],
+    ),
+    (d.Lock(FREE, BOB, 9, after(9), LATER), [told(Kind.DELIVERED, attempt=3, worker=BOB)]),
+    (FREED, [of_lock(Kind.UNLOCKED)]),
+    (d.Postpone(FREE, after(9)), []),
+    (d.Extend(LOCKED, after(9)), []),
+    (d.Revive(FREE, JOBS), [told(Kind.REQUEUED)]),
+    (
+        d.Revive(FREE, GRAVES),
+        [told(Kind.REQUEUED, to=GRAVES), replace(told(Kind.REQUEUED, origin=JOBS), node=GRAVES)],
+    ),
+    (d.Ripen(JOBS, NOW), []),
+    (d.Forget(NOW), []),
+    (d.ForgetEvents(7), []),
+    (d.Bury(FREE, LATER, "too old", 0), [told(Kind.DEAD, detail="too old")]),
+    (
+        d.Bury(LOCKED, LATER, "no seat", 1),
+        [of_lock(Kind.UNLOCKED), of_lock(Kind.DEAD, detail="no seat")],
+    ),
+    (
+        d.Bury(FREE, LATER, "too old", 0, GRAVES),
+        [
+            told(Kind.DEAD, detail="too old", to=GRAVES),
+            replace(told(Kind.DEAD, detail="too old", origin=JOBS), node=GRAVES),
+        ],
+    ),
+    (d.RemoveItem(FREE), [told(Kind.RETRACTED)]),
+    (d.RemoveItem(LOCKED), [of_lock(Kind.RETRACTED)]),
+    (STAGED, []),
+    (COMMITTED, [Winners(JOBS, True, ETL_ACCOUNT), Winners(GRAVES, False, ETL_ACCOUNT)]),  # noqa: FBT003
+    (t.Abort("app", 1), []),
+    (t.Sweep(NOW, 9), []),
+]
+
+
+def test_the_table_is_about_every_change():
+    changes = set(get_args(d.Change))
+    assert set(HISTORY) == changes
+    assert {type(change) for change, _ in TABLE} == changes
+
+
+@pytest.mark.parametrize(("change", "entries"), TABLE, ids=lambda cell: type(cell).__name__)
+def test_a_change_is_told_as_this(change, entries):
+    assert history(None, [change], LATER) == entries
+
+
+ENDS = [
+    (Expire(), Kind.EXPIRED, ""),
+    (Leave(ANN), Kind.UNLOCKED, WORKER_LOST),
+    (Return(ANN, 1, 7, gone=False), Kind.UNLOCKED, CAME_BACK),
+    (settle(Verb.UNLOCK), Kind.UNLOCKED, ""),
+    (settle(Verb.UNLOCK, reason="kept to itself"), Kind.UNLOCKED, ""),
+    (settle(Verb.UNLOCK, outcome=Outcome.FAILED), Kind.UNLOCKED, UNEXPLAINED),
+    (settle(Verb.UNLOCK, outcome=Outcome.FAILED, reason="no seat"), Kind.UNLOCKED, "no seat"),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind", "detail"), ENDS)
+def test_who_asked_knows_how_a_lock_ended(asked, kind, detail):
+    assert history(asked, [FREED], LATER) == [of_lock(kind, detail=detail)]
+    dead = d.Bury(LOCKED, LATER, "worn out", 1)
+    ends = [of_lock(kind, detail=detail), of_lock(Kind.DEAD, detail="worn out")]
+    assert history(asked, [dead], LATER) == ends
+
+
+@pytest.mark.parametrize(
+    ("item", "by", "kind"),
+    [
+        (LOCKED, ANN, Kind.COMPLETED),
+        (replace(LOCKED, holder=Jid("ann@x")), ANN, Kind.COMPLETED),
+        (LOCKED, BOSS, Kind.RETRACTED),
+        (LOCKED, ETL, Kind.RETRACTED),
+        (FREE, ANN, Kind.RETRACTED),
+    ],
+)
+def test_only_its_holder_completes_an_item(item, by, kind):
+    (event,) = history(settle(Verb.RETRACT, by), [d.RemoveItem(item)], LATER)
+    assert event.kind is kind
+
+
+def test_a_clock_set_back_makes_no_negative_spans():
+    (event,) = history(Expire(), [FREED], after(-9))
+    assert (event.age, event.held) == (0, 0)
