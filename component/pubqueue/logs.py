@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Final
+from contextlib import suppress
+from typing import Final, TextIO, cast
 
 import structlog
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class _WhatStderrTakes:
+    """Standard error as long as it can be written to: a full disk costs log lines, and not the service."""
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
 
 
 def configure(level: str) -> None:
@@ -21,7 +34,7 @@ def configure(level: str) -> None:
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _WhatStderrTakes())),
     )
     # Libraries: their debug lines would show stanzas, so nothing below a warning is let through.
     logging.basicConfig(

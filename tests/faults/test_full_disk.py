@@ -59,6 +59,24 @@ async def test_a_full_disk(tmp_path, many, size):
     assert found.of("jobs").keys() == people.ledger.confirmed - people.ledger.committed
 
 
+async def test_a_disk_that_is_full_for_the_log_too(tmp_path):
+    async with (
+        StubServer(secret="a secret") as server,
+        crowd(server) as people,
+        Program(write_config(tmp_path, server, NODE)) as program,
+    ):
+        assert await people.publish("a") == "result"
+        allow(program, 0)
+        assert await people.publish("b") == WAIT
+        await people.ping()
+        allow(program, resource.RLIM_INFINITY)
+        assert await people.publish("b") == "result"
+        await program.stop()
+    found = recount(tmp_path / "pubqueue.db")
+    people.ledger.compare(found)
+    assert found.of("jobs").keys() == {"a", "b"}
+
+
 async def until_it_is_full(people, many, payload):
     """Publish until there is no room for so many; return those that were refused."""
     for turn in range(1000):
