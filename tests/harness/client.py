@@ -65,6 +65,14 @@ class Client:
         self._writer.write(text.encode())
         await self._writer.drain()
 
+    def stop_reading(self) -> None:
+        """Let what is for us pile up at the server."""
+        self._writer.transport.pause_reading()
+
+    def read_on(self) -> None:
+        """Read again."""
+        self._writer.transport.resume_reading()
+
     async def log_out(self) -> None:
         """Close the stream in order; return when the server has closed it too, and the connection."""
         self._writer.write(b"</stream:stream>")
