@@ -5,6 +5,7 @@ PY := .venv/bin/python -I
 ITEMS ?=
 WORKERS ?=
 SEED ?=
+SERVER ?=
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +32,8 @@ test-spark: setup ## Spark clusters of several processes, which are killed (minu
 bench: setup ## this component against one that stores nothing, behind Prosody and ejabberd
 	cd tests && ../.venv/bin/python -m bench
 
-faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300 for fewer)
-	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED))
+faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300, SERVER=prosody)
+	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER))
 
 fuzz: setup ## 100,000 stanzas, right, spoilt and absurd, for the XMPP face (SEED=2 for others)
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))

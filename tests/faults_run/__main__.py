@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -15,34 +17,44 @@ from faults_run.plan import Plan
 from faults_run.report import table
 from faults_run.run import SERVERS, Outcome, Run
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 WIDTH = 100  # of the table when nobody's terminal says
 
 
 @click.command(context_settings={"show_default": True})
 @click.option("--items", default=10_000, type=click.IntRange(50), help="Items to bring through.")
 @click.option("--seed", default=1, help="What happens, and when, follows from it.")
-@click.option("--server", default="prosody", type=click.Choice(list(SERVERS)))
+@click.option(
+    "--server", "servers", multiple=True, default=list(SERVERS), type=click.Choice(list(SERVERS))
+)
 @click.option("--instances", default=1, help="Components on one store; more than one on ejabberd.")
-def main(*, items: int, seed: int, server: str, instances: int) -> None:
+def main(*, items: int, seed: int, servers: Sequence[str], instances: int) -> None:
     """Bring items through the queue while all that takes part in it is killed at random."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     plan = Plan(items, seed, instances=instances)
-    with tempfile.TemporaryDirectory(prefix="pubqueue-faults-") as folder:
-        outcome = asyncio.run(_run(plan, server, Path(folder), console))
-    console.print(table(outcome))
-    sys.exit(0 if outcome.good else 1)
+    outcomes = []
+    for server in servers:
+        with tempfile.TemporaryDirectory(prefix="pubqueue-faults-") as folder:
+            outcomes.append(asyncio.run(_run(plan, server, Path(folder), console)))
+    console.print(table(outcomes))
+    sys.exit(0 if all(outcome.good for outcome in outcomes) else 1)
 
 
 async def _run(plan: Plan, server: str, folder: Path, console: Console) -> Outcome:
-    columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description:44}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("", total=plan.items)
 
         def tell(done: int, what: str) -> None:
-            bar.update(task, completed=done, **({"description": what} if what else {}))
+            said = {"description": f"{server}: {what}"} if what else {}
+            bar.update(task, completed=done, **said)
 
         return await Run(plan, server, folder, tell).run(patience=60 + plan.items / 20)
 
 
 if __name__ == "__main__":
+    # asyncio says of every client that it goes on writing while its server dies: that is the idea
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     main()

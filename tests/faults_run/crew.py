@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 TESTS: Final = Path(__file__).parents[1]
 PASSWORD: Final = "work"
 GRACE: Final = 20.0
+LOOK: Final = 0.01
+"""Seconds for a worker to end in order, and between two looks at whether it runs."""
 
 
 class Crew:
@@ -50,25 +52,28 @@ class Crew:
             if code not in expected | {-signal.SIGKILL}:
                 raise ChildError(name, f"ended with status {code}", log)
 
-    def kill(self, name: str) -> None:
-        """Kill the worker."""
-        self._signal(name, signal.SIGKILL)
+    async def kill(self, name: str) -> None:
+        """Kill the worker, once it is there."""
+        (await self._alive(name)).process.send_signal(signal.SIGKILL)
 
     async def stall(self, name: str, seconds: float) -> None:
         """Stop the worker where it is, connection and locks and all, and let it go on later."""
-        self._signal(name, signal.SIGSTOP)
+        child = await self._alive(name)
+        child.process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(seconds)
-        self._signal(name, signal.SIGCONT)
+        if child.running:  # who was killed meanwhile is gone, stopped or not
+            child.process.send_signal(signal.SIGCONT)
 
     async def dismiss(self) -> None:
         """Let every worker finish what it has in hand, and end."""
         self._ending = True
         await asyncio.gather(*(child.stop(GRACE) for child in self._children.values()))
 
-    def _signal(self, name: str, number: int) -> None:
-        child = self._children[name]
-        if child.running:
-            child.process.send_signal(number)
+    async def _alive(self, name: str) -> Child:
+        """Return the worker when it runs: it may just be being replaced."""
+        while name not in self._children or not self._children[name].running:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
+        return self._children[name]
 
     def _command(self, name: str) -> list[str]:
         options = {

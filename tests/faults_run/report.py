@@ -7,23 +7,35 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from faults_run.run import Outcome
 
 
-def table(outcome: Outcome) -> Table:
-    """Show what was done to the queue, and what has come of it."""
-    plan, notes, store = outcome.plan, outcome.notes, outcome.store
-    shown = Table(
-        title=f"{plan.items:,} items, seed {plan.seed}, {outcome.seconds:.0f} s", show_header=False
-    )
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """Show what was done to the queue behind each server, and what has come of it."""
+    plan = outcomes[0].plan
+    shown = Table(title=f"{plan.items:,} items behind each server, seed {plan.seed}")
     shown.add_column(no_wrap=True)
-    shown.add_column(justify="right")
-    for fault, times in sorted(outcome.faults.items(), key=lambda entry: entry[0].value):
-        shown.add_row(fault.value, f"{times:,}")
+    for outcome in outcomes:
+        shown.add_column(outcome.server, justify="right")
+    for fault in sorted({fault for it in outcomes for fault in it.faults}, key=lambda it: it.value):
+        shown.add_row(fault.value, *(f"{it.faults[fault]:,}" for it in outcomes))
     shown.add_section()
-    figures = {
+    figures = [_figures(it) for it in outcomes]
+    for what in figures[0]:
+        shown.add_row(what, *(f"{it[what]:,}" for it in figures))
+    shown.add_section()
+    judged = [_judged(it) for it in outcomes]
+    for what in judged[0]:
+        shown.add_row(what, *(it[what] for it in judged), style="bold")
+    return shown
+
+
+def _figures(outcome: Outcome) -> dict[str, int]:
+    notes = outcome.notes
+    return {
+        "seconds": round(outcome.seconds),
         "published and confirmed": len(outcome.confirmed),
         "publishes repeated": outcome.repeated,
         "completed": len(notes.results),
@@ -32,19 +44,15 @@ def table(outcome: Outcome) -> Table:
         "retracted, as two workers see it": notes.twice,
         "retracts refused as late": notes.late,
     }
-    for what, figure in figures.items():
-        shown.add_row(what, f"{figure:,}")
-    shown.add_section()
-    wrong = "; ".join(store.wrong) or "as counted"
-    judged = {
+
+
+def _judged(outcome: Outcome) -> dict[str, str]:
+    return {
         "lost": _count(outcome.lost),
         "came back after a confirmed retract": _count(outcome.undone),
-        "left in the store": _count(store.of("jobs")),
-        "integrity, and counts kept in the store": wrong,
+        "left in the store": _count(outcome.store.of("jobs")),
+        "integrity, and counts kept in the store": "; ".join(outcome.store.wrong) or "as counted",
     }
-    for what, verdict in judged.items():
-        shown.add_row(what, verdict, style="bold")
-    return shown
 
 
 def _count(found: Iterable[str]) -> str:

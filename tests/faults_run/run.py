@@ -51,6 +51,7 @@ class Outcome:
     """What has come of a run."""
 
     plan: Plan
+    server: str
     seconds: float
     faults: Counter[Fault]
     confirmed: frozenset[str]
@@ -83,6 +84,8 @@ class Run:
     ) -> None:
         self._plan = plan
         self._server: Prosody | Ejabberd = SERVERS[server]()
+        self._kind = server
+        self._befallen: Counter[Fault] = Counter()
         self._store = folder / "pubqueue.db"
         self._folder = folder
         self._programs: list[Program] = []
@@ -111,7 +114,8 @@ class Run:
         return Outcome(
             plan=self._plan,
             seconds=seconds,
-            faults=Counter(fault for _, fault in self._plan.faults()),
+            server=self._kind,
+            faults=self._befallen,
             confirmed=frozenset().union(*(publisher.confirmed for publisher in publishers)),
             repeated=sum(publisher.repeated for publisher in publishers),
             notes=self._notes,
@@ -182,7 +186,7 @@ class Run:
         program = self._random.choice(self._programs)
         match fault:
             case Fault.WORKER:
-                self._crew.kill(name)
+                await self._crew.kill(name)
             case Fault.STALL:
                 await self._crew.stall(name, self._plan.lock_timeout + 1)
             case Fault.COMPONENT:
@@ -200,3 +204,4 @@ class Run:
             case Fault.SERVER_RESTART:
                 async with self._locks["server"]:
                     await self._server.restart()
+        self._befallen[fault] += 1

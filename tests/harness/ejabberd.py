@@ -132,8 +132,11 @@ class Ejabberd:
                 env=self._environment(),
                 process_group=0,
             )
-        if await self._answer() != "ready":
-            raise EjabberdError(f"ejabberd did not start:\n{self._log()}")
+        said = [await self._answer()]
+        while said[-1] != "ready":  # after a kill it says first what of its files it repairs
+            if not said[-1]:
+                raise EjabberdError(f"ejabberd did not start: {said}\n{self._log()}")
+            said.append(await self._answer())
 
     async def stop(self) -> None:
         """End it in order: every stream gets its closing tag, the accounts are on disk."""
