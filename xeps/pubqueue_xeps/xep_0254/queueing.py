@@ -197,6 +197,31 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         does not know whether it went through publishes again. Raises NoSuchNode,
         ServiceUnavailable or Refused, and ValueError for what cannot be written as XML.
         """
+        iq = self.publication(
+            *(service, node, payload),
+            id=id,
+            delay=delay,
+            priority=priority,
+            ttl=ttl,
+            headers=headers,
+        )
+        reply = await self._ask(iq, service, node)
+        name = reply["pubsub"]["publish"]["item"]["id"]
+        return str(name or iq["pubsub"]["publish"]["item"]["id"])
+
+    def publication(
+        self,
+        service: str,
+        node: str,
+        payload: Element,
+        *,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+        delay: float | None = None,
+        priority: int | None = None,
+        ttl: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iq:
+        """Return the request that `publish` sends; raise ValueError for what XML forbids."""
         iq = self.xmpp.Iq(sto=service, stype="set")
         item = stanza.Item()
         item["id"] = _writable(id or self.xmpp.new_id(), "item id")
@@ -209,8 +234,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 iq["pubsub"]["queue_meta"][name] = str(value)
         if headers:
             iq["pubsub"].append(_headers(headers))
-        reply = await self._ask(iq, service, node)
-        return str(reply["pubsub"]["publish"]["item"]["id"] or item["id"])
+        return iq
 
     async def _is_extended(self, service: str) -> bool:
         known = self._extended.get(service)

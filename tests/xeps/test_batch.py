@@ -1,0 +1,155 @@
+"""Batches of a plain slixmpp client, against the real component behind a real Prosody."""
+
+import sqlite3
+from contextlib import closing
+from xml.etree.ElementTree import Element
+
+import pytest
+from harness.live import component
+
+from pubqueue_xeps.batch import Batch, Committed
+from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.errors import NoSuchNode, Refused, ServiceUnavailable
+
+pytestmark = pytest.mark.e2e
+SERVICE = "queue.localhost"
+NODES = """
+[transactions]
+items_per_account = 20
+[[node]]
+name = "jobs"
+queueing = true
+publishers = ["bot@localhost", "other@localhost"]
+[[node]]
+name = "shut"
+queueing = true
+publishers = ["bot@localhost"]
+options = { "x-queueing#publish_paused" = true }
+"""
+
+
+@pytest.fixture
+async def client(prosody, tmp_path):
+    async with component(prosody, tmp_path, NODES):
+        made = make_client(
+            "bot@localhost/one", "secret", host=prosody.host, port=prosody.c2s_port, tls="off"
+        )
+        await login(made)
+        yield made
+        await logout(made)
+
+
+@pytest.fixture
+def there(tmp_path):
+    """Return what is in the queue, by looking into its file."""
+
+    def look():
+        with closing(sqlite3.connect(tmp_path / "pubqueue.db")) as file:
+            found = file.execute("SELECT id, payload, priority FROM item ORDER BY seq")
+            return [(name, payload.decode(), priority) for name, payload, priority in found]
+
+    return look
+
+
+def job(text):
+    made = Element("{urn:example:job}job")
+    made.text = text
+    return made
+
+
+def names(rows):
+    return [row[0] for row in rows]
+
+
+async def test_what_is_published_in_a_batch_appears_when_it_ends(client, there):
+    async with Batch(client, SERVICE, app="a", version=1) as batch:
+        assert await batch.publish("jobs", job("one"), id="i1", priority=4) == "i1"
+        assert await batch.publish("jobs", job("two")) == "a-1-0"
+        assert there() == []
+    assert (batch.committed, batch.skipped) == (Committed(2, 0, already=False), False)
+    found = there()
+    assert [(row[0], row[2]) for row in found] == [("i1", 4), ("a-1-0", 0)]
+    assert "one" in found[0][1]
+
+
+async def test_a_batch_that_is_run_again_publishes_nothing(client, there):
+    for _ in range(2):
+        async with Batch(client, SERVICE, app="a", version=1) as batch:
+            await batch.publish("jobs", job("one"), id="i1")
+    assert (batch.committed, batch.skipped) == (Committed(1, 0, already=True), True)
+    assert names(there()) == ["i1"]
+
+
+async def test_what_a_run_that_died_has_left_is_dropped_by_the_next(client, there):
+    dead = Batch(client, SERVICE, app="a", version=1)
+    await dead.publish("jobs", job("old"), id="old")
+    async with Batch(client, SERVICE, app="a", version=1) as batch:
+        await batch.publish("jobs", job("new"), id="new")
+    assert names(there()) == ["new"]
+
+
+async def test_an_exception_drops_what_is_staged(client, there):
+    async def fail(batch):
+        async with batch:
+            await batch.publish("jobs", job("one"))
+            raise RuntimeError("no more")
+
+    batch = Batch(client, SERVICE, app="a", version=1)
+    with pytest.raises(RuntimeError, match="no more"):
+        await fail(batch)
+    assert (there(), batch.committed) == ([], None)
+    async with Batch(client, SERVICE, app="a", version=1) as batch:
+        await batch.publish("jobs", job("two"), id="i2")
+    assert names(there()) == ["i2"]
+
+
+async def test_the_same_id_again_takes_the_place_of_the_first(client, there):
+    async with Batch(client, SERVICE, app="a", version=1) as batch:
+        await batch.publish("jobs", job("one"), id="i1")
+        await batch.publish("jobs", job("two"), id="i1")
+    assert batch.committed == Committed(1, 0, already=False)
+    assert "two" in there()[0][1]
+
+
+async def test_an_empty_batch_is_committed_as_well(client):
+    async with Batch(client, SERVICE, app="a", version=1) as batch:
+        pass
+    assert batch.committed == Committed(0, 0, already=False)
+
+
+async def test_refusals_are_one_sentence(client):
+    batch = Batch(client, SERVICE, app="a", version=1)
+    with pytest.raises(NoSuchNode, match="has no such node"):
+        await batch.publish("none", job("x"))
+    with pytest.raises(ServiceUnavailable, match="publishing to this node is paused"):
+        await batch.publish("shut", job("x"))
+    with pytest.raises(ValueError, match="XML forbids"):
+        await batch.publish("jobs", job("\x00"))
+    for n in range(20):
+        await Batch(client, SERVICE, app="a", version=2).publish("jobs", job("x"), id=f"i{n}")
+    with pytest.raises(ServiceUnavailable, match="wait for a commit"):
+        await batch.publish("jobs", job("x"))
+    assert await batch.commit() == Committed(0, 0, already=False)
+    assert await Batch(client, SERVICE, app="a", version=0).commit() == Committed(
+        0, 0, already=True
+    )
+
+
+async def test_what_is_not_as_it_was_staged_is_not_committed(client, there):
+    batch = Batch(client, SERVICE, app="a", version=1)
+    await batch.publish("jobs", job("x"))
+    await Batch(client, SERVICE, app="a", version=1).abort()
+    with pytest.raises(Refused, match=r"is named with 1 items of attempt \d+, and 0 are staged"):
+        await batch.commit()
+    assert there() == []
+
+
+async def test_a_service_that_knows_no_transactions_would_publish_at_once(prosody, service):
+    made = make_client(
+        "bot@localhost/one", "secret", host=prosody.host, port=prosody.c2s_port, tls="off"
+    )
+    await login(made)
+    with pytest.raises(Refused, match=r"^queue\.localhost does not know transactions\.$"):
+        async with Batch(made, SERVICE, app="a", version=1):
+            pytest.fail("never begun")
+    await logout(made)
