@@ -2,7 +2,7 @@
 
 The points are the steps of a batch. Each is a function of the program with a wrapper around it, put there
 when the program starts, so that the program itself knows nothing of it. Passages count only in batches
-in which somebody publishes or settles something: PASSAGE 3 is the third of these that comes by.
+in which somebody publishes, settles or commits something: PASSAGE 3 is the third of these that comes by.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import batch, broker
 from pubqueue.cli import main
+from pubqueue.core.commit import CommitVersion
 from pubqueue.core.decision import Deliver
 from pubqueue.core.publish import Publish
 from pubqueue.core.settle import Settle
+from pubqueue.core.txn import AbortVersion, StagePublish
 from pubqueue.stores.sqlite import store
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
@@ -35,7 +37,7 @@ class Doom:
 
     def batch_begins(self, requests: Sequence[object]) -> None:
         """Learn whether anybody works in this batch."""
-        self._working = any(isinstance(request, Publish | Settle) for request in requests)
+        self._working = any(isinstance(request, WORK) for request in requests)
 
     def passes(self, point: str) -> None:
         """Come by a point; it may be the end."""
@@ -86,6 +88,8 @@ def _watch_speech(doom: Doom) -> None:
 
     broker.Broker._say = say
 
+
+WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
 
 POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "begun": _watch_begin,

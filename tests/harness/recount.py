@@ -29,6 +29,13 @@ WRONG: Final = (
     """SELECT 'item ' || id || ' is ' || state || ', and held by ' || coalesce(holder, 'nobody') FROM item
        WHERE (state = 'locked') != (holder IS NOT NULL) OR (state = 'locked') != (deadline IS NOT NULL)""",
     "SELECT 'the token of ' || id || ' is yet to be given' FROM item, token WHERE item.token >= next",
+    """SELECT 'version ' || version || ' counts ' || items || ' staged items' FROM txn AS t WHERE committed IS NULL
+       AND items != (SELECT count(*) FROM staged WHERE txn_id = t.id)""",
+    """SELECT 'attempt ' || number || ' counts ' || items || ' items' FROM attempt AS a WHERE txn_id IS NOT NULL
+       AND items != (SELECT count(*) FROM staged WHERE attempt_id = a.id)""",
+    """SELECT 'items of ' || account || ' that wait are counted as ' || items FROM staged_usage WHERE items !=
+       (SELECT coalesce(sum(t.items), 0) FROM txn t JOIN txn_app p ON p.id = t.app_id
+        WHERE t.committed IS NULL AND account IN (p.owner, ''))""",
     "SELECT 'two locks have the token ' || token FROM item WHERE token > 0 GROUP BY token HAVING count(*) > 1",
 )
 # fmt: on
