@@ -15,6 +15,7 @@ import pytest
 from harness.facts import BOSS, ETL, draft, who
 from harness.power import Image, images
 from harness.recording_vfs import Confirmed, Recorder, Sync, Write
+from harness.txns import commits, stages
 
 from pubqueue.app.batch import run
 from pubqueue.app.facts import Context
@@ -30,6 +31,7 @@ from pubqueue.stores.sqlite import SqliteStore
 
 JOBS = NodeName("jobs")
 WORKERS = [Jid(f"bee{n}@x/1") for n in range(3)]
+WHAT = ("Publish", "Settle", "Configure", "Lock", "StagePublish", "CommitVersion")
 FRAME = 24 + 4096
 """Bytes in which SQLite's WAL writes a page."""
 
@@ -107,7 +109,8 @@ class Load:
 
     async def work(self, store, batches):
         for number in range(batches):
-            await self.batch(store, [*self._publishes(), *self._settles(), *self._odds(number)])
+            said = [*self._publishes(), *self._settles(), *self._odds(number), *self._commits()]
+            await self.batch(store, said)
 
     def _run(self, requests, tx):
         context = Context(tx, Millis(self._clock), CreationPolicy.ANYONE, bytes.__eq__)
@@ -119,6 +122,13 @@ class Load:
             size = self._random.choice((10, 300, 5000))  # the largest takes pages of its own
             item = draft(f"i{self._published}", b"<job>" + b"x" * size + b"</job>")
             yield Publish(who(ETL), JOBS, (item,))
+
+    def _commits(self):
+        """Stage an item, and commit every third with those before it."""
+        version, before = divmod(self.done["StagePublish"], 3)
+        yield stages(f"v{version}-{before}", version=version, payload=b"<job>staged</job>")
+        if before == 2:
+            yield commits((0, 0, 3), version=version)
 
     def _settles(self):
         for _ in range(self._random.randrange(3)):
@@ -178,7 +188,7 @@ async def faults(events, states, folder):
 
 async def test_every_image_holds_what_was_confirmed(recorder, recorded, tmp_path):
     events = list(recorder.events)
-    assert min(recorded.done[name] for name in ("Publish", "Settle", "Configure", "Lock")) > 3
+    assert min(recorded.done[name] for name in WHAT) > 3
     assert await faults(events, recorded.states, tmp_path / "image") == []
 
 
