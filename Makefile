@@ -35,8 +35,9 @@ bench: setup ## this component against one that stores nothing, behind Prosody a
 faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300, SERVER=prosody)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER))
 
-fuzz: setup ## 100,000 stanzas, right, spoilt and absurd, for the XMPP face (SEED=2 for others)
+fuzz: setup ## 100,000 stanzas for the XMPP face, and a queue's life at random (SEED=2 for other stanzas)
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
+	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock

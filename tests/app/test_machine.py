@@ -5,6 +5,7 @@ always true. A batch that is refused has to leave every row of every table as it
 """
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
@@ -20,7 +21,7 @@ from pubqueue.core import decision as d
 from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Subscribed
 from pubqueue.core.expire import Arrive, Expire, Leave, Return
 from pubqueue.core.lifecycle import GONE, NEXT, Event
-from pubqueue.core.manage import Delete, Purge
+from pubqueue.core.manage import Configure, Delete, Purge
 from pubqueue.core.model import ItemId, Jid, NodeName, State, bare
 from pubqueue.core.redrive import Redrive
 from pubqueue.core.settle import Outcome
@@ -68,6 +69,9 @@ class Queue(RuleBasedStateMachine):
         # the ids of finished work that still absorb a publish.
         self.work: dict[int, bytes] = {}
         self.finished: dict[ItemId, tuple[bytes, int]] = {}
+        # How often each was handed out, and how often that ended badly, in its present life.
+        self.acquired: Counter[int] = Counter()
+        self.failed: Counter[int] = Counter()
 
     def teardown(self):
         self.shell.close()
@@ -89,13 +93,31 @@ class Queue(RuleBasedStateMachine):
                     event, after = step
                     assert NEXT[change.item.state, event] == after
                     locked.pop(change.item.seq, None)
+                    self.count(change, event)
         for notice in outcome.deliveries:
             self.delivered(notice, locked)
         return replies if len(replies) > 1 else replies[0]
 
+    def count(self, change, event):
+        """A failure counts; a new life, after a death or in the dead-letter node, begins with none."""
+        seq = change.item.seq
+        if event is Event.FAIL:
+            self.failed[seq] += 1
+        elif event in {Event.RETRACT, Event.REVIVE} or (event is Event.GIVE_UP and change.to):
+            self.begins(seq)
+        elif event is Event.GIVE_UP:
+            assert change.failed - self.failed[seq] in {0, 1}  # a life that ends has not failed
+            self.failed[seq] = change.failed
+
+    def begins(self, seq):
+        """A sequence number may come again when its item, the newest, is gone."""
+        self.acquired[seq] = self.failed[seq] = 0
+
     def delivered(self, notice, locked):
         """A delivery is of work that is there and that nobody else holds, under a new token."""
         item = notice.item
+        assert not self.shell.look(lambda tx: tx.node(item.node)).config.paused
+        self.acquired[item.seq] += 1
         assert item.token > self.token
         self.token = item.token
         assert item.seq not in locked
@@ -136,6 +158,7 @@ class Queue(RuleBasedStateMachine):
     @precondition(lambda self: not self.there)
     @rule()
     def create(self):
+        self.closed = False
         times = {"lock_timeout": 60, "backoff_min": 1, "backoff_max": 4, "dedup_window": DEDUP}
         self.do(a_queue(max_failures=2, dead_letter_node=DEAD, event_log=1, **times))
 
@@ -143,12 +166,12 @@ class Queue(RuleBasedStateMachine):
         names=names,
         payload=payloads,
         delay=st.sampled_from([0, 0, 0, 5]),
-        life=st.sampled_from([{}, {}, {"ttl": 5}]),
+        more=st.sampled_from([{}, {}, {"ttl": 5}, {"priority": 3}]),
     )
-    def publish(self, names, payload, delay, life):
-        busy = any(self.works_on_another(name, payload) for name in names)
+    def publish(self, names, payload, delay, more):
+        busy = self.closed or any(self.taken(name, payload) for name in names)
         absorbed = [name for name in names if self.absorbs(name, payload)]
-        reply = self.do(publishes(*names, payload=payload, delay=delay, **life))
+        reply = self.do(publishes(*names, payload=payload, delay=delay, **more))
         assert isinstance(reply, Published) == (self.there and not busy)
         if isinstance(reply, Published):
             self.confirmed(names, payload)
@@ -165,9 +188,11 @@ class Queue(RuleBasedStateMachine):
             if isinstance(reply, Published):
                 self.confirmed([name], payload)
 
-    def works_on_another(self, name, payload):
+    def taken(self, name, payload):
+        """Somebody works on another payload under this name, or it is dead."""
         item = self.stored(JOBS, name)
-        return item is not None and item.holder is not None and self.work[item.seq] != payload
+        stays = item is not None and (item.holder is not None or item.state is State.DEAD)
+        return stays and self.work[item.seq] != payload
 
     def confirmed(self, names, payload):
         for name in names:
@@ -188,6 +213,9 @@ class Queue(RuleBasedStateMachine):
     def subscribe(self, worker, requests, node):
         reply = self.do(joins(worker, requests, node=node))
         assert isinstance(reply, Subscribed) == (node == DEAD or self.there)
+        if isinstance(reply, Subscribed):
+            most = self.shell.look(lambda tx: tx.node(node)).config.max_queue_requests
+            assert reply.subscription.queue_requests == min(requests, most)
 
     @rule(by=people, node=nodes, names=names)
     def retract(self, by, node, names):
@@ -292,12 +320,30 @@ class Queue(RuleBasedStateMachine):
         assert isinstance(reply, Redriven | Refused)
         assert by == BOSS or isinstance(reply, Refused)
 
+    @rule(
+        node=nodes,
+        by=people,
+        field=st.sampled_from(["paused", "publish_paused"]),
+        on=st.sampled_from("0011"),
+    )
+    def pause_or_resume(self, node, by, field, on):
+        reply = self.do(Configure(who(by), node, {f"x-queueing#{field}": [on]}))
+        assert isinstance(reply, Done) == (by == BOSS and (node == DEAD or self.there))
+        if isinstance(reply, Done) and node == JOBS and field == "publish_paused":
+            self.closed = on == "1"
+
+    @rule(node=nodes, most=st.integers(1, 4))
+    def bound_the_windows(self, node, most):
+        self.do(Configure(who(BOSS), node, {"x-queueing#max_queue_requests": [str(most)]}))
+
     @rule(by=people, kind=st.sampled_from([Purge, Delete]))
     def purge_or_delete(self, by, kind):
         gone = {item.seq for item in self.items() if item.node == JOBS}
         may = by == BOSS and self.there
         assert isinstance(self.do(kind(who(by), JOBS)), Done) == may
         if may:
+            for seq in gone:
+                self.begins(seq)
             self.work = {seq: payload for seq, payload in self.work.items() if seq not in gone}
             self.finished = self.finished if kind is Purge else {}
 
@@ -337,6 +383,12 @@ class Queue(RuleBasedStateMachine):
             assert item.state is State.DEAD or item.failed < 2 or item.node == DEAD
 
     @invariant()
+    def both_counters_say_what_has_happened(self):
+        for item in self.items():
+            assert item.acquired == self.acquired[item.seq]
+            assert item.failed == self.failed[item.seq]
+
+    @invariant()
     def counts_equal_a_recount_and_tokens_only_rise(self):
         assert self.shell.look(recount) == []
         assert self.shell.look(next_token) > self.token
@@ -344,6 +396,9 @@ class Queue(RuleBasedStateMachine):
     @invariant()
     def nothing_waits_while_somebody_could_have_it(self):
         for node in (JOBS, DEAD):
+            known = self.shell.look(lambda tx, n=node: tx.node(n))
+            if known is None or known.config.paused:
+                continue
             free = {s.jid for s in self.shell.look(lambda tx, n=node: tx.open_windows(n))}
             ready = self.shell.look(lambda tx, n=node: tx.ready(n, self.shell.now, ALL, ALL))
             assert not (free and ready)
@@ -354,4 +409,7 @@ class Queue(RuleBasedStateMachine):
 
 
 TestQueue = Queue.TestCase
-TestQueue.settings = settings(max_examples=30, stateful_step_count=40)
+if settings.get_current_profile_name() == "explore":
+    TestQueue.settings = settings(max_examples=300, stateful_step_count=200)
+else:
+    TestQueue.settings = settings(max_examples=30, stateful_step_count=40)
