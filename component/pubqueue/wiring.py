@@ -20,7 +20,7 @@ from pubqueue.core.trim import Trim
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.parse.words import jid_of, name_of
-from pubqueue.faces.xmpp.payload import same
+from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         clock=now,
         policy=settings.node_creation,
         same_payload=same,
+        fingerprint=fingerprint,
         on_moment=reaper.on_moment,
         limits=settings.transactions.limits(),
     )

@@ -11,7 +11,6 @@ from harness.facts import (
     NOW,
     after,
     held,
-    plain,
     queue,
     waiting,
     who,
@@ -212,8 +211,8 @@ def test_an_administrator_stands_as_an_owner():
 
 def test_the_id_of_finished_work_is_kept_for_the_deduplication_window():
     item = held()
-    decision = ask(ANN, item, node=queue(dedup_window=60))
-    assert decision.changes == (RemoveItem(item, after(60)),)
+    decision = ask(ANN, item, node=queue(dedup_window=60), digests=(b"digest",))
+    assert decision.changes == (RemoveItem(item, after(60), b"digest"),)
 
 
 def test_an_unlock_puts_the_item_back_at_once_and_blames_nobody():
@@ -346,59 +345,3 @@ def test_a_closed_queue_answers_those_it_once_let_in(facts):
 def test_an_outcast_is_refused_even_what_he_holds():
     decision = ask(ANN, held(), affiliation=Affiliation.OUTCAST)
     assert decision == refused(Refusal.FORBIDDEN)
-
-
-class TestPlainNode:
-    """XEP-0060 7.2, on a node that is no queue."""
-
-    def retract(self, by=ETL, *items, notify=False, audience=(ANN, BOB), node=None, **facts):
-        known = {
-            "now": NOW,
-            "node": node or plain(),
-            "affiliation": Affiliation.NONE,
-            "items": items,
-            "receipts": frozenset(),
-            "subscribed": False,
-            "audience": audience,
-        }
-        ids = tuple(ItemId(f"i{number}") for number, _ in enumerate(items, 1))
-        request = Settle(who(by), JOBS, ids, Verb.RETRACT, notify=notify)
-        return settle(request, SettleFacts(**(known | facts)))
-
-    def test_the_publisher_retracts_and_subscribers_hear_of_it(self):
-        item = waiting()
-        told = tuple(Retracted(jid, JOBS, (item.id,)) for jid in (ANN, BOB))
-        assert self.retract(ETL, item) == Decision(Done(), (RemoveItem(item),), told)
-
-    def test_the_owner_retracts_what_others_published(self):
-        item = waiting()
-        decision = self.retract(BOSS, item, affiliation=Affiliation.OWNER)
-        assert decision.changes == (RemoveItem(item),)
-
-    def test_nobody_else_does(self):
-        decision = self.retract(EVE, waiting(), affiliation=Affiliation.PUBLISHER)
-        assert decision == refused(Refusal.FORBIDDEN)
-
-    def test_one_missing_item_refuses_them_all(self):
-        assert self.retract(ETL, waiting(), None) == refused(Refusal.ITEM_NOT_FOUND)
-
-    @pytest.mark.parametrize(
-        ("configured", "asked", "told"),
-        [(True, False, True), (False, True, True), (False, False, False)],
-    )
-    def test_subscribers_hear_of_it_by_the_node_or_by_request(self, configured, asked, told):
-        node = plain(notify_retract=configured)
-        decision = self.retract(ETL, waiting(), notify=asked, node=node)
-        assert bool(decision.notices) is told
-
-    def test_there_is_nothing_to_unlock(self):
-        assert ask(ETL, waiting(), verb=Verb.UNLOCK, node=plain()) == refused(Refusal.NOT_A_QUEUE)
-
-    def test_a_form_that_only_queues_know_is_a_bad_request(self):
-        facts = SettleFacts(
-            NOW, plain(), Affiliation.OWNER, (waiting(),), frozenset(), subscribed=False
-        )
-        request = Settle(who(BOSS), JOBS, (ItemId("i1"),), Verb.RETRACT, queue_only=True)
-        reply = settle(request, facts).reply
-        assert isinstance(reply, Refused)
-        assert reply.refusal is Refusal.BAD_REQUEST

@@ -70,9 +70,9 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "affiliation": ("owner", "publisher", "member", "outcast", "none", "publish-only"),
     "subid": ("1",),
     "notify": ("true", "0"),
-    "delay": ("0", "5"),
+    "delay": ("0", "3600"),  # nothing ripens by itself while a test looks
     "priority": ("0", "3"),
-    "ttl": ("60",),
+    "ttl": ("7200",),
     "max_items": ("1",),
     "seconds": ("60",),
     "app": ("nightly", "stream"),

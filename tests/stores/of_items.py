@@ -199,7 +199,7 @@ class OfItems:
     async def test_the_id_of_finished_work_absorbs_until_its_time(self, store):
         await make(store, add("i1", payload=b"<done/>"))
         (item,) = await items(store, "i1")
-        await make(store, d.RemoveItem(item, absorb_until=after(5)))
+        await make(store, d.RemoveItem(item, after(5), digest(b"<done/>")))
 
         def look(tx: Transaction) -> object:
             times = (NOW, after(4.999), after(5))
@@ -213,7 +213,7 @@ class OfItems:
         for payload in (b"<a/>", b"<b/>"):
             await make(store, add("i1", payload=payload))
             (item,) = await items(store, "i1")
-            await make(store, d.RemoveItem(item, absorb_until=after(5)))
+            await make(store, d.RemoveItem(item, after(5), digest(payload)))
         assert await store.batch(lambda tx: tx.finished(JOBS, item.id, NOW)) == digest(b"<b/>")
 
     async def test_a_purge_takes_all_items_and_all_locks(self, store):

@@ -10,7 +10,7 @@ from stores.steps import BrokenError, add, broken, items, lock, make
 from pubqueue.app.ports import StaleError
 from pubqueue.app.txn_ports import Class
 from pubqueue.core import decision as d
-from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.model import ItemId, Jid, NodeName, State, digest
 from pubqueue.core.transactions import (
     Abort,
     App,
@@ -188,7 +188,7 @@ class OfStaging:
         done = add("done")
         await make(store, done)
         (item,) = await items(store, "done")
-        await make(store, d.RemoveItem(item, absorb_until=after(60)))
+        await make(store, d.RemoveItem(item, after(60), digest(b"<job/>")))
         names = ("same", "locked", "done", "new")
         await make(store, stage(*map(row, names), row("like", b"<JOB/>"), row("other", b"<x/>")))
 
@@ -220,7 +220,9 @@ class OfStaging:
     async def test_finished_work_with_another_payload_counts_no_longer(self, store):
         await make(store, add("done"))
         (item,) = await items(store, "done")
-        await make(store, d.RemoveItem(item, absorb_until=after(60)), stage(row("done", b"<x/>")))
+        await make(
+            store, d.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done", b"<x/>"))
+        )
 
         def judge(tx):
             tx.staging.meet_finished(JOBS, NOW)

@@ -21,6 +21,7 @@ from pubqueue.app.looker import Looker
 from pubqueue.app.ports import StoreError
 from pubqueue.core.decision import Deliver, Refusal, Refused
 from pubqueue.core.expire import Return
+from pubqueue.core.model import digest
 from pubqueue.core.reading import READS
 from pubqueue.core.transactions import DEFAULTS
 
@@ -52,6 +53,7 @@ class Broker:
         same_payload: Callable[[bytes, bytes], bool],
         on_moment: Callable[[Millis | None], None] = lambda _moment: None,
         limits: Limits = DEFAULTS,
+        fingerprint: Callable[[bytes], bytes] = digest,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -59,6 +61,7 @@ class Broker:
         self._same_payload = same_payload
         self._on_moment = on_moment
         self._limits = limits
+        self._fingerprint = fingerprint
         self._log = EventLog()
         self._looker = Looker(store, self._context)
         self._speaker: Speaker | None = None
@@ -190,7 +193,15 @@ class Broker:
         )
 
     def _context(self, tx: Transaction) -> Context:
-        return Context(tx, self._clock(), self._policy, self._same_payload, self._limits, self._log)
+        return Context(
+            tx,
+            now=self._clock(),
+            policy=self._policy,
+            same_payload=self._same_payload,
+            limits=self._limits,
+            log=self._log,
+            fingerprint=self._fingerprint,
+        )
 
     def _say(self, notices: Sequence[Notice]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""

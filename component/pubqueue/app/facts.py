@@ -13,7 +13,7 @@ from pubqueue.core.model import Affiliation, Millis, NodeName, State, bare
 from pubqueue.core.model import digest as digest_of
 from pubqueue.core.publish import Known, PublishFacts
 from pubqueue.core.recover import RecoverFacts, longest
-from pubqueue.core.settle import Outcome, SettleFacts
+from pubqueue.core.settle import Outcome, SettleFacts, Verb
 from pubqueue.core.subscribe import SubscribeFacts
 from pubqueue.core.transactions import DEFAULTS
 
@@ -59,6 +59,7 @@ class Context:
     same_payload: Callable[[bytes, bytes], bool]
     limits: Limits = DEFAULTS
     log: EventLog = field(default_factory=EventLog)
+    fingerprint: Callable[[bytes], bytes] = digest_of
 
 
 def for_publish(context: Context, request: Publish) -> PublishFacts:
@@ -67,13 +68,20 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
     node = tx.node(request.node)
     if node is None:
         return PublishFacts(context.now, None, Affiliation.NONE, subscribed=False, existing=())
+    existing = tuple(_existing(context, node, draft) for draft in request.drafts)
     return PublishFacts(
         now=context.now,
         node=node,
         affiliation=tx.affiliation(node.name, request.by.bare),
         subscribed=tx.subscribed(node.name, request.by.bare),
-        existing=tuple(_existing(context, node, draft) for draft in request.drafts),
+        existing=existing,
         audience=_audience(tx, node),
+        deaths=tuple(
+            death
+            for _, item in existing
+            if item is not None and item.state is State.DEAD
+            for death in tx.deaths(node.name, item, item)
+        ),
     )
 
 
@@ -84,7 +92,7 @@ def _existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item |
         return (Known.SAME if same else Known.OTHER), item
     if node.config.dedup_window:
         digest = context.tx.finished(node.name, draft.id, context.now)
-        if digest is not None and digest == digest_of(draft.payload):
+        if digest is not None and digest == context.fingerprint(draft.payload):
             return Known.FINISHED, None
     return Known.NEW, None
 
@@ -118,13 +126,23 @@ def for_settle(context: Context, request: Settle | Touch) -> SettleFacts:
 
 
 def for_unlock_outcome(context: Context, request: Settle) -> SettleFacts:
-    """Load the same, and where the items would go if the outcome is their death."""
+    """Load the same, and what the end of the items needs: their places if they die, their digests."""
     facts = for_settle(context, request)
+    if request.verb is Verb.RETRACT:
+        return _with_digests(context, facts)
     if request.outcome is Outcome.RELEASE or facts.node is None:
         return facts
     node, tx = facts.node, context.tx
     tombs = tuple(None if item is None else _tomb(tx, node, item) for item in facts.items)
     return replace(facts, tombs=tombs)
+
+
+def _with_digests(context: Context, facts: SettleFacts) -> SettleFacts:
+    if facts.node is None or not facts.node.config.dedup_window:
+        return facts
+    there = [item for item in facts.items if item is not None]
+    digests = tuple(context.fingerprint(context.tx.payload(item)) for item in there)
+    return replace(facts, digests=digests)
 
 
 def _was_held(item: Item) -> bool:

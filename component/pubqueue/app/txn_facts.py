@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.facts import for_publish
 from pubqueue.core.commit import CommitFacts, Found, Tally, objection
 from pubqueue.core.model import State
-from pubqueue.core.model import digest as digest_of
 from pubqueue.core.publish import Known
 from pubqueue.core.transactions import Usage
 from pubqueue.core.txn import AppFacts, ListFacts, StageFacts, done, seen_by
@@ -115,7 +114,7 @@ def _compare(context: Context, node: NodeName) -> None:
 
 def _same(context: Context, contest: Contest) -> bool:
     if contest.finished:
-        return contest.there == digest_of(contest.offered)
+        return contest.there == context.fingerprint(contest.offered)
     return context.same_payload(contest.there, contest.offered)
 
 

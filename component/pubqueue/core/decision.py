@@ -88,10 +88,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The items are durable, under these ids."""
+    """The items are durable, under these ids; of those that are there dead it says so."""
 
     node: NodeName
     ids: tuple[ItemId, ...]
+    deaths: tuple[Death, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,10 +385,11 @@ class Bury:
 
 @dataclass(frozen=True, slots=True)
 class RemoveItem:
-    """The item is gone. Until `absorb_until` its id absorbs a re-publish of the same payload."""
+    """The item is gone. Until `absorb_until` its id absorbs a re-publish of the payload of `digest`."""
 
     item: Item
     absorb_until: Millis | None = None
+    digest: bytes = b""
 
 
 Change = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, State, later, seconds
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import Asker, Death, Draft, Item, Jid, Millis, Node, NodeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,10 @@ TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PublishFacts:
-    """The node, the asker's rights, and per draft what is there already under its id."""
+    """The node, the asker's rights, and per draft what is there already under its id.
+
+    `deaths` is what is kept of those that are there, but dead.
+    """
 
     now: Millis
     node: Node | None
@@ -96,6 +99,7 @@ class PublishFacts:
     subscribed: bool
     existing: tuple[tuple[Known, Item | None], ...]
     audience: tuple[Jid, ...] = ()
+    deaths: tuple[Death, ...] = ()
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:
@@ -121,7 +125,9 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
     if overfull(node, added, removed):
         return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     ids = tuple(draft.id for draft in request.drafts)
-    return Decision(Published(node.name, ids), tuple(changes), _announce(request, facts, node))
+    deaths = tuple(replace(death, holder=None) for death in facts.deaths)  # no publisher's business
+    reply = Published(node.name, ids, deaths)
+    return Decision(reply, tuple(changes), _announce(request, facts, node))
 
 
 def overfull(node: Node, added: int, removed: int) -> bool:

@@ -146,7 +146,8 @@ class SettleFacts:
 
     `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,
     `audience` (plain nodes only) is everybody who subscribes, `tombs` (outcomes other than a release
-    only) are the places for the items should they die.
+    only) are the places for the items should they die, `digests` (retracts from queues that remember
+    finished work only) stand for their payloads.
     """
 
     now: Millis
@@ -157,6 +158,7 @@ class SettleFacts:
     subscribed: bool
     audience: tuple[Jid, ...] = ()
     tombs: tuple[Tomb | None, ...] = ()
+    digests: tuple[bytes, ...] = ()
 
 
 def settle(request: Settle, facts: SettleFacts) -> Decision:
@@ -170,7 +172,7 @@ def settle(request: Settle, facts: SettleFacts) -> Decision:
     if request.token is not None and any(item.token != request.token for item in items):
         return refuse(Refusal.LOCK_LOST, "the item is locked anew, under another token")
     if request.verb is Verb.RETRACT:
-        return _retract(judged, items, facts.now)
+        return _retract(judged, items, facts)
     return _unlock(request, facts, judged, items)
 
 
@@ -217,11 +219,15 @@ def _standing(asker: Asker, verb: Verb, item: Item | None, facts: SettleFacts) -
     return Standing.SUBSCRIBED if facts.subscribed else Standing.STRANGER
 
 
-def _retract(node: Node, items: Sequence[Item], now: Millis) -> Decision:
+def _retract(node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
     """Remove the items; whoever held one is told, be it by themselves or by the owner (2.3)."""
     window = node.config.dedup_window
-    absorb = later(now, seconds(window)) if window else None
-    changes = tuple(RemoveItem(item, absorb) for item in items)
+    if window:
+        until = later(facts.now, seconds(window))
+        pairs = zip(items, facts.digests, strict=True)
+        changes = tuple(RemoveItem(item, until, digest) for item, digest in pairs)
+    else:
+        changes = tuple(RemoveItem(item) for item in items)
     return Decision(Done(), changes, _to_holders(Retracted, node.name, items))
 
 

@@ -5,7 +5,7 @@ from harness.xml_text import element
 from hypothesis import given
 from lxml import etree
 
-from pubqueue.faces.xmpp.payload import same
+from pubqueue.faces.xmpp.payload import fingerprint, same
 
 LONG_NAME = "n" * 60_000
 
@@ -26,6 +26,7 @@ LONG_NAME = "n" * 60_000
 )
 def test_the_same_in_other_letters(first, second):
     assert same(first.encode(), second.encode())
+    assert fingerprint(first.encode()) == fingerprint(second.encode())
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_the_same_in_other_letters(first, second):
 )
 def test_other(first, second):
     assert not same(first.encode(), second.encode())
+    assert fingerprint(first.encode()) != fingerprint(second.encode())
 
 
 @given(element(4))

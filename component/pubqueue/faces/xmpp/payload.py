@@ -10,6 +10,8 @@ from typing import Final
 
 from lxml import etree
 
+from pubqueue.core.model import digest
+
 DEEPEST: Final = 100
 """Levels of elements in a payload. Deeper ones break the readers of workers, so none is stored."""
 
@@ -44,6 +46,14 @@ def same(first: bytes, second: bytes) -> bool:
         return _meaning(first) == _meaning(second)
     except etree.XMLSyntaxError:
         return False
+
+
+def fingerprint(document: bytes) -> bytes:
+    """Return the digest of what a payload means: one for all that are the same."""
+    try:
+        return digest(repr(_meaning(document)).encode("utf-8", "surrogatepass"))
+    except etree.XMLSyntaxError:
+        return digest(document)
 
 
 def _meaning(document: bytes) -> list[tuple[object, ...]]:

@@ -101,7 +101,8 @@ def entity_time(now: Millis) -> str:
 def _published(reply: Published) -> str:
     items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
     node = attribute(reply.node)
-    return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish></pubsub>'
+    dead = "".join(map(_death, reply.deaths))
+    return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{dead}</pubsub>'
 
 
 def _subscribed(reply: Subscribed) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from pubqueue.app.ports import StaleError
 from pubqueue.core import decision as d
-from pubqueue.core.model import Affiliation, bare, digest
+from pubqueue.core.model import Affiliation, bare
 from pubqueue.stores.sqlite import txn_changes
 from pubqueue.stores.sqlite.events import forget
 from pubqueue.stores.sqlite.headers import packed
@@ -220,11 +220,8 @@ def _remove_item(connection: Connection, counts: Counts, change: d.RemoveItem) -
     counts.item(item.node, -1)
     counts.freed(item.node, item.holder, retracted=True)
     if change.absorb_until is not None:
-        row = connection.execute(SQL["payload"], (item.seq,)).fetchone()
-        if row is None:
-            raise StaleError("payload")
         until = change.absorb_until
-        _must(connection, "add_finished", item.node, item.id, digest(row[0]), until)
+        _must(connection, "add_finished", item.node, item.id, change.digest, until)
     _must(connection, "remove_item", item.seq, item.state, item.token)
 
 
