@@ -9,7 +9,7 @@ from harness.queue_service import item, refuse, result
 from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.client import login, logout, make_client
-from pubqueue_xeps.errors import NoSuchNode
+from pubqueue_xeps.errors import NoSuchNode, ServiceUnavailable
 from pubqueue_xeps.outcome import Outcome
 from pubqueue_xeps.xep_0254 import QueueSubscription, queueing
 from pubqueue_xeps.xep_0254.event import Delivered, Retracted, Unlocked
@@ -149,3 +149,14 @@ async def test_what_xml_forbids_is_not_sent(service, client, bad):
         await queueing(client).publish(*QUEUE, Element("{x}job"), headers={"trace": bad})
     with pytest.raises(ValueError, match="The item id has a character"):
         await queueing(client).publish(*QUEUE, Element("{x}job"), id=bad)
+
+
+async def test_a_publish_whose_stream_is_lost_is_not_waited_for(service, client):
+    asked = asyncio.Event()
+    service.script["publish"] = lambda _iq: asked.set() or []
+    publishing = asyncio.create_task(queueing(client).publish(*QUEUE, Element("{x}job")))
+    async with asyncio.timeout(10):  # slixmpp alone would wait 30 seconds for the answer
+        await asked.wait()
+        client.abort()
+        with pytest.raises(ServiceUnavailable, match="does not answer"):
+            await publishing

@@ -7,6 +7,7 @@ subscribed with `subscribe_queue`: `queue_item`, `queue_retract`, `queue_unlock`
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -326,7 +327,23 @@ def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not 
 
 
 async def _answer(iq: Any) -> Iq:  # noqa: ANN401 - slixmpp's send has no types
-    return cast("Iq", await iq.send())
+    """Return the answer; a stream that ends takes it along, so nobody has to wait for it then."""
+    sent = asyncio.ensure_future(iq.send())
+    lost = asyncio.get_running_loop().create_future()
+
+    def lose(_reason: object) -> None:
+        lost.cancel()
+
+    iq.stream.add_event_handler("disconnected", lose)
+    try:
+        await asyncio.wait({sent, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if not sent.done():
+            raise IqTimeout(iq)
+        return cast("Iq", sent.result())
+    finally:
+        iq.stream.del_event_handler("disconnected", lose)
+        sent.cancel()
+        lost.cancel()
 
 
 async def _send(iq: Iq, service: str) -> Iq:
