@@ -10,7 +10,7 @@ LIFE = """
             lock    retract  release  fail    give-up  postpone  ripen   revive
 queued      locked  gone     -        -       dead     delayed   -       queued
 locked      -       gone     queued   queued  dead     -         -       -
-delayed     locked  gone     -        -       dead     delayed   queued  queued
+delayed     locked  gone     -        -       dead     -         queued  queued
 dead        -       gone     -        -       -        -         -       queued
 """
 

@@ -219,3 +219,10 @@ def test_a_node_for_one_kind_of_payload_takes_no_other():
     reason = "payloads of this node are in the namespace urn:x"
     assert decision == refused(Refusal.WRONG_PAYLOAD, reason)
     assert put(draft(type="urn:x"), node=queue(type="urn:x")).changes != ()
+
+
+@pytest.mark.parametrize("wish", [{"delay": seconds(1)}, {"priority": -1}])
+def test_a_plain_node_announces_at_once_so_it_takes_no_wishes(wish):
+    decision = put(draft(**wish), node=plain())
+    assert decision.reply.refusal is Refusal.BAD_REQUEST
+    assert put(draft(ttl=seconds(1)), node=plain()).changes != ()

@@ -50,7 +50,7 @@ _TABLE: Final[dict[State, tuple[Next, ...]]] = {
     #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN         REVIVE
     State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None,         State.QUEUED),
     State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None,         None),
-    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  State.QUEUED, State.QUEUED),
+    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, None,           State.QUEUED, State.QUEUED),
     State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED),
 }
 # fmt: on

@@ -143,6 +143,8 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
         return refuse(Refusal.FORBIDDEN)
     if node.config.publish_paused:
         return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
+    if not node.config.queueing and any(draft.delay or draft.priority for draft in request.drafts):
+        return refuse(Refusal.BAD_REQUEST, "delay and priority mean something on queues alone")
     limit = node.config.max_items
     if limit is not None and len(request.drafts) > limit:
         return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
