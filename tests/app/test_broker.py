@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOB, JOBS, NOW, after
+from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
 from harness.witness import WatchedSpeaker, WatchedStore
 
 from pubqueue.app import broker as broker_module
@@ -15,6 +15,7 @@ from pubqueue.app.broker import LARGEST, Broker
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused, Retracted
 from pubqueue.core.model import ItemId, State
+from pubqueue.core.reading import ReadItems, ReadNodes
 from pubqueue.stores.sqlite import SqliteStore
 
 FAILED = Refused(Refusal.STORE_FAILED)
@@ -264,3 +265,31 @@ async def test_a_fault_of_ours_ends_the_broker_and_nobody_waits_for_it(stage):
     with pytest.raises(ZeroDivisionError):
         await stage.broker.stop()
     stage.broker._task = None
+
+
+async def test_who_reads_waits_for_no_batch(stage):
+    await stage.do(publishes("a"))
+    stage.heard()
+    stage.store.may_go.clear()
+    stage.broker.submit(publishes("b"), stage.log.append)
+    reply = await stage.broker.handle(ReadItems(who(BOSS), JOBS))
+    assert [shown.item.id for shown in reply.entries] == ["a"]
+    assert stage.heard() == []
+    stage.store.may_go.set()
+    await stage.broker.settled()
+    assert [s.item.id for s in (await stage.broker.handle(ReadItems(who(BOSS), JOBS))).entries] == [
+        "a",
+        "b",
+    ]
+
+
+async def test_a_store_that_cannot_be_read_is_an_answer(stage):
+    stage.store.failures = 1
+    assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAILED
+    assert len((await stage.broker.handle(ReadNodes(who(BOSS)))).entries) == 1
+
+
+async def test_who_reads_is_answered_before_the_end(stage):
+    stage.broker.submit(ReadNodes(who(BOSS)), stage.log.append)
+    await stage.broker.stop()
+    assert len(stage.heard()) == 1

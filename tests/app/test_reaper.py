@@ -13,10 +13,12 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.decision import Unlocked
-from pubqueue.core.model import ItemId, Millis
+from pubqueue.core.model import ItemId, Millis, NodeName, seconds
+from pubqueue.core.trim import Trim
 from pubqueue.stores.sqlite import SqliteStore
 
 LATE = after(10_000)
+OTHER = NodeName("other")
 
 
 @dataclass
@@ -62,6 +64,16 @@ class Stage:
     async def do(self, *requests):
         for request in requests:
             await self.broker.handle(request)
+
+    async def log_ends(self, oldest):
+        """Return the ends of the event log, once it begins there."""
+        async with asyncio.timeout(5):
+            while True:
+                self.log._grown.clear()
+                ends = await self.store.read(lambda tx: tx.history.ends())
+                if ends[0] == oldest:
+                    return ends
+                await self.log._grown.wait()
 
     async def item(self, name):
         return await self.store.batch(lambda tx: tx.item(JOBS, ItemId(name)))
@@ -198,3 +210,15 @@ async def test_it_stops_although_it_hears_news_at_that_moment(stage, turns):
     stopping = asyncio.create_task(stage.reaper.stop())
     done, _ = await asyncio.wait({stopping}, timeout=5)
     assert done == {stopping}
+
+
+async def test_the_event_log_is_trimmed_at_the_start_and_while_time_passes(stage):
+    stage.reaper._trim = Trim(kept_for=seconds(60), kept=2)
+    await stage.do(a_queue(OTHER, event_log=1), publishes("a", "b", "c", node=OTHER))
+    stage.clock.now = after(30)
+    await stage.do(publishes("d", node=OTHER))
+    stage.reaper.start(stage.broker)
+    assert await stage.log_ends(oldest=3) == (3, 4)
+    stage.clock.now = after(95)
+    stage.reaper.on_moment(after(94))
+    assert await stage.log_ends(oldest=4) == (4, 4)

@@ -14,6 +14,7 @@ import pytest
 from harness import doomed
 from harness.program import Program, write_config
 from harness.recount import recount
+from harness.replay import WAITS, replayed
 from harness.server import StubServer
 
 ITEMS = [f"i{number}" for number in range(40)]
@@ -28,6 +29,7 @@ publishers = ["etl@localhost"]
 [node.options]
 "x-queueing#backoff_min" = 0
 "x-queueing#dedup_window" = 3600
+"x-queueing#event_log" = true
 """
 SUBSCRIBE = f"""<subscribe node='jobs' jid='{BEE}'/><options><x xmlns='jabber:x:data' type='submit'>
     <field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#subscribe_options</value></field>
@@ -119,6 +121,11 @@ class Trade:
         return self.retracted & found.keys()
 
 
+def told(found):
+    """Return the states as the event log knows them: that no event precedes its commit, or misses it."""
+    return {name: "locked" if state == "locked" else WAITS for name, state in found.items()}
+
+
 @asynccontextmanager
 async def trading():
     async with StubServer(secret="a secret") as server:
@@ -146,6 +153,7 @@ async def test_killed_there_it_loses_nothing(point, tmp_path):
             assert killed.wrong == ()
             assert trade.lost(killed.of("jobs")) == set()
             assert trade.came_back(killed.of("jobs")) == set()
+            assert replayed(store) == told(killed.of("jobs"))
 
         async with Program(config):
             await server.reconnected(2)

@@ -8,10 +8,13 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ITEMS: Final = "SELECT node.name, item.id, state FROM item JOIN node ON node.id = node_id"
 # Each finds rows that should not be: a sentence for each row.
@@ -53,16 +56,23 @@ class Count:
         return {name: state for (place, name), state in self.items.items() if place == node}
 
 
-def recount(path: Path) -> Count:
-    """Count a store that nobody writes to at present."""
+@contextmanager
+def copied(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connect to a copy of a store that nobody writes to at present."""
     with tempfile.TemporaryDirectory() as folder:
         for file in path.parent.glob(f"{path.name}*"):
             if not file.name.endswith("-shm"):
                 shutil.copy(file, folder)
         with closing(sqlite3.connect(Path(folder) / path.name)) as copy:
-            rows = copy.execute(ITEMS).fetchall()
-            items = {(node, name): state for node, name, state in rows}
-            wrong = [row[0] for query in WRONG for row in copy.execute(query)]
+            yield copy
+
+
+def recount(path: Path) -> Count:
+    """Count a store that nobody writes to at present."""
+    with copied(path) as copy:
+        rows = copy.execute(ITEMS).fetchall()
+        items = {(node, name): state for node, name, state in rows}
+        wrong = [row[0] for query in WRONG for row in copy.execute(query)]
     if len(items) < len(rows):
         wrong.append(f"{len(rows) - len(items)} items are there twice")
     return Count(items, tuple(wrong))

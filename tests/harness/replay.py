@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from harness.picture import ALL
+from harness.recount import copied
+
 from pubqueue.core.history import Kind
+from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pubqueue.core.history import Event
     from pubqueue.core.pages import Logged
@@ -68,3 +73,15 @@ class Replay:
     def _enters(self, key: Key) -> None:
         assert key not in self.items
         self.items[key] = WAITS
+
+
+def replayed(path: Path) -> dict[str, str]:
+    """Replay the log of a store that nobody writes to: every item with its state, as `recount` has it."""
+    with copied(path) as copy:
+        log = SqliteTransaction(copy).history.events(None, 0, ALL, ALL)
+    assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
+    states = Replay().follow(log).items
+    return {
+        str(name): "locked" if isinstance(state, tuple) else str(state)
+        for (_, name), state in states.items()
+    }

@@ -39,6 +39,9 @@ class WatchedStore:
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
         """Run the job beside the batches."""
+        if self.failures:
+            self.failures -= 1
+            raise StoreError("the disk is gone")
         return await self._store.read(job)
 
 

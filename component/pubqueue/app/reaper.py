@@ -67,6 +67,7 @@ class Reaper:
         seen = self._clock()
         await _do(Recover(), broker)
         await _do(Expire(), broker)  # what ran out while nobody watched
+        await self._trim_log(broker)
         while True:
             self._changed.clear()
             told = False
