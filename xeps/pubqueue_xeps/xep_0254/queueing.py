@@ -338,7 +338,7 @@ async def _answer(iq: Any) -> Iq:  # noqa: ANN401 - slixmpp's send has no types
     try:
         await asyncio.wait({sent, lost}, return_when=asyncio.FIRST_COMPLETED)
         if not sent.done():
-            raise IqTimeout(iq)
+            raise IqTimeout(iq)  # type: ignore[no-untyped-call]  # untyped there
         return cast("Iq", sent.result())
     finally:
         iq.stream.del_event_handler("disconnected", lose)
