@@ -61,7 +61,7 @@ def abort(job: Job, mark: Mark) -> None:
         return _leave(mark, str(error))
     if isinstance(answer, Refusal):
         return _leave(mark, str(answer))
-    return log.warning("%s failed; what it had staged is dropped", mark)
+    return log.warning("%s failed; what it had staged and not committed is dropped", mark)
 
 
 def replayed(settings: Settings, mark: Mark) -> str:

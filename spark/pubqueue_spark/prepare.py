@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark import check, logs, options, outcome, txn
 from pubqueue_spark.ask import ask
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from pubqueue_spark.options import Settings
 
-log = logging.getLogger(__name__)
+CHECKPOINT: Final = "checkpointlocation"
 
 
 def batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> PubqueueWriter:
@@ -50,7 +49,8 @@ def stream(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> PubqueueStreamWriter:
     """Return the writer of a query; raises the first thing that is wrong."""
-    settings = options.settings(given)
+    # Spark hands over one of its own.
+    settings = options.settings({n: it for n, it in given.items() if n.lower() != CHECKPOINT})
     if overwrite:
         raise OptionError(
             "output mode 'complete' would have to throw away work that waits in the queue, and is not"

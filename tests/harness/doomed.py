@@ -3,6 +3,7 @@
 The points are the steps of a batch. Each is a function of the program with a wrapper around it, put there
 when the program starts, so that the program itself knows nothing of it. Passages count only in batches
 in which somebody publishes, settles or commits something: PASSAGE 3 is the third of these that comes by.
+With POINT@CommitVersion they count only in batches in which there is a request of that kind.
 """
 
 from __future__ import annotations
@@ -30,14 +31,20 @@ if TYPE_CHECKING:
 class Doom:
     """Counts the passages by one point."""
 
-    def __init__(self, point: str, passage: int) -> None:
+    def __init__(self, point: str, passage: int, request: str = "") -> None:
         self._point = point
+        self._request = request
         self._left = passage
         self._working = False
 
     def batch_begins(self, requests: Sequence[object]) -> None:
         """Learn whether anybody works in this batch."""
-        self._working = any(isinstance(request, WORK) for request in requests)
+        kinds = (type(request).__name__ for request in requests)
+        self._working = (
+            self._request in kinds
+            if self._request
+            else any(isinstance(request, WORK) for request in requests)
+        )
 
     def passes(self, point: str) -> None:
         """Come by a point; it may be the end."""
@@ -106,8 +113,9 @@ POINTS: Final[dict[str, Callable[[Doom], None]]] = {
 
 
 if __name__ == "__main__":
-    _, point, passage, *command = sys.argv
-    doom = Doom(point, int(passage))
+    _, place, passage, *command = sys.argv
+    point, _, request = place.partition("@")
+    doom = Doom(point, int(passage), request)
     assert point in POINTS
     for watch in POINTS.values():
         watch(doom)

@@ -3,17 +3,29 @@
 Spark's calls block, so nothing that they wait for may share the test's thread.
 """
 
+import asyncio
 import os
+import secrets
+import sqlite3
 import sys
+import time
 import warnings
+from collections import Counter
+from contextlib import closing
 from types import SimpleNamespace
 
+import harness.doomed
 import pytest
+from harness import accidents
 from harness.background import Background
 from harness.fake import fake_component
 from harness.program import Program, write_config
 from harness.queue_script import QueueScript
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from spark_cluster.queue_store import numbers, visible
 
 from pubqueue.demo.java import java_home
 from pubqueue.demo.prosody import Prosody
@@ -66,6 +78,16 @@ owners = ["boss@localhost"]
 publishers = ["etl@localhost"]
 [node.options]
 "pubsub#max_items" = 10
+[[node]]
+name = "other"
+queueing = true
+owners = ["boss@localhost"]
+publishers = ["etl@localhost"]
+[[node]]
+name = "bad"
+queueing = true
+owners = ["boss@localhost"]
+publishers = ["etl@localhost"]
 """
 
 
@@ -83,6 +105,123 @@ def component(background, prosody, tmp_path):
     program.store = tmp_path / "pubqueue.db"
     yield program
     background.run(program.__aexit__(None, None, None))
+
+
+class Sink:
+    """The format, patient with a loaded machine, and rows to write."""
+
+    def __init__(self, spark, connection):
+        self.spark = spark
+        self.options = connection | {"node": "jobs", "retries": "30", "retryBackoff": "0.1-0.5"}
+
+    def frame(self, rows, partitions=2, *, random=False):
+        """Rows that can be told apart, without a business key; random ones differ in each attempt."""
+        noise = f.rand() if random else f.lit("")
+        words = f.format_string("<job xmlns='urn:example:job' n='%d'>%s</job>", "id", noise)
+        return self.spark.range(0, rows, 1, partitions).select(words.alias("payload"))
+
+    def save(self, data, source="pubqueue", **options):
+        data.write.format(source).mode("append").options(**self.options | options).save()
+
+    def failure(self, data, **options):
+        """Return what a job that must fail says."""
+        with pytest.raises(PySparkException) as caught:
+            self.save(data, **{"retries": "2"} | options)
+        assert self.options["password"] not in str(caught.value)
+        return str(caught.value)
+
+
+@pytest.fixture
+def sink(spark, connection, component):
+    return Sink(spark, connection)
+
+
+@pytest.fixture
+def doomed(component, background):
+    """Start the component anew so that it dies at a point of harness.doomed; then it starts as it is.
+
+    Returns what waits until it has died and is back.
+    """
+
+    revivals = []
+
+    def doomed(point, passage=1):
+        whole = component._command
+
+        async def play():
+            await component.stop()
+            component._command = (sys.executable, harness.doomed.__file__, point, str(passage))
+            await component.start()
+
+        async def revive():
+            process = component._process
+            await process.wait()
+            component._process = None
+            component._command = whole
+            await component.start()
+            return process.returncode
+
+        background.run(play())
+        revivals.append(asyncio.run_coroutine_threadsafe(revive(), background.loop))
+        return lambda: revivals[-1].result(timeout=60)
+
+    yield doomed
+    for revival in revivals:
+        revival.cancel()  # it has not died, and is not to come back when it ends
+
+
+@pytest.fixture
+def settled(component):
+    """What is asserted after every write, good or bad: the items, nothing staged, so many records."""
+
+    def settled(rows, *, records=1):
+        found = rows if isinstance(rows, Counter) else numbers(rows)
+        assert visible(component.store) == found
+        query = "SELECT count(*) FROM txn WHERE committed IS %s NULL"
+        with closing(sqlite3.connect(f"file:{component.store}?mode=ro", uri=True)) as store:
+            counts = [store.execute(query % word).fetchone()[0] for word in ("", "NOT")]
+            assert counts == [0, records], "open transactions, and records of committed ones"
+            end = time.monotonic() + 60
+            # another process's store has no event to wait for
+            while store.execute("SELECT count(*) FROM staged").fetchone()[0]:
+                assert time.monotonic() < end, "what nobody wants any more is swept away"
+                time.sleep(0.05)
+
+    return settled
+
+
+@pytest.fixture
+def in_the_middle(component, background):
+    """Let an accident happen when so many items are staged; returns what waits for its end."""
+
+    def in_the_middle(accident, *, after):
+        def staged():
+            with closing(sqlite3.connect(f"file:{component.store}?mode=ro", uri=True)) as store:
+                return store.execute("SELECT count(*) FROM staged").fetchone()[0]
+
+        async def watch():
+            # another process's store has no event to wait for
+            while await asyncio.to_thread(staged) < after:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await accident()
+
+        watching = asyncio.run_coroutine_threadsafe(watch(), background.loop)
+        return lambda: watching.result(timeout=60)
+
+    return in_the_middle
+
+
+@pytest.fixture
+def accident(spark):
+    """Register the format with accidents, under a name that is returned; see harness.accidents."""
+    names = []
+
+    def accident(**steps):
+        names.append(f"accident{len(names)}_{secrets.token_hex(4)}")
+        spark.dataSource.register(accidents.source(names[-1], **steps))
+        return names[-1]
+
+    return accident
 
 
 @pytest.fixture(scope="session")
@@ -119,7 +258,10 @@ def spark(tmp_path_factory, java):
         # PySpark 4.3 says so of pandas 3, which it then does not use.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         session = _session(folder)
+    # Spark's workers cannot import the harness
+    cloudpickle.register_pickle_by_value(accidents)
     yield session
+    cloudpickle.unregister_pickle_by_value(accidents)
     session.stop()
     patch.undo()
 
