@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from copy import deepcopy
 from typing import TYPE_CHECKING, Final
 
-from harness.schema import validate
+from harness.schema import validate_own
 from harness.server import ACCEPT, on_a_stream
 
 from fuzz.grow import Grower
@@ -137,20 +136,7 @@ def _misshapen(said: etree._Element) -> str:
         if error.find(f"{{{ns.ERRORS}}}configuration-required") is not None:
             return "" if len(said.findall(OFFER)) == 1 else "not one form is offered"
     try:
-        validate(_own(said))
+        validate_own(said)
     except AssertionError as problem:
         return str(problem)
     return ""
-
-
-def _own(said: etree._Element) -> etree._Element:
-    """Return what the face itself says, without what others had said: payloads, and what an error echoes."""
-    copy = deepcopy(said)
-    for item in copy.iter("{*}item"):
-        parent = item.getparent()
-        if parent is not None and parent.tag.endswith("}items"):
-            del item[:]
-    if copy.get("type") == "error":
-        for echo in [child for child in copy if child.tag != ERROR]:
-            copy.remove(echo)
-    return copy

@@ -2,7 +2,7 @@
 
 It keeps no queue. It answers subscribe, retract, unlock, touch, disco#info and the question for its
 time as a service should, until a test puts another answer into `script`; it delivers what a test gives
-it; and it keeps what it was sent.
+it; and it keeps what it was sent, which has to be valid by the schemas.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape
 
+from harness.schema import validate_own
 from harness.server import ACCEPT, ROOT, Frames, parse
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class QueueService:
             "unlock": lambda iq: [result(iq), self.unlocked(iq)],
         }
         self.seen: deque[tuple[str, etree._Element]] = deque()
+        self._faults: list[AssertionError] = []
         self._news = asyncio.Condition()
         self._tokens = itertools.count(1)
         self._ids = itertools.count(1)
@@ -68,6 +70,8 @@ class QueueService:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._writer.close()
+        for fault in self._faults:
+            raise fault
 
     async def next(self, *verbs: str) -> etree._Element:
         """Return the next stanza of one of these verbs, passing over others."""
@@ -154,7 +158,14 @@ class QueueService:
         digest = hashlib.sha1(f"{header['id']}{self.secret}".encode()).hexdigest()
         self.send(f"<handshake>{digest}</handshake>")
 
+    def _judge(self, stanza: etree._Element) -> None:
+        try:
+            validate_own(stanza)
+        except AssertionError as fault:  # raised at the end: here nobody would see it
+            self._faults.append(fault)
+
     async def _take(self, stanza: etree._Element) -> None:
+        self._judge(stanza)
         verb = verb_of(stanza)
         async with self._news:
             self.seen.append((verb, stanza))

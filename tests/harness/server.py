@@ -3,7 +3,8 @@
 The component under test connects here as it would to Prosody or ejabberd. The test then speaks for
 every entity of the network: it sends stanzas as text and awaits what the component sends, in order.
 What a real server would end the stream for, this one reports as `StreamError`: a `from`
-outside the component's domain, a missing `to`, a stanza in a foreign namespace (XEP-0114 3).
+outside the component's domain, a missing `to`, a stanza in a foreign namespace (XEP-0114 3). Every
+stanza has to be valid by the schemas, too.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 from xml.parsers import expat
 
+from harness.schema import ACCEPT, validate_own
 from lxml import etree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-ACCEPT: Final = "jabber:component:accept"
 STREAMS: Final = "http://etherx.jabber.org/streams"
 ROOT: Final = f"<stream:stream xmlns='{ACCEPT}' xmlns:stream='{STREAMS}'>"
 STANZAS: Final = {f"{{{ACCEPT}}}{name}" for name in ("iq", "message", "presence")}
@@ -115,7 +116,14 @@ class StubServer:
     `on_stanza`, and hears of the end of each connection by `on_lost`, both in the order of the stream.
     """
 
-    def __init__(self, domain: str = "queue.localhost", secret: str = "secret") -> None:
+    def __init__(
+        self,
+        domain: str = "queue.localhost",
+        secret: str = "secret",
+        *,
+        validate: Callable[[etree._Element], None] = validate_own,
+    ) -> None:
+        self._validate = validate
         self.domain = domain
         self.secret = secret
         self.host = "127.0.0.1"
@@ -284,6 +292,7 @@ class StubServer:
         if not tree.get("to"):
             message = f"addressed to nobody: {raw}"
             raise StreamError(message)
+        self._validate(tree)
         return Stanza(raw, tree)
 
     async def _tell(
