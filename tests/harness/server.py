@@ -21,6 +21,8 @@ from xml.parsers import expat
 from harness.schema import ACCEPT, validate_own
 from lxml import etree
 
+from pubqueue.faces.xmpp.feeder import Feeder
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -67,6 +69,7 @@ class Frames:
         self._on_open = on_open
         self._on_child = on_child
         self._expat = expat.ParserCreate()
+        self._feeder = Feeder(self._expat)
         self._expat.StartElementHandler = self._start
         self._expat.EndElementHandler = self._end
         self._buffer = b""
@@ -77,7 +80,7 @@ class Frames:
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
-        self._expat.Parse(data, False)  # noqa: FBT003 - not the last piece
+        self._feeder.feed(data)
         if self._depth:
             self._drop(self._expat.CurrentByteIndex if self._depth == 1 else self._from)
 

@@ -17,6 +17,7 @@ from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.feeder import Feeder
 from pubqueue.faces.xmpp.text import quoted
 
 KEPT: Final = 5
@@ -116,7 +117,7 @@ class StreamParser:
         self._done: list[Stanza] = []
         self._opening = b""
         self._inherited: dict[str, str] = {}
-        self._expat = _expat(self)
+        self._begin()
 
     def feed(self, data: bytes) -> list[Stanza]:
         """Take bytes from the wire and return the stanzas that they complete.
@@ -133,9 +134,13 @@ class StreamParser:
         done, self._done = self._done, []
         return done
 
+    def _begin(self) -> None:
+        self._expat = _expat(self)
+        self._feeder = Feeder(self._expat)
+
     def _parse(self, data: bytes) -> None:
         try:
-            self._expat.Parse(data, False)  # noqa: FBT003  # expat's own signature
+            self._feeder.feed(data)
         except expat.ExpatError as problem:
             raise ParseError(str(problem)) from problem
 
@@ -151,7 +156,7 @@ class StreamParser:
 
     def _renew(self) -> None:
         """Go on with a new expat: it opens the same stream and reads the unfinished stanza again."""
-        self._expat = _expat(self)
+        self._begin()
         self._depth = self._deepest = 0
         self._path.clear()
         self._declared.clear()
@@ -242,6 +247,4 @@ def _expat(target: StreamParser) -> expat.XMLParserType:
     parser.EndElementHandler = target.on_end
     parser.CharacterDataHandler = target.on_text
     parser.StartDoctypeDeclHandler = target.on_doctype
-    if hasattr(parser, "SetReparseDeferralEnabled"):
-        parser.SetReparseDeferralEnabled(False)  # noqa: FBT003  # a complete stanza shall not wait for more bytes
     return parser

@@ -1,0 +1,57 @@
+"""Expat, fed so that it never waits for more than it needs.
+
+Since CVE-2023-52425 expat does not try an unfinished token again before it has twice as many bytes of it,
+in Debian 12 without a way to turn that off. A stanza that arrives in three pieces, with one tag across all of
+them, would wait for strangers' bytes, and everybody's stanzas behind it. So what cannot complete the token
+that expat has begun is held back here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from xml.parsers.expat import XMLParserType
+
+_COMPLETE: Final = re.compile(
+    rb"""
+      <!--.*?-->                                        # a comment
+    | <\?.*?\?>                                         # a processing instruction, the XML declaration
+    | <!\[CDATA\[                                       # its text comes out as it arrives
+    | <(?!!--|\?) (?:[^>'"]++|'[^']*+'|"[^"]*+")*+ >    # a tag
+    | &[^;]*+;
+    | [^<&]                                             # text
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Feeder:
+    """Feeds one parser."""
+
+    def __init__(self, parser: XMLParserType) -> None:
+        self._parser = parser
+        self._fed = 0
+        self._unfed = b""
+        self._token = b""
+        within: list[bytes] = []  # no reference to this object: expat would live until a collection
+        self._in_cdata = within
+        parser.StartCdataSectionHandler = lambda: within.append(b"")
+        parser.EndCdataSectionHandler = within.clear
+
+    def feed(self, data: bytes) -> None:
+        """Parse what is complete; the rest is kept until it is.
+
+        Raises:
+            xml.parsers.expat.ExpatError: as the parser does.
+
+        """
+        self._token += data
+        self._unfed += data
+        if self._in_cdata or _COMPLETE.match(self._token):
+            data, self._unfed = self._unfed, b""
+            self._parser.Parse(data, False)  # noqa: FBT003  # expat's own signature
+            self._fed += len(data)
+            begun = self._fed - self._parser.CurrentByteIndex
+            self._token = self._token[-begun:] if begun else b""
