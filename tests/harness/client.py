@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from harness.server import STREAMS, Frames, parse
 
+from pubqueue.faces.xmpp.feeder import padding
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -61,8 +63,9 @@ class Client:
         return self
 
     async def send(self, text: str) -> None:
-        """Send a stanza that relies on the stream's namespaces."""
-        self._writer.write(text.encode())
+        """Send a stanza that relies on the stream's namespaces; the server's expat is not to wait."""
+        data = text.encode()
+        self._writer.write(data + b" " * padding(data))
         await self._writer.drain()
 
     def stop_reading(self) -> None:

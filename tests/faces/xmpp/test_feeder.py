@@ -6,7 +6,7 @@ from xml.parsers import expat
 
 import pytest
 
-from pubqueue.faces.xmpp.feeder import Feeder
+from pubqueue.faces.xmpp.feeder import Feeder, padding
 
 DOCUMENT = (
     "<?xml version='1.0'?><s xmlns:q='a'> <iq id=\"a>b'/&gt;'>>>\"><x a='\">&lt;/x>'>te&lt;xt&#10;]]</x>"
@@ -92,3 +92,24 @@ def test_what_is_not_xml_is_refused_at_once():
     feeder = Feeder(Deferring())
     with pytest.raises(expat.ExpatError):
         feeder.feed(b"GET / HTTP/1.1\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("stanza", "white"),
+    [
+        (b"<a/>", 0),
+        (b"<a b='%s'/>" % (b"x" * 4000), 0),
+        (b"<a b='%s'/>" % (b"x" * 5000), 5009),
+        (b'<a b="%s"/>' % (b"'>" * 5000), 10_009),
+        (b"<a>%s</a>" % (b"x" * 100_000), 0),
+        (b"<a><b c='%s'/></a>" % (b">" * 5000), 5009),
+    ],
+    ids=range(6),
+)
+def test_white_space_follows_what_has_a_long_tag(stanza, white):
+    assert padding(stanza) == white
+    pieces = [stanza[at : at + 4096] for at in range(0, len(stanza), 4096)]
+    parser = Deferring()
+    for piece in (b"<s>", *pieces, b" " * white):
+        parser.Parse(piece, False)  # noqa: FBT003  # expat's own signature
+    assert parser.events[-1][:2] == ("end", ("a",))

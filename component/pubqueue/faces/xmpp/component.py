@@ -17,6 +17,7 @@ import structlog
 from slixmpp.componentxmpp import ComponentXMPP
 
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.stream import StreamParser
 
 if TYPE_CHECKING:
@@ -208,7 +209,9 @@ class Component(ComponentXMPP):
         if not self.ready:
             return False
         self._out.append(stanza)
-        self._gathered += len(stanza)
+        if white := padding(stanza):
+            self._out.append(b" " * white)
+        self._gathered += len(stanza) + white
         if self._gathered > GATHERED:
             self.flush()
         elif not self._flushing:

@@ -1,9 +1,10 @@
-"""Expat, fed so that it never waits for more than it needs.
+"""Expat, fed so that it never waits for more than it needs; and what makes another's expat not wait.
 
 Since CVE-2023-52425 expat does not try an unfinished token again before it has twice as many bytes of it,
 in Debian 12 without a way to turn that off. A stanza that arrives in three pieces, with one tag across all of
 them, would wait for strangers' bytes, and everybody's stanzas behind it. So what cannot complete the token
-that expat has begun is held back here.
+that expat has begun is held back here. Servers read with the same expat, a few KiB at once, so what we send with
+a long tag in it is followed by white space, which every XMPP stream allows between stanzas (RFC 6120 4.6.1).
 """
 
 from __future__ import annotations
@@ -14,17 +15,29 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
+READ_AT_ONCE: Final = 4096
+"""Bytes that servers read at once, at least; a tag as short as that is in two pieces at most."""
+
+_TAG: Final = re.compile(rb"""<(?:[^>'"]|'[^']*'|"[^"]*")*>""")
 _COMPLETE: Final = re.compile(
     rb"""
       <!--.*?-->                                        # a comment
     | <\?.*?\?>                                         # a processing instruction, the XML declaration
     | <!\[CDATA\[                                       # its text comes out as it arrives
-    | <(?!!--|\?) (?:[^>'"]++|'[^']*+'|"[^"]*+")*+ >    # a tag
-    | &[^;]*+;
+    | <(?!!--|\?) (?:[^>'"]|'[^']*'|"[^"]*")* >         # a tag
+    | &[^;]*;
     | [^<&]                                             # text
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
+def padding(stanza: bytes) -> int:
+    """Return how much white space has to follow the stanza, so that its reader sees its end at once."""
+    if len(stanza) <= READ_AT_ONCE:
+        return 0
+    longest = max((len(tag) for tag in _TAG.findall(stanza)), default=0)
+    return longest if longest > READ_AT_ONCE else 0
 
 
 class Feeder:
