@@ -21,7 +21,7 @@ class Deferring:
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._waiting = b""
-        self._tried = 0
+        self._fed = self._tried = 0
         self.events = []
         self._parser.StartElementHandler = lambda *what: self._heard("start", what)
         self._parser.EndElementHandler = lambda *what: self._heard("end", what)
@@ -40,13 +40,14 @@ class Deferring:
 
     def Parse(self, data, final):  # noqa: N802  # expat's own name
         self._waiting += data
-        if len(self._waiting) < 2 * self._tried:
+        if len(self._waiting) < self._tried:
             return
-        before, size = self.CurrentByteIndex, len(self._waiting)
+        before = self.CurrentByteIndex
         self._parser.Parse(self._waiting, final)
-        stuck = before == self.CurrentByteIndex
-        self._tried = self._tried + size if stuck else 0
+        self._fed += len(self._waiting)
         self._waiting = b""
+        stuck = before == self.CurrentByteIndex
+        self._tried = self._fed - before if stuck else 0
 
 
 def events(pieces):
