@@ -6,7 +6,7 @@ from xml.parsers import expat
 
 import pytest
 
-from pubqueue.faces.xmpp.feeder import Feeder, padding
+from pubqueue.faces.xmpp.feeder import CHUNK, Feeder, padding
 
 DOCUMENT = (
     "<?xml version='1.0'?><s xmlns:q='a'> <iq id=\"a>b'/&gt;'>>>\"><x a='\">&lt;/x>'>te&lt;xt&#10;]]</x>"
@@ -39,6 +39,10 @@ class Deferring:
         return self._parser.CurrentByteIndex
 
     def Parse(self, data, final):  # noqa: N802  # expat's own name
+        for at in range(0, len(data), CHUNK):
+            self._parse(data[at : at + CHUNK], final)
+
+    def _parse(self, data, final):
         self._waiting += data
         if len(self._waiting) < self._tried:
             return
@@ -87,6 +91,17 @@ def test_a_tag_of_many_pieces_is_heard_of_with_its_last(text):
     pieces = [tag[at : at + 4096] for at in range(0, len(tag), 4096)]
     heard = events([b"<s>", *pieces])
     assert [what[0] for _, what, _ in heard] == ["s", "a", "a"]
+
+
+@pytest.mark.parametrize("size", [0.9, 1.2, 2.1, 3.7, 5.3])
+def test_a_tag_larger_than_what_python_gives_expat_at_once(size):
+    before = b"<a>%s</a>" % (b"<b/>" * 100_000)
+    tag = b"<a b='%s'/>" % (b"x" * int(size * CHUNK))
+    data = b"<s>" + before + tag
+    pieces = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
+    for given in ([data], pieces):
+        assert events(given)[-1][:2] == ("end", ("a",))
+        assert sum(what[0] == "a" for _, what, _ in events(given)) == 4
 
 
 def test_what_is_not_xml_is_refused_at_once():

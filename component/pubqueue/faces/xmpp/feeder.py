@@ -10,6 +10,7 @@ a long tag in it is followed by white space, which every XMPP stream allows betw
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 READ_AT_ONCE: Final = 4096
 """Bytes that servers read at once, at least; a tag as short as that is in two pieces at most."""
+
+CHUNK: Final = 1 << 20
+"""Bytes that Python gives expat at once, at most."""
 
 _TAG: Final = re.compile(rb"""<(?:[^>'"]|'[^']*'|"[^"]*")*>""")
 _COMPLETE: Final = re.compile(
@@ -40,13 +44,34 @@ def padding(stanza: bytes) -> int:
     return longest if longest > READ_AT_ONCE else 0
 
 
+def _pieces(data: bytes, fed: int) -> list[bytes]:
+    """Cut what is behind the first `fed` bytes, so that expat tries each tag when it has the whole of it."""
+    if len(data) - fed <= CHUNK:
+        return [data[fed:]]
+    cuts = [
+        found.start() + attempt
+        for found in _TAG.finditer(data)
+        if len(found[0]) > CHUNK
+        for attempt in (0, *_attempts(len(found[0])))
+    ]
+    return [data[a:b] for a, b in pairwise([fed, *(cut for cut in cuts if cut > fed), len(data)])]
+
+
+def _attempts(size: int) -> list[int]:
+    """Return up to where to give expat a tag of this size: what it tries at half, it tries again at the end."""
+    if size <= CHUNK:
+        return [size]
+    half = size // 2
+    return [*_attempts(half), *range(half + CHUNK, size, CHUNK), size]
+
+
 class Feeder:
     """Feeds one parser."""
 
     def __init__(self, parser: XMLParserType) -> None:
         self._parser = parser
         self._fed = 0
-        self._unfed = b""
+        self._unfed = 0
         self._token = b""
         within: list[bytes] = []  # no reference to this object: expat would live until a collection
         self._in_cdata = within
@@ -61,10 +86,11 @@ class Feeder:
 
         """
         self._token += data
-        self._unfed += data
+        self._unfed += len(data)
         if self._in_cdata or _COMPLETE.match(self._token):
-            data, self._unfed = self._unfed, b""
-            self._parser.Parse(data, False)  # noqa: FBT003  # expat's own signature
-            self._fed += len(data)
+            for piece in _pieces(self._token, len(self._token) - self._unfed):
+                self._parser.Parse(piece, False)  # noqa: FBT003  # expat's own signature
+            self._fed += self._unfed
+            self._unfed = 0
             begun = self._fed - self._parser.CurrentByteIndex
             self._token = self._token[-begun:] if begun else b""
