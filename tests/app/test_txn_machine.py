@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS
 from harness.picture import ALL, recount
+from harness.replay import there, told
 from harness.shell import Shell
 from harness.txns import aborts, commits, left_over, stages
 from hypothesis import settings
@@ -41,7 +42,7 @@ class Transactions(RuleBasedStateMachine):
         self.shell = Shell(Path(self.folder.name) / "queue.db")
         self.shell.limits = Limits(staged_for=seconds(DAY))
         for node in (JOBS, MORE):
-            self.shell.do(a_queue(node, lock_timeout=10 * DAY))
+            self.shell.do(a_queue(node, lock_timeout=10 * DAY, event_log=1))
         # The model: what is visible; what is staged, by version and then attempt; how far each app is.
         self.seen = {}
         self.staged = {}
@@ -143,6 +144,10 @@ class Transactions(RuleBasedStateMachine):
         assert found == self.seen
         self.locked = held
         assert self.shell.look(recount) == []
+
+    @invariant()
+    def the_event_log_tells_what_is_there(self):
+        assert self.shell.look(told) == self.shell.look(there)
 
     @invariant()
     def what_is_staged_is_counted_and_what_is_not_leaves_no_row(self):

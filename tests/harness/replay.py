@@ -9,12 +9,14 @@ from harness.picture import ALL
 from harness.recount import copied
 
 from pubqueue.core.history import Kind
+from pubqueue.core.model import State
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from pubqueue.app.ports import Transaction
     from pubqueue.core.history import Event
     from pubqueue.core.pages import Logged
 
@@ -73,6 +75,23 @@ class Replay:
     def _enters(self, key: Key) -> None:
         assert key not in self.items
         self.items[key] = WAITS
+
+
+def told(tx: Transaction) -> dict[Key, object]:
+    """Return every item that is there by the log."""
+    return Replay().follow(tx.history.events(None, 0, ALL, ALL)).items
+
+
+def there(tx: Transaction) -> dict[Key, object]:
+    """Return every item that is there, as the log would tell of it."""
+    items = [tx.item(n.name, name) for n in tx.nodes() for name in tx.item_ids(n.name, ALL)]
+    return {
+        (item.node, item.id): (item.holder, item.acquired)
+        if item.holder
+        else (DEAD if item.state is State.DEAD else WAITS)
+        for item in items
+        if item is not None
+    }
 
 
 def replayed(path: Path) -> dict[str, str]:

@@ -50,6 +50,7 @@ TAGS: Final = (
 QUERIES: Final = (
     *(f"{namespace} query" for namespace in (ns.DISCO_INFO, ns.DISCO_ITEMS, ns.VERSION)),
     *(ns.tag(ns.OURS, name) for name in ("txn", "commit", "abort", "transactions")),
+    *(ns.tag(ns.OURS, name) for name in ("events", "items", "nodes")),
     *(f"{ns.PING} ping", f"{ns.TIME} time", "urn:odd query", "query"),
 )
 SETTINGS: Final = (
@@ -80,6 +81,12 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "part": ("0", "1"),
     "attempt": ("0", "1"),
     "outcome": ("failed", "dead"),
+    "after": ("0", "1", "jobs"),
+    "until": ("2", "99"),
+    "max": ("1", "9"),
+    "state": ("queued", "locked", "dead"),
+    "payload": ("true", "false"),
+    "name": ("trace", "kind"),
     "var": SETTINGS,
 }
 HOT: Final = tuple(
@@ -172,7 +179,11 @@ def inside(draw, tag: str):
 @st.composite
 def beside(draw):
     """Return what stands beside a verb."""
-    kind = draw(st.sampled_from(("options", "configure", "meta", "txn", "other")))
+    kind = draw(st.sampled_from(("options", "configure", "meta", "txn", "headers", "other")))
+    if kind == "headers":
+        said = [element(f"{ns.SHIM} header", **draw(words("name"))) for _ in range(2)]
+        said[0].text = draw(st.sampled_from(ODD))
+        return element(f"{ns.SHIM} headers", *said)
     if kind == "meta":
         return element(f"{ns.OURS} meta", **draw(words("delay", "priority", "ttl")))
     if kind == "txn":

@@ -29,6 +29,8 @@ name = "jobs"
 queueing = true
 owners = ["boss@localhost"]
 publishers = ["bee@localhost"]
+[node.options]
+"x-queueing#event_log" = true
 
 [[node]]
 name = "plain"
