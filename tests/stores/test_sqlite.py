@@ -15,7 +15,7 @@ from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.core import decision as d
 from pubqueue.core.model import Jid
 from pubqueue.stores.sqlite import SqliteStore, changes
-from pubqueue.stores.sqlite.queries import SQL
+from pubqueue.stores.sqlite.queries import SQL, TXN
 from pubqueue.stores.sqlite.store import APPLICATION_ID
 
 for part in ("contract", "of_nodes", "of_items", "of_time", "of_batches", "of_staging", "steps"):
@@ -286,9 +286,24 @@ PLANS = {
 }
 
 
-async def plan(store, query):
-    statement = SQL[query]
-    values = len(set(re.findall(r"\?\d+", statement))) or statement.count("?")
+TXN_PLANS = {
+    "standing": "sqlite_autoindex_txn_app_1",
+    "attempt": "sqlite_autoindex_attempt_1",
+    "staged_size": "staged_id",
+    "noted": "staged_id",
+    "overdue": "txn_open",
+    "litter": "txn_committed",
+    "records": "INTEGER PRIMARY KEY",
+    "records_of_app": "txn_of_app (app_id=? AND rowid>?)",
+    "records_of_owner": "txn_of_owner (owner=? AND rowid>?)",
+    "sweep_staged": "sqlite_autoindex_attempt_1 (txn_id=?)",
+    "drop_until": "sqlite_autoindex_attempt_1 (txn_id=?)",
+}
+
+
+async def plan(store, query, statements=SQL):
+    statement = statements[query]
+    values = max(map(int, re.findall(r"\?(\d+)", statement)), default=statement.count("?"))
     rows = await ask(store, f"EXPLAIN QUERY PLAN {statement}", *[None] * values)
     return [row[-1] for row in rows]
 
@@ -300,6 +315,19 @@ async def test_a_long_queue_costs_no_more_than_a_short_one(store, query, index):
     assert not [step for step in steps if step.startswith("SCAN")], steps
 
 
+@pytest.mark.parametrize(("query", "index"), TXN_PLANS.items())
+async def test_many_versions_cost_no_more_than_few(store, query, index):
+    steps = await plan(store, query, TXN)
+    assert any(index in step for step in steps), steps
+    scans = [step for step in steps if step.startswith("SCAN") and step != "SCAN CONSTANT ROW"]
+    assert not scans, steps
+
+
+@pytest.mark.parametrize("query", ["records", "records_of_app", "records_of_owner", "appear"])
+async def test_records_and_winners_are_not_sorted(store, query):
+    assert not [step for step in await plan(store, query, TXN) if "TEMP B-TREE" in step]
+
+
 @pytest.mark.parametrize("query", ["ready", "aside", "expired_locks", "expired_lives"])
 async def test_what_comes_in_order_is_read_in_order(store, query):
     assert not [step for step in await plan(store, query) if "TEMP B-TREE" in step]
@@ -307,5 +335,5 @@ async def test_what_comes_in_order_is_read_in_order(store, query):
 
 async def test_the_next_moment_reads_one_end_of_each_index(store):
     steps = await plan(store, "next_moment")
-    for index in ("item_deadline", "item_due", "item_expires"):
+    for index in ("item_deadline", "item_due", "item_expires", "txn_open", "attempt_1"):
         assert any(index in step for step in steps), steps

@@ -42,7 +42,7 @@ TIMED_OUT: Final = "the lock timed out"
 WORKER_LOST: Final = "the worker went away"
 TOO_OLD: Final = "the time to live ended"
 
-SLICE: Final = 10_000
+SLICE: Final = 4_000
 """Staged items that one step sweeps at most, so that a batch stays short."""
 
 

@@ -111,7 +111,9 @@ class Ledger:
         if app is None:
             raise StaleError("add_app")
         times = change.at, change.until
-        self._connection.execute(TXN["add_open"], (*app, mark.version, mark.immediate, *times))
+        self._connection.execute(
+            TXN["add_open"], (*app, change.owner, mark.version, mark.immediate, *times)
+        )
         self._versions.pop((mark.app, mark.version), None)
         _, version = self.standing(mark.app, mark.version)
         assert version is not None

@@ -131,7 +131,7 @@ SELECT min(moment) FROM (
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
-    UNION ALL SELECT min(id) * 0 FROM attempt WHERE txn_id IS NULL
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
 );
 
 -- tokens: reserve lock tokens

@@ -83,7 +83,14 @@ class SqliteStaging:
     ) -> list[Record]:
         """Return records behind an id, the oldest first."""
         self._ledger.write()
-        return [_record(row) for row in self._all("records", after, waiting, app, owner, limit)]
+        query = "records"
+        if waiting:
+            query = "open_records"
+        elif app is not None:
+            query = "records_of_app"
+        elif owner is not None:
+            query = "records_of_owner"
+        return [_record(row) for row in self._all(query, after, app, owner, limit)]
 
     def overdue(self, now: Millis, limit: int) -> list[tuple[str, int]]:
         """Return open versions whose time to wait has ended."""

@@ -26,15 +26,33 @@ SELECT size FROM staged WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id 
 -- noted: what any attempt of an open version has noted of an id
 SELECT payload, known FROM staged WHERE txn_id = ? AND node = ? AND id = ? LIMIT 1;
 
--- records: a page of committed versions, or of open ones
-SELECT t.id, p.name, p.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+-- open_records: a page of open versions, of which there are few
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t INDEXED BY txn_open JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NULL AND t.id > ?1 AND p.name = coalesce(?2, p.name) AND t.owner = coalesce(?3, t.owner)
+ORDER BY t.id LIMIT ?4;
+
+-- records: a page of committed versions
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
 FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.id > ?1 AND (t.committed IS NULL) = ?2 AND p.name = coalesce(?3, p.name) AND p.owner = coalesce(?4, p.owner)
-ORDER BY t.id LIMIT ?5;
+WHERE t.committed IS NOT NULL AND t.id > ?1 ORDER BY t.id LIMIT ?4;
+
+-- records_of_app: those of an app; whose it is does not change
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = ?2 AND owner = coalesce(?3, owner))
+    AND t.id > ?1
+ORDER BY t.id LIMIT ?4;
+
+-- records_of_owner: those of an account
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
 -- record: a committed version of an app
-SELECT t.id, p.name, p.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
-FROM txn t JOIN txn_app p ON p.id = t.app_id WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
 
 -- overdue: open versions that have waited too long
 SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
@@ -51,7 +69,7 @@ INSERT INTO txn_app (name, owner, used) VALUES (?1, ?2, ?3)
 ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE owner = excluded.owner RETURNING id;
 
 -- add_open: an open version that was not there
-INSERT INTO txn (app_id, version, immediate, began, until) VALUES (?, ?, ?, ?, ?);
+INSERT INTO txn (app_id, owner, version, immediate, began, until) VALUES (?, ?, ?, ?, ?, ?);
 
 -- add_attempt: an attempt that was not there
 INSERT INTO attempt (txn_id, part, number) VALUES (?, ?, ?);
@@ -174,8 +192,8 @@ WHERE txn_id IN (SELECT id FROM txn WHERE app_id = ? AND version <= ? AND commit
 DELETE FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL;
 
 -- close: the record of a committed version; a new row, so that ids rise in the order of commits
-INSERT INTO txn (app_id, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds)
-VALUES (?1, ?2, 0, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9);
+INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds)
+VALUES (?1, ?2, ?3, 0, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- advance: how far the app is
 UPDATE txn_app SET version = ?, committed = ?, used = ? WHERE id = ? AND (version IS NULL OR version < ?);

@@ -75,7 +75,7 @@ def _commit(connection: Connection, counts: Counts, change: t.Commit) -> None:
     _run(connection, "close_until", app, change.version)
     times = change.at if began is None else began, change.at
     told = change.told.skipped, change.told.dead_lettered, change.told.seconds
-    record = change.version, *times, change.items, change.bytes, *told
+    record = change.owner, change.version, *times, change.items, change.bytes, *told
     _must(connection, "close", 1, app, *record)
     moment = change.version, change.at, change.at
     _must(connection, "advance", 1, *moment, app, change.version)

@@ -126,6 +126,7 @@ CREATE INDEX txn_app_used ON txn_app (used);
 CREATE TABLE txn (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     app_id        INTEGER NOT NULL REFERENCES txn_app ON DELETE CASCADE,
+    owner         TEXT    NOT NULL,
     version       INTEGER NOT NULL,
     immediate     INTEGER NOT NULL CHECK (immediate IN (0, 1)),
     began         INTEGER NOT NULL,
@@ -140,6 +141,8 @@ CREATE TABLE txn (
 ) STRICT;
 
 CREATE INDEX txn_open ON txn (until) WHERE committed IS NULL;
+CREATE INDEX txn_of_app ON txn (app_id) WHERE committed IS NOT NULL;
+CREATE INDEX txn_of_owner ON txn (owner) WHERE committed IS NOT NULL;
 CREATE INDEX txn_committed ON txn (committed) WHERE committed IS NOT NULL;
 
 -- A try at a part of a version. Without a version nobody wants it: its rows go in slices.
@@ -152,8 +155,6 @@ CREATE TABLE attempt (
     bytes  INTEGER NOT NULL DEFAULT 0 CHECK (bytes >= 0),
     UNIQUE (txn_id, part, number)
 ) STRICT;
-
-CREATE INDEX attempt_unwanted ON attempt (id) WHERE txn_id IS NULL;
 
 -- Items that wait for a commit, by attempt in the order of their arrival. The index has them by version, node
 -- and id: so a commit meets the node's items in their order. Spans (pause, life) count from the commit.
