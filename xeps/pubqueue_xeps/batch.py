@@ -12,7 +12,7 @@ from slixmpp.exceptions import IqError, IqTimeout
 
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
 from pubqueue_xeps.ns import CLIENT, DISCO_INFO, PUBQUEUE, STANZAS
-from pubqueue_xeps.xep_0254.queueing import queueing
+from pubqueue_xeps.xep_0254.queueing import answer, queueing
 from pubqueue_xeps.xep_0254.refusal import TRANSIENT, conditions
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Batch:
 
     async def _answer(self, iq: Any, timeout: int) -> Any:  # noqa: ANN401, ASYNC109 - slixmpp's
         try:
-            return await iq.send(timeout=timeout)
+            return await answer(iq, timeout)
         except IqTimeout:
             raise ServiceUnavailable(f"{self._service} does not answer.") from None
         except IqError as error:

@@ -141,7 +141,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         iq = self.xmpp.Iq(sto=service, stype="set")
         iq["pubsub"]["retract"]["node"] = node
         iq["pubsub"]["retract"]["item"]["id"] = item
-        await _answer(iq)
+        await answer(iq)
 
     async def unlock(
         self, service: str, node: str, item: str, *, outcome: Outcome | None = None
@@ -160,7 +160,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         if outcome is not None and await self._is_extended(service):
             for name, value in outcome.attributes().items():
                 iq["pubsub"]["queue_outcome"][name] = value
-        await _answer(iq)
+        await answer(iq)
 
     async def touch(
         self, service: str, node: str, item: str, *, seconds: float | None = None
@@ -177,8 +177,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         wanted = stanza.TouchItem()
         wanted["id"] = item
         iq["queue_touch"].append(wanted)
-        answer = await _answer(iq)
-        return moment(answer["queue_touch"]["item"]["deadline"])
+        reply = await answer(iq)
+        return moment(reply["queue_touch"]["item"]["deadline"])
 
     async def publish(
         self,
@@ -326,9 +326,9 @@ def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not 
     return cast("XEP_0254", xmpp.plugin[XEP_0254.name])
 
 
-async def _answer(iq: Any) -> Iq:  # noqa: ANN401 - slixmpp's send has no types
+async def answer(iq: Any, timeout: float | None = None) -> Iq:  # noqa: ANN401, ASYNC109 - slixmpp's send
     """Return the answer; a stream that ends takes it along, so nobody has to wait for it then."""
-    sent = asyncio.ensure_future(iq.send())
+    sent = asyncio.ensure_future(iq.send(timeout=timeout))
     lost = asyncio.get_running_loop().create_future()
 
     def lose(_reason: object) -> None:
@@ -348,7 +348,7 @@ async def _answer(iq: Any) -> Iq:  # noqa: ANN401 - slixmpp's send has no types
 
 async def _send(iq: Iq, service: str) -> Iq:
     try:
-        return await _answer(iq)
+        return await answer(iq)
     except IqTimeout:
         raise ServiceUnavailable(f"{service} does not answer.") from None
 
