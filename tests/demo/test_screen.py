@@ -27,7 +27,10 @@ def figures(**changes) -> Figures:
 def shown(act, *, terminal: bool) -> str:
     """Return what is left on the console when the screen has closed."""
     sink = io.StringIO()
-    console = Console(file=sink, force_terminal=terminal, width=80, color_system=None)
+    environment = {"TERM": "xterm"}  # whatever the one of the tests is
+    console = Console(
+        file=sink, force_terminal=terminal, width=80, color_system=None, _environ=environment
+    )
     with Screen(console) as screen:
         act(screen)
     return sink.getvalue()

@@ -58,7 +58,10 @@ def _pieces(data: bytes, fed: int) -> list[bytes]:
 
 
 def _attempts(size: int) -> list[int]:
-    """Return up to where to give expat a tag of this size: what it tries at half, it tries again at the end."""
+    """Return up to where to give expat a tag of this size: what it tries at half, it tries again at the end.
+
+    That holds for the largest that servers relay: 512 KiB, six times as much where every character is escaped.
+    """
     if size <= CHUNK:
         return [size]
     half = size // 2
