@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -64,7 +65,8 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
     """Publish the rows of the task that this is called in; returns when each of them is confirmed."""
     task = TaskContext.get()
     assert task is not None, "write() runs in a task of Spark"
-    part, attempt = task.partitionId(), task.taskAttemptId()
+    # No number of Spark's: each driver begins with its own anew, and what one has staged that died may be there.
+    part, attempt = task.partitionId(), secrets.randbits(53)
     settings = job.settings
     start = time.monotonic()
     rows = Rows(
@@ -73,7 +75,6 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
         node=settings.node,
         ids=mark.ids,
         partition=part,
-        # Not the attempt number: it begins anew when a stage is run again.
         mark=mark.beside(part, attempt, settings.visibility) if job.transactional else "",
     )
     ledger = PartitionLedger(rows, settings)
