@@ -43,6 +43,10 @@ async def component(
 
     All that is the component's is in `folder`, but for a `store` that it shares with another.
     """
-    listener = Listener(server.component, server.secret, server.host, server.component_port)
-    async with Program(write_config(folder, listener, extra, store=store)) as program:
+    async with Program(write_config(folder, listener(server), extra, store=store)) as program:
         yield program
+
+
+def listener(server: Prosody | Ejabberd) -> Listener:
+    """Return where a component attaches to `server`."""
+    return Listener(server.component, server.secret, server.host, server.component_port)

@@ -97,11 +97,11 @@ class Program:
             rest = await asyncio.wait_for(process.stdout.read(), 20)
             assert (await process.wait(), rest) == (0, b""), self.log
 
-    async def ended(self) -> int:
+    async def ended(self, within: float = 20) -> int:
         """Wait until it has ended by itself; return its status, minus the signal if one ended it."""
         process, self._process = self._process, None
         assert process
-        return await asyncio.wait_for(process.wait(), 20)
+        return await asyncio.wait_for(process.wait(), within)
 
     async def kill(self) -> None:
         """Send SIGKILL and wait until it is gone."""

@@ -21,6 +21,8 @@ class Relay:
         self._beyond = (host, port)
         self._accepted = asyncio.Event()
         self._carrying: set[asyncio.Task[None]] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._carry, self.host, 0)
@@ -43,6 +45,12 @@ class Relay:
         await self._drop()
         async with asyncio.timeout(PATIENCE):
             await self._accepted.wait()
+
+    async def stall(self, seconds: float) -> None:
+        """Carry nothing for a while, and then what has come meanwhile; connections stay up."""
+        self._flowing.clear()
+        await asyncio.sleep(seconds)
+        self._flowing.set()
 
     async def _drop(self) -> None:
         for task in self._carrying:
@@ -70,6 +78,7 @@ class Relay:
     ) -> None:
         head = b""
         while data := await reader.read(65536):
+            await self._flowing.wait()
             writer.write(data)
             await writer.drain()
             if watched and ACCEPTED not in head:

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 from harness.background import Background
-from harness.live import component as live_component
+from harness.live import JOBS, listener
+from harness.program import Program, write_config
 from spark_cluster.driver import Driver
 from spark_cluster.standalone import SPARK_HOME, Standalone
 
@@ -25,6 +26,7 @@ SESSION = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
+    "spark.cores.max": "4",  # of the cluster's 8: there may be another driver
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -61,9 +63,15 @@ def prosody(background, enter):
 
 
 @pytest.fixture
-def component(enter, prosody, tmp_path):
-    with enter(live_component(prosody, tmp_path)) as program:
-        program.store = tmp_path / "pubqueue.db"
+def configuration(prosody, tmp_path):
+    """The configuration of a component with an empty store, pubqueue.db beside it."""
+    return write_config(tmp_path, listener(prosody), JOBS)
+
+
+@pytest.fixture
+def component(enter, configuration):
+    with enter(Program(configuration)) as program:
+        program.store = configuration.with_name("pubqueue.db")
         yield program
 
 

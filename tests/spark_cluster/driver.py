@@ -102,6 +102,14 @@ class Driver:
             raise JobFailedError(result)
         return result
 
+    def failure(self) -> str | None:
+        """Wait for the end of a job; return what it raised."""
+        try:
+            self.result()
+        except JobFailedError as error:
+            return str(error)
+        return None
+
     def kill(self) -> None:
         """Kill Python and Java of the driver, at once."""
         self._background.run(self._child.kill())

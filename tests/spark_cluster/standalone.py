@@ -1,7 +1,7 @@
 """A standalone Spark cluster on this machine: a master and two workers, each a JVM of its own.
 
 The workers have an address each, 127.0.0.1 and 127.0.0.2, because Spark never runs the second attempt of
-a task on the host of the first. They are started with `bin/spark-class`, which the wheel of PySpark has;
+a task on the host of the first. Each has room for two executors of two drivers. They are started with `bin/spark-class`, which the wheel of PySpark has;
 `sbin/start-worker.sh` it has not.
 """
 
@@ -43,7 +43,7 @@ class Standalone:
             for host in HOSTS:
                 worker = await self._start(
                     *(host, "worker.Worker", "--webui-port", "0"),
-                    *("--cores", "2", "--memory", "2g"),
+                    *("--cores", "4", "--memory", "2g"),
                     *("--work-dir", str(self._folder / f"work-{host}"), self.master),
                 )
                 await logged(worker, "Successfully registered with master")

@@ -1,0 +1,57 @@
+"""Workers drain the queue while Spark fills it: nothing is lost, and nothing is done twice."""
+
+import asyncio
+import time
+
+import pytest
+from faults_run.crew import PASSWORD, Crew
+from faults_run.notes import Notes
+from faults_run.plan import Plan
+from spark_cluster import jobs
+from spark_cluster.queue_store import items, records
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+BATCHES = 10
+ROWS = 10_000
+PATIENCE = 400.0
+
+
+@pytest.fixture
+def workers(background, prosody, component, tmp_path):
+    """Two workers, each a process; returns their notes once they have been dismissed."""
+    notes = Notes(tmp_path)
+    crew = Crew(prosody, Plan(BATCHES * ROWS, seed=1, workers=2, requests=64), notes)
+    for name in crew.names:
+        background.run(prosody.account(name, PASSWORD))
+    working = [
+        asyncio.run_coroutine_threadsafe(crew.employ(name), background.loop) for name in crew.names
+    ]
+
+    def dismiss():
+        background.run(crew.dismiss())
+        for each in working:
+            each.result(timeout=60)
+        notes.read()
+        return notes
+
+    yield dismiss
+    background.run(crew.dismiss())
+
+
+def test_100_000_items_written_by_2_tasks_while_workers_drain_them(
+    driver_on, component, options, workers
+):
+    with driver_on("local[2,3]") as driver:
+        for batch in range(BATCHES):
+            mark = {"txnAppId": "drained", "txnVersion": str(batch)}
+            driver.run(jobs.write_numbered, options | mark, first=batch * ROWS, rows=ROWS)
+    end = time.monotonic() + PATIENCE
+    while left := items(component.store):  # another process's store has no event to wait for
+        assert time.monotonic() < end, f"items left: {left}"
+        time.sleep(0.2)
+    notes = workers()
+    assert notes.results.keys() == {str(n) for n in range(BATCHES * ROWS)}, "lost 0"
+    assert set(notes.results.values()) == {1}, "duplicates 0"
+    assert (notes.redelivered, notes.late) == (0, 0)
+    assert records(component.store) == [ROWS] * BATCHES
