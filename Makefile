@@ -31,6 +31,7 @@ test-spark: setup ## Spark clusters of several processes, which are killed (minu
 
 bench: setup ## this component against one that stores nothing, behind Prosody and ejabberd
 	cd tests && ../.venv/bin/python -m bench
+	cd tests && ../.venv/bin/python -m bench.spark
 
 faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300, SERVER=prosody)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER))
