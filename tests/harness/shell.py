@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness.facts import NOW
 
 from pubqueue.app.batch import run
+from pubqueue.app.events import EventLog
 from pubqueue.app.facts import Context
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import Millis
@@ -36,6 +37,7 @@ class Shell:
         self.connection.execute("PRAGMA synchronous = OFF")
         self.now = NOW
         self.limits = DEFAULTS
+        self.log = EventLog()
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
 
     def close(self) -> None:
@@ -67,4 +69,4 @@ class Shell:
         return [row for name in names for row in self.connection.execute(f"SELECT * FROM {name}")]
 
     def _context(self, tx: Transaction) -> Context:
-        return Context(tx, self.now, CreationPolicy.ANYONE, self.same, self.limits)
+        return Context(tx, self.now, CreationPolicy.ANYONE, self.same, self.limits, self.log)

@@ -38,5 +38,5 @@ class EventLog:
             entries = [entry for entry in history(asked, changes, now) if entry.node in nodes]
             if entries:
                 tx.history.record(entries, now)
-        if asked is not None and any(type(change) in _SWITCHES for change in changes):
+        if asked is not None and not _SWITCHES.isdisjoint(map(type, changes)):
             self._nodes = None
