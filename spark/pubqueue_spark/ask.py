@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.options import Settings
     from pubqueue_spark.refusals import Refusal
     from pubqueue_spark.request import Request
+    from pubqueue_spark.window import Tally
 
     Answer = Element | Refusal
 
@@ -40,12 +41,21 @@ def ask(settings: Settings, *questions: Request, retries: int | None = None) -> 
     What is asked to wait is asked again, and so is what got no answer before the stream was lost, so
     asking twice must do no harm. Raises ServiceError when there is no answer after all retries.
     """
+    answers, _ = session.run(_ask(settings, questions, retries))
+    return answers
+
+
+def ask_and_count(settings: Settings, question: Request) -> tuple[Answer, bool]:
+    """Return the answer, and whether it was asked more than once, so that it may be done already."""
+    (answer,), tally = session.run(_ask(settings, [question], None))
+    return answer, bool(tally.retries or tally.reconnects)
+
+
+async def _ask(
+    settings: Settings, questions: Sequence[Request], retries: int | None
+) -> tuple[list[Answer], Tally]:
     again = settings.retries if retries is None else retries
     limits = Limits(len(questions), settings.progress_timeout, again, settings.backoff)
-    return session.run(_ask(settings, questions, limits))
-
-
-async def _ask(settings: Settings, questions: Sequence[Request], limits: Limits) -> list[Answer]:
     line = session.pool().session(session.account(settings), session.resource("driver"))
     answers = _Answers()
     try:
@@ -57,7 +67,7 @@ async def _ask(settings: Settings, questions: Sequence[Request], limits: Limits)
         ) from None
     try:
         await window.put(questions)
-        await window.drain()
+        tally = await window.drain()
     finally:
         await line.close(number)
-    return [answers.given[question] for question in questions]
+    return [answers.given[question] for question in questions], tally

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     FractionalType,
     IntegralType,
     MapType,
+    NullType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -105,6 +106,10 @@ def _boolean(value: object) -> str:
     return "true" if value else "false"
 
 
+def _null(_: object) -> str:
+    return "null"
+
+
 def _number(value: object) -> str:
     return json.dumps(value, allow_nan=False)
 
@@ -134,5 +139,6 @@ LEAVES: Final[tuple[tuple[type[DataType], Writer], ...]] = (
     (DateType,         _date),
     (TimestampType,    _timestamp),
     (TimestampNTZType, _date),      # a datetime without a time zone, as it is
+    (NullType,         _null),
 )
 # fmt: on

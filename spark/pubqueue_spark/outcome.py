@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pubqueue_spark import txn
-from pubqueue_spark.ask import ask
+from pubqueue_spark.ask import ask, ask_and_count
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_spark.refusals import Refusal
 from pubqueue_spark.task import Written
@@ -39,16 +39,19 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     touched = sum(it.items + it.replayed for it in done)
     if not job.transactional or not touched:
         return _tell(settings, mark, done, None)
-    answer = _certain(settings, mark, done)
+    answer, repeated = _certain(settings, mark, done)
     if isinstance(answer, Refusal):
         raise ServiceError(
             f"{settings.service} refused the commit of {mark}, and nothing of it is visible: {answer}."
         )
     committed = txn.read_committed(answer)
-    _tell(settings, mark, done, committed)
-    if settings.on_replay == "fail" and any(it.replayed for it in done):
+    # Our own commit may have been carried out although its answer was lost.
+    elsewhere = committed.already and not repeated
+    if not elsewhere and not any(it.replayed for it in done):
+        return _tell(settings, mark, done, committed)
+    if settings.on_replay == "fail":
         raise ServiceError(replayed(settings, mark))
-    return None
+    return log.warning("%s", replayed(settings, mark))
 
 
 def abort(job: Job, mark: Mark) -> None:
@@ -72,21 +75,20 @@ def replayed(settings: Settings, mark: Mark) -> str:
     )
 
 
-def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> Answer:
-    parts = [txn.Part(it.partition, it.task_attempt, it.items, it.bytes) for it in done if it.items]
+def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> tuple[Answer, bool]:
+    parts = [txn.Part(it.partition, it.attempt, it.items, it.bytes) for it in done if it.items]
     totals = txn.Totals(
         sum(it.left_out for it in done),
         sum(it.dead_lettered for it in done),
         max(it.seconds for it in done),
     )
     try:
-        (answer,) = ask(settings, txn.commit(mark, parts, totals))
+        return ask_and_count(settings, txn.commit(mark, parts, totals))
     except ServiceError as error:
         raise ServiceError(
             f"{error} Whether {mark} is committed is not known; written again with this txnAppId and"
             " txnVersion (a stream does so by itself), it is there once in either case."
         ) from None
-    return answer
 
 
 def _leave(mark: Mark, why: str) -> None:
@@ -95,21 +97,18 @@ def _leave(mark: Mark, why: str) -> None:
 
 def _tell(settings: Settings, mark: Mark, done: Sequence[Written], said: Committed | None) -> None:
     """Write the one line of a batch."""
-    if any(it.replayed for it in done):
-        log.warning("%s", replayed(settings, mark))
-        return
+    known = said.known if said is not None else 0
     log.info(
         "%s to %s: %d items, %d bytes, %d known, %d rows left out, %d dead-lettered,"
-        " %d requests tried again, %d connections made anew, longest task %.1f s%s",
+        " %d requests tried again, %d connections made anew, longest task %.1f s",
         mark,
         settings.service,
-        said.published if said is not None and not said.already else sum(it.items for it in done),
+        sum(it.items for it in done) - known,
         sum(it.bytes for it in done),
-        said.known if said is not None else 0,
+        known,
         sum(it.left_out for it in done),
         sum(it.dead_lettered for it in done),
         sum(it.retries for it in done),
         sum(it.reconnects for it in done),
         max((it.seconds for it in done), default=0.0),
-        "" if said is None or not said.already else "; the commit was taken at an earlier attempt",
     )

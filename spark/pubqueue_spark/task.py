@@ -19,7 +19,7 @@ from pubqueue_spark.rows import Publish, Rows, Unfit
 from pubqueue_spark.window import Limits, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import Row
 
@@ -50,7 +50,7 @@ class Written(WriterCommitMessage):
 
     mark: Mark
     partition: int
-    task_attempt: int
+    attempt: int
     items: int
     bytes: int
     replayed: int
@@ -114,7 +114,7 @@ def publish(
         raise ServiceError(f"partition {rows.partition} found no way in: {error}") from None
     try:
         numbered = enumerate(source)
-        pace = _Pace(settings.max_rate)
+        pace = Pace(settings.max_rate)
         while chunk := list(islice(numbered, pace.chunk)):
             session.run(window.put(list(_publishes(rows, ledger, chunk))))
             if ledger.replayed:  # and so is the rest; Spark wants it read all the same
@@ -138,21 +138,29 @@ def _publishes(
             yield found
 
 
-class _Pace:
-    """Keeps a task to so many rows a second."""
+class Pace:
+    """Keeps a task to so many rows a second; None: as fast as it goes."""
 
-    def __init__(self, rate: float | None) -> None:
+    def __init__(
+        self,
+        rate: float | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._rate = rate
-        self._due = time.monotonic()
+        self._clock = clock
+        self._sleep = sleep
+        self._due = clock()
         self.chunk = CHUNK if rate is None else min(CHUNK, max(1, int(rate / 10)))
+        """Rows to be sent at once: a tenth of a second's."""
 
     def wait(self, rows: int) -> None:
-        """Wait as long as so many rows take."""
+        """Wait as long as so many rows take; time that was lost is not made good by a burst."""
         if self._rate is None:
             return
-        now = time.monotonic()
-        self._due = max(self._due, now - 1) + rows / self._rate
-        time.sleep(max(0.0, self._due - now))
+        now = self._clock()
+        self._due = max(self._due, now) + rows / self._rate
+        self._sleep(self._due - now)
 
 
 def stream_mark(settings: Settings) -> tuple[str, int]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 from xml.sax.saxutils import quoteattr
 
+from pubqueue_spark.errors import ServiceError
+from pubqueue_spark.payload import MOST
 from pubqueue_spark.request import Question
 from pubqueue_xeps import ns
 
@@ -24,6 +26,8 @@ FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 SKIPPED: Final = f".//{{{ns.PUBQUEUE}}}skipped"
 COMPACT: Final = 1000
 """Parts of a commit from which on they are one text: a stanza has room for 256 KiB."""
+ROOM: Final = 4096
+"""Bytes left for what stands around the parts; most of it is the name of the app."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,11 @@ def commit(mark: Mark, parts: Sequence[Part], totals: Totals) -> Question:
         f" seconds='{totals.seconds:.3f}'"
     )
     inner = _list(parts) if len(parts) > COMPACT else "".join(map(_element, parts))
+    if len(inner) + ROOM > MOST:
+        raise ServiceError(
+            f"the commit of {mark} with its {len(parts)} tasks is more than a stanza of XMPP can say"
+            f" ({MOST} bytes), and nothing of it is visible; coalesce to fewer partitions."
+        )
     return Question(
         "set", f"the commit of {mark}", f"<commit {mark.attributes} {numbers}>{inner}</commit>"
     )

@@ -174,11 +174,11 @@ def doomed(component, background):
 def settled(component):
     """What is asserted after every write, good or bad: the items, nothing staged, so many records."""
 
-    def settled(rows, *, records=1):
+    def settled(rows, *, records=1, of=component):
         found = rows if isinstance(rows, Counter) else numbers(rows)
-        assert visible(component.store) == found
+        assert visible(of.store) == found
         query = "SELECT count(*) FROM txn WHERE committed IS %s NULL"
-        with closing(sqlite3.connect(f"file:{component.store}?mode=ro", uri=True)) as store:
+        with closing(sqlite3.connect(f"file:{of.store}?mode=ro", uri=True)) as store:
             counts = [store.execute(query % word).fetchone()[0] for word in ("", "NOT")]
             assert counts == [0, records], "open transactions, and records of committed ones"
             end = time.monotonic() + 60

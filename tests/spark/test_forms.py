@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     DoubleType,
     IntegerType,
     MapType,
+    NullType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -100,6 +101,7 @@ def test_a_struct_is_json_as_spark_writes_it():
         StructType()
         .add("text", TEXT)
         .add("nothing", TEXT)
+        .add("void", NullType())
         .add("on", BooleanType())
         .add("n", IntegerType())
         .add("x", DoubleType())
@@ -116,7 +118,19 @@ def test_a_struct_is_json_as_spark_writes_it():
     at = datetime(2026, 11, 21, 3, 0, 0, 5000, tzinfo=UTC).astimezone().replace(tzinfo=None)
     local = datetime(2026, 11, 21, 3, 0)  # noqa: DTZ001 - it has none
     row = Row(
-        *('say "hi"\n', None, True, 7, 0.5, money, b"\xff\x00", date(2026, 11, 21), at, local),
+        *(
+            'say "hi"\n',
+            None,
+            None,
+            True,
+            7,
+            0.5,
+            money,
+            b"\xff\x00",
+            date(2026, 11, 21),
+            at,
+            local,
+        ),
         *([1, None], {1: "a", 2: None}, Row("<&>")),
     )
     text = as_json(row, kind)

@@ -137,34 +137,6 @@ def test_without_transactions_the_default_is_refused(spark, connection, script):
     assert "option txnAppId: queue.localhost keeps no transactions" in message
 
 
-def test_a_null_payload_names_the_row(spark, connection, script):
-    data = frame(spark, 40, 1).withColumn(
-        "payload", f.when(f.col("item_id") != "order-33", f.col("payload"))
-    )
-    assert "row 33 of partition 0 cannot become an item: payload is null" in failure(
-        data, connection
-    )
-
-
-def test_an_illegal_character_names_the_row_and_not_the_payload(spark, connection, script):
-    data = spark.createDataFrame(
-        [("<a>ok</a>",), ("<a>hidden\x07</a>",)], "payload string"
-    ).coalesce(1)
-    message = failure(data, connection)
-    assert (
-        "row 1 of partition 0 cannot become an item: the payload has the character U+0007"
-        in message
-    )
-    assert "hidden" not in message
-
-
-def test_an_oversized_row_names_the_row(spark, connection, script):
-    data = spark.range(1).select(
-        f.concat(f.lit("<a>"), f.repeat(f.lit("x"), 300_000), f.lit("</a>")).alias("payload")
-    )
-    assert "cannot become an item: the payload has 300007 characters" in failure(data, connection)
-
-
 def test_a_refused_row_fails_the_job_with_row_and_reason(spark, connection, script):
     script.answer = lambda item: error("cancel", "conflict") if item == "order-5" else None
     assert (

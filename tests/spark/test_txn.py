@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pubqueue_spark import txn
+from pubqueue_spark.errors import ServiceError
 from pubqueue_spark.txn import Committed, Mark, Part, Totals
 
 OURS = "{urn:x-pubqueue:0}"
@@ -47,12 +48,15 @@ def test_a_commit_names_each_part_and_what_it_holds():
 
 
 def test_a_commit_of_very_many_parts_still_fits_a_stanza():
-    parts = [Part(n, 10**6 + n, 10**4, 10**6) for n in range(9000)]
+    parts = [Part(n, 2**53 - n, 10**4, 10**6) for n in range(6000)]
     question = txn.commit(MARK, parts, TOTALS)
     (found,) = read(question)
     assert found.tag == f"{OURS}parts"
-    assert found.text.split()[:2] == ["0:1000000:10000:1000000", "1:1000001:10000:1000000"]
-    assert len(found.text.split()) == 9000
+    assert found.text.split()[:2] == [
+        "0:9007199254740992:10000:1000000",
+        "1:9007199254740991:10000:1000000",
+    ]
+    assert len(found.text.split()) == 6000
     assert len(question.body) < 256 * 1024
 
 
@@ -85,3 +89,9 @@ def test_generated_ids_belong_to_the_batch():
     assert Mark("a", 1).ids == Mark("a", 1).ids
     assert len({Mark("a", 1).ids, Mark("b", 1).ids, Mark("a", 2).ids}) == 3
     assert Mark("it's <mine>", 41).ids.isascii()
+
+
+def test_a_commit_that_fits_no_stanza_says_what_to_do():
+    parts = [Part(n, 2**53, 10**4, 10**6) for n in range(9000)]
+    with pytest.raises(ServiceError, match=r"9000 tasks is more than .* coalesce"):
+        txn.commit(MARK, parts, TOTALS)

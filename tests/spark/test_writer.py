@@ -1,0 +1,207 @@
+"""Tasks and the driver on the real service, without Spark: each line of the transaction's story."""
+
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql.types import StringType, StructType
+
+from pubqueue_spark import prepare, session, task
+from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_spark.task import CHUNK, Pace
+
+pytestmark = pytest.mark.e2e
+
+MARK = {"txnAppId": "nightly", "txnVersion": "7"}
+ROWS = StructType().add("payload", StringType())
+
+
+@pytest.fixture(autouse=True)
+def own_pool():
+    yield
+    session.pool().close()
+
+
+@pytest.fixture
+def in_task(monkeypatch):
+    """Call something in a task of Spark, as far as the sink sees one."""
+
+    def in_task(part, attempt, call, **properties):
+        local = {"spark.app.id": "app-1"} | properties
+        stub = SimpleNamespace(
+            partitionId=lambda: part, taskAttemptId=lambda: attempt, getLocalProperty=local.get
+        )
+        monkeypatch.setattr(task.TaskContext, "get", lambda: stub)
+        return call()
+
+    return in_task
+
+
+@pytest.fixture
+def options(connection, component):
+    return connection | {"node": "jobs", "retryBackoff": "0.01-0.1"}
+
+
+def batch(options, **more):
+    return prepare.batch(options | more, ROWS, overwrite=False)
+
+
+def jobs(*numbers):
+    return [(f"<job xmlns='urn:example:job' n='{n}'/>",) for n in numbers]
+
+
+def test_only_the_attempts_that_the_driver_names_are_seen_and_one_line_tells_it(
+    options, in_task, settled, caplog
+):
+    writer = batch(options, **MARK)
+    in_task(0, 11, lambda: writer.write(iter(jobs(0, 1, 77))))
+    done = [
+        in_task(0, 12, lambda: writer.write(iter(jobs(0, 1)))),
+        in_task(1, 13, lambda: writer.write(iter(jobs(2)))),
+    ]
+    with caplog.at_level(logging.INFO, "pubqueue_spark"):
+        writer.commit([*done, None])
+    settled(3)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(
+        "version 7 of 'nightly' to queue.localhost: 3 items, 108 bytes, 0 known, 0 rows left out,"
+        " 0 dead-lettered, 0 requests tried again, 0 connections made anew, longest task "
+    )
+
+
+def test_a_replay_sends_no_more_than_it_must_and_warns(options, in_task, settled, caplog):
+    writer = batch(options, **MARK)
+    writer.commit([in_task(0, 1, lambda: writer.write(iter(jobs(*range(900)))))])
+    again = in_task(0, 2, lambda: writer.write(iter(jobs(*range(900)))))
+    assert (again.items, again.replayed) == (0, 900)
+    with caplog.at_level(logging.INFO, "pubqueue_spark"):
+        writer.commit([again])
+    (line,) = caplog.records
+    assert line.levelname == "WARNING"
+    assert line.getMessage() == (
+        "version 7 of 'nightly' was committed to queue.localhost before, and is not written again"
+        " (onReplay=skip)."
+    )
+    settled(900)
+
+
+def test_of_two_drivers_with_one_mark_one_writes(options, in_task, settled):
+    one, other = batch(options, **MARK), batch(options, **MARK, onReplay="fail")
+    late = in_task(0, 1, lambda: other.write(iter(jobs(5))))
+    one.commit([in_task(0, 2, lambda: one.write(iter(jobs(0, 1))))])
+    with pytest.raises(ServiceError, match=r"was committed to .* before"):
+        other.commit([late])
+    settled(2)
+
+
+def test_a_commit_that_comes_twice_counts_once(options, in_task, settled):
+    writer = batch(options, **MARK)
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(0, 1))))
+    for _ in range(2):
+        writer.commit([done])
+    writer.abort([None])
+    settled(2)
+
+
+def test_very_many_parts_are_committed_in_one_request(options, in_task, settled):
+    writer = batch(options)
+    parts = [in_task(n, n, lambda n=n: writer.write(iter(jobs(n)))) for n in range(1010)]
+    writer.commit(parts)
+    settled(1010)
+
+
+def test_a_commit_that_names_what_is_not_staged_is_refused(options, in_task, settled):
+    writer = batch(options, **MARK)
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(0, 1))))
+    with pytest.raises(ServiceError) as caught:
+        writer.commit([replace(done, items=3)])
+    assert str(caught.value).startswith(
+        "queue.localhost refused the commit of version 7 of 'nightly', and nothing of it is visible:"
+        f" conflict, type cancel; part 0 is named with 3 items of attempt {done.attempt}, and 2 are staged"
+    )
+    writer.abort([None])
+    settled(0, records=0)
+
+
+def test_the_name_of_an_application_belongs_to_the_account_that_used_it_first(
+    options, in_task, background, prosody, settled
+):
+    writer = batch(options, **MARK)
+    writer.commit([in_task(0, 1, lambda: writer.write(iter(jobs(0))))])
+    background.run(prosody.account("other", "hunter3hunter3"))
+    theirs = batch(
+        options,
+        txnAppId="nightly",
+        txnVersion="8",
+        jid="other@localhost",
+        password="hunter3hunter3",
+    )
+    with pytest.raises(ServiceError, match="forbidden"):
+        in_task(0, 2, lambda: theirs.write(iter(jobs(5))))
+    settled(1)
+
+
+def test_a_commit_without_an_answer_says_that_its_outcome_is_not_known(
+    options, in_task, background, component, caplog
+):
+    writer = batch(options, **MARK, retries="1", progressTimeout="1")
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(0))))
+    background.run(component.kill())
+    with pytest.raises(ServiceError) as caught:
+        writer.commit([done])
+    writer.abort([done])
+    background.run(component.start())
+    assert "version 7 of 'nightly'" in str(caught.value)
+    assert "nothing of it is visible" in str(caught.value) or "is not known" in str(caught.value)
+    assert "what it had staged stays until it expires" in caplog.text
+
+
+def test_a_stream_s_task_says_which_batch_it_is(options, in_task, settled):
+    writer = prepare.stream(options | {"checkpointLocation": "x"}, ROWS, overwrite=False)
+    batch = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "4"}
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(0))), **batch)
+    assert (done.mark.app, done.mark.version) == ("query", 4)
+    prepare.stream(options, ROWS, overwrite=False).commit([done], 4)
+    settled(1)
+    with pytest.raises(OptionError, match="only micro-batches can be written"):
+        in_task(0, 1, lambda: writer.write(iter(jobs(0))))
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"txnAppId": "a"}, "options txnAppId, txnVersion: give both, or neither"),
+        ({"txnVersion": "1"}, "options txnAppId, txnVersion: give both, or neither"),
+    ],
+)
+def test_a_mark_has_two_halves(options, more, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        batch(options, **more)
+
+
+def test_a_stream_s_output_mode_is_not_complete(options):
+    with pytest.raises(OptionError, match=r"use outputMode\('append'\)"):
+        prepare.stream(options, ROWS, overwrite=True)
+
+
+def test_a_task_keeps_to_its_rate():
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(round(seconds, 6))
+        now[0] += seconds
+
+    pace = Pace(50, lambda: now[0], sleep)
+    assert pace.chunk == 5
+    for _ in range(3):
+        pace.wait(5)
+    now[0] += 60  # the service was slow
+    pace.wait(5)
+    assert slept == [0.1] * 4
+
+
+def test_without_a_rate_nobody_waits():
+    pace = Pace(None, sleep=lambda _: pytest.fail("no"))
+    assert pace.chunk == CHUNK
+    pace.wait(10**6)
