@@ -280,7 +280,7 @@ class EndSubscription:
 
 @dataclass(frozen=True, slots=True)
 class AddItem:
-    """An item at the end of the node."""
+    """An item at the end of the node; `txn` is the app and the version that published it."""
 
     node: NodeName
     draft: Draft
@@ -289,6 +289,7 @@ class AddItem:
     state: State
     due: Millis | None
     expires: Millis | None
+    txn: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

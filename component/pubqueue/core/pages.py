@@ -46,12 +46,16 @@ class Grave:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An item as it is read: with the size of its payload, and the payload where that was wanted."""
+    """An item as it is read: with the size of its payload, and the payload where that was wanted.
+
+    `txn` is the app and the version that it came in, if it came in a transaction.
+    """
 
     item: Item
     size: int
     payload: bytes | None = None
     grave: Grave | None = None
+    txn: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

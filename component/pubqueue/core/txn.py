@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Decision, Done, Published, Refusal, Refused, refuse
+from pubqueue.core.decision import AddItem, Decision, Done, Published, Refusal, Refused, refuse
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import NO_TIME, later
 from pubqueue.core.publish import Known, inadmissible, life_of, publish
@@ -197,7 +197,11 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
     if isinstance(decision.reply, Refused):
         return decision
     ids = tuple(draft.id for draft in request.publish.drafts)
-    changes = (*decision.changes, _stage(request, facts, tuple(rows)))
+    txn = request.mark.app, request.mark.version
+    marked = [
+        replace(one, txn=txn) if isinstance(one, AddItem) else one for one in decision.changes
+    ]
+    changes = (*marked, _stage(request, facts, tuple(rows)))
     return Decision(Published(node.name, ids), changes, decision.notices)
 
 

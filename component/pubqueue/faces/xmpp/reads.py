@@ -108,6 +108,7 @@ def _items(page: Items) -> bytes:
 
 def _item(shown: Shown) -> bytes:
     item, grave = shown.item, shown.grave
+    app, version = shown.txn or (None, None)
     words = _words(
         id=item.id,
         seq=item.seq,
@@ -122,6 +123,8 @@ def _item(shown: Shown) -> bytes:
         holder=item.holder,
         deadline=None if item.deadline is None else stamp(item.deadline),
         size=shown.size,
+        txn_app=app,
+        txn_version=version,
     )
     if grave is not None:
         words += _words(

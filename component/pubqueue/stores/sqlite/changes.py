@@ -134,7 +134,8 @@ def _add_item(connection: Connection, counts: Counts, change: d.AddItem) -> None
         connection,
         "add_item",
         *(change.node, draft.id, change.state, change.publisher, change.published),
-        *(draft.priority, change.due, change.expires, packed(draft.headers), draft.payload),
+        *(draft.priority, change.due, change.expires, *(change.txn or (None, None))),
+        *(packed(draft.headers), draft.payload),
     )
 
 

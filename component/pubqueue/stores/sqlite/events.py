@@ -38,9 +38,10 @@ def _logged(row: Sequence[Any]) -> Logged:
 
 
 def _shown(node: NodeName, row: Sequence[Any]) -> Shown:
-    *facts, size, death, at, reason, holder, origin, payload = row
+    *facts, size, death, at, reason, holder, origin, app, version, payload = row
     grave = None if death is None else Grave(death, at, reason, holder, origin)
-    return Shown(item_of(node, facts), size, payload, grave)
+    txn = None if app is None else (app, version)
+    return Shown(item_of(node, facts), size, payload, grave, txn)
 
 
 class SqliteHistory:

@@ -43,12 +43,12 @@ SELECT coalesce(max(death), 0) FROM item
 WHERE node_id = (SELECT id FROM node WHERE name = ?) AND death IS NOT NULL;
 
 -- items: a page of a node's items
-SELECT %(item)s, length(payload), death, dead_at, dead_reason, last_holder, dead_from, CASE WHEN ?5 THEN payload END
+SELECT %(item)s, length(payload), death, dead_at, dead_reason, last_holder, dead_from, txn_app, txn_version, CASE WHEN ?5 THEN payload END
 FROM item WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND seq > ?2 AND seq <= ?3
     AND (?4 IS NULL OR state = ?4) ORDER BY seq LIMIT ?6;
 
 -- deaths: a page of a node's dead, by their deaths
-SELECT %(item)s, length(payload), death, dead_at, dead_reason, last_holder, dead_from, CASE WHEN ?5 THEN payload END
+SELECT %(item)s, length(payload), death, dead_at, dead_reason, last_holder, dead_from, txn_app, txn_version, CASE WHEN ?5 THEN payload END
 FROM item WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND death > ?2 AND death <= ?3
     AND ?4 = 'dead' ORDER BY death LIMIT ?6;
 

@@ -197,8 +197,8 @@ DELETE FROM resource WHERE jid = ?;
 DELETE FROM subscription WHERE node_id = (SELECT id FROM node WHERE name = ?) AND jid = ?;
 
 -- add_item: an item at the end of a node
-INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, headers, payload)
-VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, payload)
+VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- replace_payload: another payload for an item that nobody holds
 UPDATE item SET payload = ?, headers = ?, publisher = ? WHERE seq = ? AND state != 'locked';

@@ -169,13 +169,14 @@ DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = ?);
 DELETE FROM met WHERE node = ? AND state IS NOT NULL;
 
 -- replace: another payload for items of a queue that nobody holds
-UPDATE item SET payload = s.payload, headers = s.headers, publisher = ?2 FROM met m
+UPDATE item SET payload = s.payload, headers = s.headers, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
 -- appear: the winners take their places, by part and then as they came
-INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, headers, payload)
-SELECT (SELECT id FROM node WHERE name = s.node), s.id, s.state, ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, s.headers, s.payload
+INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, payload)
+SELECT (SELECT id FROM node WHERE name = s.node), s.id, s.state, ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4,
+    s.headers, s.payload
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;

@@ -68,7 +68,8 @@ def _commit(connection: Connection, counts: Counts, change: t.Commit) -> None:
     added = sum(outcome.added for outcome in change.outcomes)
     anew = sum(outcome.replaced for outcome in change.outcomes if not outcome.queueing)
     if change.outcomes:
-        _must(connection, "appear", added + anew, change.owner, change.at)
+        mark = change.app, change.version
+        _must(connection, "appear", added + anew, change.owner, change.at, *mark)
     items, size, began = _one(connection, "waiting_until", app, change.version)
     _run(connection, "free", items, size, change.owner)
     _run(connection, "drop_until", app, change.version)
@@ -86,7 +87,8 @@ def _make_room(connection: Connection, change: t.Commit, outcome: t.Outcome) -> 
     if not outcome.replaced:
         return
     if outcome.queueing:
-        _must(connection, "replace", outcome.replaced, outcome.node, change.owner)
+        whose = change.owner, change.app, change.version
+        _must(connection, "replace", outcome.replaced, outcome.node, *whose)
     else:
         _must(connection, "overwrite", outcome.replaced, outcome.node)
         _must(connection, "come_anew", outcome.replaced, outcome.node)

@@ -69,6 +69,8 @@ CREATE TABLE item (
     last_holder TEXT,
     death       INTEGER,
     taken       INTEGER,
+    txn_app     TEXT,
+    txn_version INTEGER,
     headers     TEXT,
     payload     BLOB    NOT NULL,
     UNIQUE (node_id, id),
