@@ -165,7 +165,7 @@ AT_ONCE = stages("a", immediate=True)
 
 
 def added():
-    return AddItem(JOBS, draft("a"), Jid("etl@x"), NOW, State.QUEUED, None, None)
+    return AddItem(JOBS, draft("a"), Jid("etl@x"), NOW, State.QUEUED, None, None, ("nightly", 1))
 
 
 @pytest.mark.parametrize(
