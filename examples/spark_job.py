@@ -3,8 +3,9 @@
     ORDERS_PASSWORD=... python examples/spark_job.py orders.csv \
         service=queue.example.org node=jobs jid=etl@example.org passwordEnv=ORDERS_PASSWORD
 
-The options are those of the format "pubqueue" (spark/README.md). The file has a header; its column
-`order` names the item, so that running the job again adds nothing while the items wait.
+The options are those of the format "pubqueue" (spark/README.md). The file has a header. All orders are in
+the queue when the job ends, or none; its column `order` names the item, so that running the job again
+adds nothing while the items wait (with `txnAppId=orders txnVersion=20261121` it never does).
 """
 
 import sys
@@ -22,7 +23,7 @@ def main(path: str, *options: str) -> None:
         f.to_xml(f.struct(*fields), {"rowTag": "order", "indent": ""}).alias("payload"),
     )
     (
-        items.coalesce(2)  # few fat partitions: each task logs in once
+        items.coalesce(2)  # few fat partitions: each task costs Spark some time
         .write.format("pubqueue")
         .mode("append")
         .options(**dict(option.split("=", 1) for option in options))

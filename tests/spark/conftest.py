@@ -279,6 +279,10 @@ def _session(folder):
         "spark.default.parallelism": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
+        # what the history server shows: no password may be in it
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": str(folder),
+        "spark.eventLog.compress": "false",
         "spark.python.unix.domain.socket.enabled": "true",
     }.items():
         builder = builder.config(name, value)

@@ -1,7 +1,9 @@
-"""The example is run as a user runs it: a program of its own, with the script as the queue."""
+"""The example is run as a user runs it: a program of its own."""
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "spark_job.py"
 
 
-def test_the_example_makes_an_item_of_each_line(connection, script, java, tmp_path):
+def test_the_example_makes_an_item_of_each_line(connection, component, java, tmp_path):
     (tmp_path / "orders.csv").write_text("order,customer,total\nA-1,Ann & Co,12.50\nA-2,Bob,7\n")
     options = {name: value for name, value in connection.items() if name != "password"}
     ran = subprocess.run(
         [
             *(sys.executable, EXAMPLE, "orders.csv", "node=jobs", "passwordEnv=ORDERS_PASSWORD"),
-            "visibility=immediate",
             *(f"{name}={value}" for name, value in options.items()),
         ],
         env=java | {"ORDERS_PASSWORD": connection["password"]},
@@ -29,11 +30,13 @@ def test_the_example_makes_an_item_of_each_line(connection, script, java, tmp_pa
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "2 orders are in the queue\n"
-    assert script.items["jobs"] == {
-        "A-1": '<order xmlns="urn:example:order"><order>A-1</order>'
-        "<customer>Ann &amp; Co</customer><total>12.50</total></order>",
-        "A-2": '<order xmlns="urn:example:order"><order>A-2</order>'
-        "<customer>Bob</customer><total>7</total></order>",
+    with closing(sqlite3.connect(f"file:{component.store}?mode=ro", uri=True)) as store:
+        items = dict(store.execute("SELECT id, payload FROM item"))
+    assert items == {
+        "A-1": b"<order xmlns='urn:example:order'><order>A-1</order>"
+        b"<customer>Ann &amp; Co</customer><total>12.50</total></order>",
+        "A-2": b"<order xmlns='urn:example:order'><order>A-2</order>"
+        b"<customer>Bob</customer><total>7</total></order>",
     }
 
 
