@@ -34,7 +34,8 @@ FEWEST: Final = 8
 class Plan:
     """A run: how many items, who works on them, and the seed and the kinds of its misfortunes.
 
-    `instances` of the component share one store; only ejabberd lets more than one in.
+    `instances` of the component share one store; only ejabberd lets more than one in. With a `log` the
+    store tells what became of each item.
     """
 
     items: int
@@ -45,6 +46,7 @@ class Plan:
     lock_timeout: int = 3
     instances: int = 1
     kinds: tuple[Fault, ...] = ROUND
+    log: bool = False
 
     @property
     def backlog(self) -> int:

@@ -43,6 +43,7 @@ publishers = [{publishers}]
 "x-queueing#max_failures" = 1000
 # a publish that is repeated after its item was done makes no new one
 "x-queueing#dedup_window" = 3600
+"x-queueing#event_log" = {log}
 """
 
 
@@ -101,7 +102,8 @@ class Run:
             await stack.enter_async_context(self._server)
             publishers = self._publishers = await self._hire()
             names = ", ".join(f'"etl{number}@localhost"' for number in range(len(publishers)))
-            node = NODE.format(publishers=names, lock_timeout=self._plan.lock_timeout)
+            log = str(self._plan.log).lower()
+            node = NODE.format(publishers=names, lock_timeout=self._plan.lock_timeout, log=log)
             for number in range(self._plan.instances):
                 folder = self._folder / f"instance{number}"
                 folder.mkdir()
