@@ -199,7 +199,12 @@ class Crowd:
         return words
 
     def _lost(self) -> None:
-        """Tell whoever waits for an answer that it will not come."""
+        """Tell whoever waits for an answer that it will not come, and strike everybody out.
+
+        What was under way may have been done or not: so who wants to work on has to join anew.
+        """
+        for worker in list(self.ledger.windows):
+            self.ledger.left(worker)
         asked, self._open = self._open, {}
         for question in asked.values():
             if not question.answer.done():
