@@ -69,8 +69,13 @@ class Crowd:
         self._numbers = itertools.count(1)
         self._open: dict[str, Question] = {}
         self._unsure: dict[str, Delivery] = {}
+        self._cuts = 0
         self._news = asyncio.Event()
         server.on_stanza, server.on_lost = self._take, self._lost
+
+    def __repr__(self) -> str:
+        ledger = self.ledger
+        return f"{sorted(ledger.confirmed - ledger.committed)} to do, {sorted(self._unsure)} unsure, {ledger}"
 
     # --- what they do ---
 
@@ -140,11 +145,18 @@ class Crowd:
         await self.until(lambda: not self.ledger.confirmed - self.ledger.committed)
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Return when the ledger says so; something has to be entered now and then."""
+        """Return when the ledger says so; something has to be entered now and then, and no stream be cut."""
+        cuts = self._cuts
         while not reached():
+            assert self._cuts == cuts, "the stream was cut meanwhile"
             self._news.clear()
-            async with asyncio.timeout(PATIENCE):
-                await self._news.wait()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await self._news.wait()
+            except TimeoutError:
+                raise AssertionError(
+                    f"{PATIENCE} s without news, and this is open: {self!r}"
+                ) from None
 
     async def ask(
         self, who: str, inner: str, beside: str = "", *, enter: Callable[[], None] = lambda: None
@@ -205,6 +217,8 @@ class Crowd:
         """
         for worker in list(self.ledger.windows):
             self.ledger.left(worker)
+        self._cuts += 1
+        self._news.set()
         asked, self._open = self._open, {}
         for question in asked.values():
             if not question.answer.done():
