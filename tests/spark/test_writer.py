@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from pubqueue_spark import prepare, session, task
+from pubqueue_spark import prepare, session, task, txn
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.task import CHUNK, Pace
 
@@ -104,11 +104,11 @@ def test_a_commit_that_comes_twice_counts_once(options, in_task, settled):
     settled(2)
 
 
-def test_very_many_parts_are_committed_in_one_request(options, in_task, settled):
+def test_very_many_parts_are_committed_as_one_list(options, in_task, settled, monkeypatch):
+    monkeypatch.setattr(txn, "COMPACT", 10)
     writer = batch(options)
-    parts = [in_task(n, n, lambda n=n: writer.write(iter(jobs(n)))) for n in range(1010)]
-    writer.commit(parts)
-    settled(1010)
+    writer.commit([in_task(n, n, lambda n=n: writer.write(iter(jobs(n)))) for n in range(11)])
+    settled(11)
 
 
 def test_a_commit_that_names_what_is_not_staged_is_refused(options, in_task, settled):
