@@ -1,4 +1,4 @@
-"""Where the driver's lines go: Spark's Python workers have no handler for them."""
+"""Where our lines go: Spark's Python workers have no handler for them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pubqueue_spark import txn
+from pubqueue_spark import logs, txn
 from pubqueue_spark.ask import ask, ask_and_count
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_spark.refusals import Refusal
@@ -35,6 +35,7 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     A batch that was committed before is not written again; `onReplay=fail` makes that an error. An
     empty batch is no transaction.
     """
+    logs.make_audible()
     settings = job.settings
     touched = sum(it.items + it.replayed for it in done)
     if not job.transactional or not touched:
@@ -56,6 +57,7 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
 
 def abort(job: Job, mark: Mark) -> None:
     """Drop what was staged. What was committed stays: Spark also aborts after a commit it lost sight of."""
+    logs.make_audible()
     if not job.transactional:
         return log.warning("%s failed; what was published before stays in the queue", mark)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_spark import check, logs, options, outcome, txn
+from pubqueue_spark import check, options, outcome, txn
 from pubqueue_spark.ask import ask
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.refusals import Refusal
@@ -62,7 +62,6 @@ def stream(
 
 
 def _job(settings: Settings, schema: StructType) -> Job:
-    logs.make_audible()
     found = columns(schema, settings)
     transactional = txn.FEATURE in check.check(settings)
     if not transactional and settings.visibility == "commit":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pubqueue_spark import session
+from pubqueue_spark import logs, session
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.forms import form
 from pubqueue_spark.ledger import PartitionLedger
@@ -67,6 +67,7 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
     assert task is not None, "write() runs in a task of Spark"
     # No number of Spark's: each driver begins with its own anew, and what one has staged that died may be there.
     part, attempt = task.partitionId(), secrets.randbits(53)
+    logs.make_audible()
     settings = job.settings
     start = time.monotonic()
     rows = Rows(

@@ -1,20 +1,27 @@
 """The words of transactions."""
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
+from lxml import etree
 
 from pubqueue_spark import txn
 from pubqueue_spark.errors import ServiceError
 from pubqueue_spark.txn import Committed, Mark, Part, Totals
 
+SCHEMA = etree.XMLSchema(
+    etree.parse(Path(__file__).parents[2] / "xeps" / "schemas" / "x-pubqueue.xsd")
+)
 OURS = "{urn:x-pubqueue:0}"
 MARK = Mark("it's <mine>", 41)
 TOTALS = Totals(skipped=1, dead_lettered=2, seconds=1.5)
 
 
 def read(question):
-    return ET.fromstring(b"<iq>" + question.body)[0]
+    found = ET.fromstring(b"<iq>" + question.body)[0]
+    SCHEMA.assertValid(etree.fromstring(ET.tostring(found)))
+    return found
 
 
 def iq(inner):
@@ -25,7 +32,9 @@ def iq(inner):
     ("visibility", "more"), [("commit", {}), ("immediate", {"visibility": "immediate"})]
 )
 def test_a_publish_is_marked_with_part_and_attempt(visibility, more):
-    found = ET.fromstring(MARK.beside(3, 1187, visibility))
+    text = MARK.beside(3, 1187, visibility)
+    SCHEMA.assertValid(etree.fromstring(text))
+    found = ET.fromstring(text)
     assert found.tag == f"{OURS}txn"
     words = {"app": "it's <mine>", "version": "41", "part": "3", "attempt": "1187"}
     assert found.attrib == words | more
