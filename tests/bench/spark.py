@@ -28,6 +28,8 @@ from pubqueue.demo.prosody import Prosody
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from harness.program import Program
+
 PASSWORD: Final = "bench"
 CASES: Final = tuple((tasks, seen) for seen in ("commit", "immediate") for tasks in (1, 2))
 WIDTH: Final = 110
@@ -85,7 +87,7 @@ def main(*, rows: int, rounds: int, payload: int) -> None:
 def measure(folder: Path, rows: int, rounds: int, payload: int) -> Iterator[Job]:
     """Run the kinds of jobs in turns, so that a slow minute harms them alike; the first round is warm-up."""
     with ExitStack() as stack:
-        options, driver = _start(folder, stack)
+        options, _, driver = start(folder, stack)
         for number in range(rounds + 1):
             for tasks, visibility in CASES:
                 notes = folder / f"notes-{number}-{tasks}-{visibility}"
@@ -98,8 +100,8 @@ def measure(folder: Path, rows: int, rounds: int, payload: int) -> Iterator[Job]
                     yield Job(tasks, visibility, rows, seconds, lines)
 
 
-def _start(folder: Path, stack: ExitStack) -> tuple[dict[str, str], Driver]:
-    """Start server, component and driver; return the options that lead to them."""
+def start(folder: Path, stack: ExitStack) -> tuple[dict[str, str], Program, Driver]:
+    """Start server, component and driver until the stack ends; return the options that lead there, and both."""
     background = Background()
     stack.callback(background.close)
     server = Prosody()
@@ -107,7 +109,7 @@ def _start(folder: Path, stack: ExitStack) -> tuple[dict[str, str], Driver]:
     stack.callback(lambda: background.run(server.__aexit__(None, None, None)))
     jid = background.run(server.account("etl", PASSWORD))
     serving = component(server, folder)
-    background.run(serving.__aenter__())
+    program = background.run(serving.__aenter__())
     stack.callback(lambda: background.run(serving.__aexit__(None, None, None)))
     options = {
         "service": server.component,
@@ -118,7 +120,7 @@ def _start(folder: Path, stack: ExitStack) -> tuple[dict[str, str], Driver]:
         "port": str(server.c2s_port),
         "tls": "off",
     }
-    return options, stack.enter_context(_driver(background, folder))
+    return options, program, stack.enter_context(_driver(background, folder))
 
 
 def _driver(background: Background, folder: Path) -> Driver:

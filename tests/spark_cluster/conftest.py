@@ -12,6 +12,7 @@ from harness.live import JOBS, listener
 from harness.program import Program, write_config
 from spark_cluster.driver import Driver
 from spark_cluster.standalone import SPARK_HOME, Standalone
+from spark_cluster.trial import Trial
 
 from pubqueue.demo.java import java_home
 from pubqueue.demo.prosody import Prosody
@@ -140,3 +141,8 @@ def driver_on(background, env, scratch):
         )
 
     return driver_on
+
+
+@pytest.fixture
+def trial(background, options, configuration, tmp_path):
+    return Trial(background, options, tmp_path, configuration.with_name("pubqueue.db"))

@@ -81,7 +81,7 @@ class Driver:
         self, job: Callable[Concatenate[SparkSession, P], T], *args: P.args, **named: P.kwargs
     ) -> T:
         """Run a job; raises JobFailedError, or ChildError when the driver dies over it."""
-        self._line.send((job, args, named))
+        self.send(job, *args, **named)
         return self.result()
 
     def send(
@@ -90,11 +90,11 @@ class Driver:
         """Start a job, whose `result` is asked for later."""
         self._line.send((job, args, named))
 
-    def result(self) -> T:
+    def result(self, within: float = WORKING) -> T:
         """Wait for what the job returns."""
         try:
-            if not self._line.poll(WORKING):
-                raise ChildError("driver", f"has worked for {WORKING:g} s", self.log)
+            if not self._line.poll(within):
+                raise ChildError("driver", f"has worked for {within:g} s", self.log)
             worked, result = self._line.recv()
         except (EOFError, OSError) as error:
             raise ChildError("driver", "is gone", self.log) from error

@@ -10,6 +10,7 @@ from spark_cluster.faults import FaultySource
 
 import pubqueue_spark
 from pubqueue_spark.source import PubqueueDataSource
+from pyspark_pubqueue import DefaultSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +73,11 @@ def source(spark: SparkSession, options: Mapping[str, str]) -> str:
         return "pubqueue"
     spark.dataSource.register(FaultySource)
     return FaultySource.name()
+
+
+def register(spark: SparkSession) -> None:
+    """Register the format, as one does whose Spark has not found it by its name."""
+    spark.dataSource.register(DefaultSource)
 
 
 def write_by_value(

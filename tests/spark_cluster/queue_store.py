@@ -45,14 +45,19 @@ def records(store: Path) -> list[int]:
     return [items for (items,) in _ask(store, RECORDS)]
 
 
+def left(store: Path) -> int:
+    """Return how much of transactions that are over is still to be swept up."""
+    return _ask(store, LEFT)[0][0]
+
+
 def assert_once(store: Path, rows: int, *, batches: int = 1) -> None:
     """Each of so many rows is visible once, none is staged, and each batch has its record."""
     assert visible(store) == numbers(rows)
     committed = records(store)
     assert (len(committed), sum(committed)) == (batches, rows)
     end = time.monotonic() + PATIENCE
-    while _ask(store, LEFT) != [(0,)]:  # another process's store has no event to wait for
-        assert time.monotonic() < end, f"left behind: {_ask(store, LEFT)}"
+    while remaining := left(store):  # another process's store has no event to wait for
+        assert time.monotonic() < end, f"left behind: {remaining}"
         time.sleep(0.05)
     assert _ask(store, "SELECT account FROM staged_usage WHERE items OR bytes") == []
 

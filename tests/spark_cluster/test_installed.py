@@ -8,7 +8,7 @@ import pytest
 from spark_cluster import jobs
 from spark_cluster.connect import ConnectServer
 from spark_cluster.pythons import ROOT, build_wheel, install, python_with
-from spark_cluster.queue_store import numbers, visible
+from spark_cluster.queue_store import assert_once, numbers, visible
 from spark_cluster.standalone import SPARK_HOME
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -17,15 +17,16 @@ PACKAGES = {"pubqueue", "pubqueue_xeps", "pubqueue_spark", "pyspark_pubqueue"}
 SUBMITTED = Path(__file__).with_name("submitted.py")
 
 
-def top_level(names):
-    return {name.partition("/")[0] for name in names}
+def packages(archive):
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(archive).namelist()}
+    return {top for top in tops if not top.endswith(".dist-info")}
 
 
 def test_a_wheel_that_is_installed_on_driver_and_executors_is_found_by_name(
     driver_on, component, options, tmp_path
 ):
     wheel = build_wheel(tmp_path)
-    assert top_level(zipfile.ZipFile(wheel).namelist()) == PACKAGES | {"pubqueue-0.1.0.dist-info"}
+    assert packages(wheel) == PACKAGES
     python = python_with(tmp_path / "venv", "pubqueue[spark]", without="pubqueue")
     install(wheel, python)
     assert subprocess.run([python.with_name("pubqueue"), "--version"], check=True).returncode == 0
@@ -42,7 +43,7 @@ def py_files(tmp_path):
         for folder in (ROOT / "spark", ROOT / "xeps"):
             for file in sorted(folder.rglob("*.py")):
                 archive.write(file, file.relative_to(folder))
-    assert top_level(zipfile.ZipFile(path).namelist()) == PACKAGES - {"pubqueue"}
+    assert packages(path) == PACKAGES - {"pubqueue"}
     return path
 
 
@@ -95,7 +96,14 @@ def test_spark_connect_finds_what_its_server_has_installed(
 ):
     with driver_on(remote=connect_server.url) as driver:
         driver.run(jobs.write, options, rows=500)
-        assert visible(component.store) == numbers(500)
+        assert_once(component.store, 500)
+
+
+def test_spark_connect_streams_once_it_is_registered(driver_on, connect_server, component, trial):
+    with driver_on(remote=connect_server.url) as driver:
+        driver.run(jobs.register)
+        driver.run(jobs.stream, trial.options, **trial.stream)
+        assert_once(component.store, 300, batches=3)
 
 
 def test_a_class_pickled_by_value_keeps_the_streams(

@@ -4,6 +4,7 @@ Another attempt of a task computes other payloads, so no two attempts publish th
 service does about equal items cannot help here.
 """
 
+import re
 import sys
 
 import pytest
@@ -13,7 +14,6 @@ from harness.relay import Relay
 from spark_cluster import jobs
 from spark_cluster.driver import JobFailedError
 from spark_cluster.queue_store import assert_once
-from spark_cluster.trial import Trial
 
 from pubqueue.demo.process import ChildError
 
@@ -27,11 +27,6 @@ SOON = {"progressTimeout": "2"}
 def driver(driver_on, cluster):
     with driver_on(cluster.master) as driver:
         yield driver
-
-
-@pytest.fixture
-def trial(background, options, configuration, tmp_path):
-    return Trial(background, options, tmp_path, configuration.with_name("pubqueue.db"))
 
 
 @pytest.mark.usefixtures("component")
@@ -148,4 +143,6 @@ def test_a_network_that_goes_silent_and_then_delivers_what_it_had(driver, enter,
         accident = trial.meanwhile(lambda: relay.stall(6))
         driver.run(jobs.write, trial.options | SOON | {"port": str(relay.port)}, rows=4000)
         accident.result(timeout=60)
+    made_anew = re.findall(r"(\d+) connections made anew", driver.log.read_text())
+    assert int(made_anew[-1]) > 0
     assert_once(trial.store, 4000)
