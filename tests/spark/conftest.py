@@ -11,15 +11,13 @@ import sys
 import time
 import warnings
 from collections import Counter
-from contextlib import closing
-from types import SimpleNamespace
+from contextlib import closing, contextmanager
 
 import harness.doomed
 import pytest
-from harness import accidents
+from harness import accidents, live
 from harness.background import Background
 from harness.fake import fake_component
-from harness.program import Program, write_config
 from harness.queue_script import QueueScript
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
@@ -91,20 +89,25 @@ publishers = ["etl@localhost"]
 """
 
 
+@pytest.fixture(scope="session")
+def serve(background, prosody):
+    """Run the component itself, `pubqueue serve`, with an empty store: `with serve(folder) as program`."""
+
+    @contextmanager
+    def serve(folder, server=prosody):
+        behind = live.component(server, folder, NODES)
+        program = background.run(behind.__aenter__())
+        program.store = folder / "pubqueue.db"
+        yield program
+        background.run(behind.__aexit__(None, None, None))
+
+    return serve
+
+
 @pytest.fixture
-def component(background, prosody, tmp_path):
-    """The component itself, `pubqueue serve`, with an empty store."""
-    place = SimpleNamespace(
-        domain=prosody.component,
-        secret=prosody.secret,
-        host=prosody.host,
-        port=prosody.component_port,
-    )
-    program = Program(write_config(tmp_path, place, NODES))
-    background.run(program.__aenter__())
-    program.store = tmp_path / "pubqueue.db"
-    yield program
-    background.run(program.__aexit__(None, None, None))
+def component(serve, tmp_path):
+    with serve(tmp_path) as program:
+        yield program
 
 
 class Sink:

@@ -7,7 +7,6 @@ from contextlib import closing
 from datetime import datetime, timedelta
 
 import pytest
-from harness.live import JOBS, component
 from pyspark.sql import functions as f
 
 from pubqueue.demo.prosody import Prosody
@@ -128,17 +127,14 @@ class LimitedProsody(Prosody):
 
 
 @pytest.fixture
-def limited(background, tmp_path):
+def limited(background, serve, tmp_path):
     """A server as Debian ships it, with the component behind it."""
     server = LimitedProsody(modules=("limits",))
     background.run(server.__aenter__())
     background.run(server.account("etl", "hunter2hunter2"))
     (tmp_path / "limited").mkdir()
-    behind = component(server, tmp_path / "limited", JOBS)
-    program = background.run(behind.__aenter__())
-    program.store = tmp_path / "limited" / "pubqueue.db"
-    yield server, program
-    background.run(behind.__aexit__(None, None, None))
+    with serve(tmp_path / "limited", server) as program:
+        yield server, program
     background.run(server.__aexit__(None, None, None))
 
 
