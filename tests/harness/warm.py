@@ -56,7 +56,11 @@ class WarmProgram:
         return self._log.read_text() if self._log.exists() else ""
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:  # a process that is left behind would be waited for at the end
+            await self.kill()
+            raise
         return self
 
     async def __aexit__(
