@@ -7,7 +7,13 @@ from harness.picture import everything, recount
 from harness.shell import Shell
 
 from pubqueue.app.batch import MOST, MOST_OCTETS
-from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
+from pubqueue.core.decision import (
+    Deliver,
+    Done,
+    Published,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.expire import MOST_BOUNCES, Expire, Leave, Return
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.settle import Outcome

@@ -13,7 +13,14 @@ from pubqueue.app import broker as broker_module
 from pubqueue.app.batch import MOST
 from pubqueue.app.broker import LARGEST, Broker
 from pubqueue.core.access import CreationPolicy
-from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused, Retracted
+from pubqueue.core.decision import (
+    Deliver,
+    Done,
+    Published,
+    Refusal,
+    Refused,
+    Retracted,
+)
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.reading import ReadItems, ReadNodes
 from pubqueue.stores.sqlite import SqliteStore

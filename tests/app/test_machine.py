@@ -17,8 +17,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pubqueue.core import decision as d
-from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Subscribed
+from pubqueue.core import changes as c
+from pubqueue.core.decision import (
+    Done,
+    Published,
+    Redriven,
+    Refusal,
+    Refused,
+    Subscribed,
+)
 from pubqueue.core.expire import Arrive, Expire, Leave, Return
 from pubqueue.core.lifecycle import GONE, NEXT, Event
 from pubqueue.core.manage import Configure, Delete, Purge
@@ -46,13 +53,13 @@ picks = st.integers(0, 9)
 def lived(change):
     """Return what a change of an item is in its life, and what state it leads to."""
     match change:
-        case d.RemoveItem():
+        case c.RemoveItem():
             return Event.RETRACT, GONE
-        case d.Release(failed=failed, item=item):
+        case c.Release(failed=failed, item=item):
             return (Event.FAIL if failed > item.failed else Event.RELEASE), State.QUEUED
-        case d.Bury():
+        case c.Bury():
             return Event.GIVE_UP, State.DEAD
-        case d.Revive():
+        case c.Revive():
             return Event.REVIVE, State.QUEUED
     return None
 

@@ -14,7 +14,10 @@ from pubqueue.app.neighbours import Neighbours
 from pubqueue.app.ports import StoreError
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.access import CreationPolicy
-from pubqueue.core.decision import Deliver, Unlocked
+from pubqueue.core.decision import (
+    Deliver,
+    Unlocked,
+)
 from pubqueue.core.expire import Arrive, Leave
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.stores.sqlite import SqliteStore

@@ -5,7 +5,10 @@ from harness.asks import joins, publishes, retracts
 from harness.facts import BOSS, ETL, JOBS, who
 from harness.shell import Shell
 
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
 from pubqueue.core.manage import Configure, Declare, Delete, Purge, SetAffiliations
 from pubqueue.core.model import Affiliation, ItemId, Jid
 from pubqueue.core.retrieve import Retrieve

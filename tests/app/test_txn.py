@@ -9,7 +9,13 @@ from harness.picture import ALL, recount
 from harness.shell import Shell
 from harness.txns import APP, aborts, commits, left_over, stages
 
-from pubqueue.core.decision import Announce, Done, Published, Refusal, Refused
+from pubqueue.core.decision import (
+    Announce,
+    Done,
+    Published,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.expire import Expire
 from pubqueue.core.manage import Configure, Create, Delete, ListItems
 from pubqueue.core.model import ItemId, Jid, NodeName, State, seconds

@@ -17,7 +17,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pubqueue.core.decision import Done, Published, Refusal, Refused
+from pubqueue.core.decision import (
+    Done,
+    Published,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.expire import Expire
 from pubqueue.core.model import NodeName, seconds
 from pubqueue.core.transactions import Committed, Limits, Skipped

@@ -5,7 +5,12 @@ from harness.facts import ANN, BOB, ETL, JOBS, NOW, draft, plain, queue, who
 from harness.txns import APP, commits
 
 from pubqueue.core.commit import CommitFacts, CommitVersion, Found, Part, Tally, commit
-from pubqueue.core.decision import Announce, Decision, Refusal, Refused
+from pubqueue.core.decision import (
+    Announce,
+    Decision,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.publish import Known
 from pubqueue.core.transactions import App, Commit, Committed, Open, Outcome, Record, Told

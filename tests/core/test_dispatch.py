@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 from harness.facts import ANN, BOB, EVE, NOW, after, queue, waiting, window
 
-from pubqueue.core.decision import Lock, Postpone
+from pubqueue.core.changes import (
+    Lock,
+    Postpone,
+)
 from pubqueue.core.dispatch import dispatch, free
 from pubqueue.core.model import Jid
 

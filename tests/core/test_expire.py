@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
 
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     Bury,
-    Decision,
-    Done,
     EndSubscription,
     Forget,
     ForgetResource,
@@ -18,6 +16,10 @@ from pubqueue.core.decision import (
     RemoveItem,
     Ripen,
     SetAvailable,
+)
+from pubqueue.core.decision import (
+    Decision,
+    Done,
     Unlocked,
 )
 from pubqueue.core.ending import Case, Tomb

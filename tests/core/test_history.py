@@ -20,7 +20,7 @@ from harness.facts import (
     window,
 )
 
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core import transactions as t
 from pubqueue.core.expire import WORKER_LOST, Expire, Leave, Return
 from pubqueue.core.history import (
@@ -55,63 +55,63 @@ def settle(verb, by=ANN, **words):
     return Settle(who(by), JOBS, (LOCKED.id,), verb, **words)
 
 
-FREED = d.Release(LOCKED, State.QUEUED, None, failed=0, released=1)
+FREED = c.Release(LOCKED, State.QUEUED, None, failed=0, released=1)
 STAGED = t.Stage(t.Mark("app", 1), ETL_ACCOUNT, JOBS, (), NOW, NOW)
 OUTCOMES = (
     t.Outcome(JOBS, queueing=True, added=2, replaced=0, left=0),
     t.Outcome(GRAVES, queueing=False, added=0, replaced=1, left=0),
 )
 COMMITTED = t.Commit("app", ETL_ACCOUNT, 1, NOW, OUTCOMES, 3, 9, t.UNTOLD)
-NEW = d.AddItem(JOBS, draft("i1"), ETL_ACCOUNT, LATER, State.QUEUED, None, None)
+NEW = c.AddItem(JOBS, draft("i1"), ETL_ACCOUNT, LATER, State.QUEUED, None, None)
 
 # The table again: every change with the entries that it makes when nobody in particular asked for it.
 TABLE = [
-    (d.CreateNode(queue()), []),
-    (d.ConfigureNode(JOBS, queue().config), []),
-    (d.DeleteNode(JOBS), []),
-    (d.PurgeNode(JOBS, 7), [Event(Kind.PURGED, JOBS, detail="7")]),
-    (d.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
-    (d.AddSubscription(window()), []),
-    (d.SetWindow(JOBS, ANN, 3), []),
-    (d.SetAvailable(JOBS, ANN, available=False), []),
-    (d.EndSubscription(JOBS, ANN), []),
-    (d.NoteBounces(JOBS, ANN, 1), []),
-    (d.NoteResource(ANN), []),
-    (d.ForgetResource(ANN), []),
+    (c.CreateNode(queue()), []),
+    (c.ConfigureNode(JOBS, queue().config), []),
+    (c.DeleteNode(JOBS), []),
+    (c.PurgeNode(JOBS, 7), [Event(Kind.PURGED, JOBS, detail="7")]),
+    (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
+    (c.AddSubscription(window()), []),
+    (c.SetWindow(JOBS, ANN, 3), []),
+    (c.SetAvailable(JOBS, ANN, available=False), []),
+    (c.EndSubscription(JOBS, ANN), []),
+    (c.NoteBounces(JOBS, ANN, 1), []),
+    (c.NoteResource(ANN), []),
+    (c.ForgetResource(ANN), []),
     (NEW, [Event(Kind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0)]),
     (
-        d.ReplacePayload(FREE, b"<new/>", BOB),
+        c.ReplacePayload(FREE, b"<new/>", BOB),
         [
             told(Kind.RETRACTED, detail=REPLACED),
             told(Kind.PUBLISHED, age=0, publisher=BOB, detail=REPLACED),
         ],
     ),
-    (d.Lock(FREE, BOB, 9, after(9), LATER), [told(Kind.DELIVERED, attempt=3, worker=BOB)]),
+    (c.Lock(FREE, BOB, 9, after(9), LATER), [told(Kind.DELIVERED, attempt=3, worker=BOB)]),
     (FREED, [of_lock(Kind.UNLOCKED)]),
-    (d.Postpone(FREE, after(9)), []),
-    (d.Extend(LOCKED, after(9)), []),
-    (d.Revive(FREE, JOBS), [told(Kind.REQUEUED)]),
+    (c.Postpone(FREE, after(9)), []),
+    (c.Extend(LOCKED, after(9)), []),
+    (c.Revive(FREE, JOBS), [told(Kind.REQUEUED)]),
     (
-        d.Revive(FREE, GRAVES),
+        c.Revive(FREE, GRAVES),
         [told(Kind.REQUEUED, to=GRAVES), replace(told(Kind.REQUEUED, origin=JOBS), node=GRAVES)],
     ),
-    (d.Ripen(JOBS, NOW), []),
-    (d.Forget(NOW), []),
-    (d.ForgetEvents(7), []),
-    (d.Bury(FREE, LATER, "too old", 0), [told(Kind.DEAD, detail="too old")]),
+    (c.Ripen(JOBS, NOW), []),
+    (c.Forget(NOW), []),
+    (c.ForgetEvents(7), []),
+    (c.Bury(FREE, LATER, "too old", 0), [told(Kind.DEAD, detail="too old")]),
     (
-        d.Bury(LOCKED, LATER, "no seat", 1),
+        c.Bury(LOCKED, LATER, "no seat", 1),
         [of_lock(Kind.UNLOCKED), of_lock(Kind.DEAD, detail="no seat")],
     ),
     (
-        d.Bury(FREE, LATER, "too old", 0, GRAVES),
+        c.Bury(FREE, LATER, "too old", 0, GRAVES),
         [
             told(Kind.DEAD, detail="too old", to=GRAVES),
             replace(told(Kind.DEAD, detail="too old", origin=JOBS), node=GRAVES),
         ],
     ),
-    (d.RemoveItem(FREE), [told(Kind.RETRACTED)]),
-    (d.RemoveItem(LOCKED), [of_lock(Kind.RETRACTED)]),
+    (c.RemoveItem(FREE), [told(Kind.RETRACTED)]),
+    (c.RemoveItem(LOCKED), [of_lock(Kind.RETRACTED)]),
     (STAGED, []),
     (COMMITTED, [Winners(JOBS, True, ETL_ACCOUNT), Winners(GRAVES, False, ETL_ACCOUNT)]),  # noqa: FBT003
     (t.Abort("app", 1), []),
@@ -120,7 +120,7 @@ TABLE = [
 
 
 def test_the_table_is_about_every_change():
-    changes = set(get_args(d.Change))
+    changes = set(get_args(c.Change))
     assert set(HISTORY) == changes
     assert {type(change) for change, _ in TABLE} == changes
 
@@ -144,7 +144,7 @@ ENDS = [
 @pytest.mark.parametrize(("asked", "kind", "detail"), ENDS)
 def test_who_asked_knows_how_a_lock_ended(asked, kind, detail):
     assert history(asked, [FREED], LATER) == [of_lock(kind, detail=detail)]
-    dead = d.Bury(LOCKED, LATER, "worn out", 1)
+    dead = c.Bury(LOCKED, LATER, "worn out", 1)
     ends = [of_lock(kind, detail=detail), of_lock(Kind.DEAD, detail="worn out")]
     assert history(asked, [dead], LATER) == ends
 
@@ -160,7 +160,7 @@ def test_who_asked_knows_how_a_lock_ended(asked, kind, detail):
     ],
 )
 def test_only_its_holder_completes_an_item(item, by, kind):
-    (event,) = history(settle(Verb.RETRACT, by), [d.RemoveItem(item)], LATER)
+    (event,) = history(settle(Verb.RETRACT, by), [c.RemoveItem(item)], LATER)
     assert event.kind is kind
 
 

@@ -6,23 +6,25 @@ import pytest
 from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who
 
 from pubqueue.core.access import CreationPolicy
+from pubqueue.core.changes import (
+    ConfigureNode,
+    CreateNode,
+    DeleteNode,
+    EndSubscription,
+    PurgeNode,
+    SetAffiliation,
+)
 from pubqueue.core.decision import (
     Affiliations,
-    ConfigureNode,
     Created,
-    CreateNode,
     Decision,
     Deleted,
-    DeleteNode,
     Described,
     Done,
-    EndSubscription,
     Listed,
     Purged,
-    PurgeNode,
     Refusal,
     Refused,
-    SetAffiliation,
 )
 from pubqueue.core.manage import (
     Configure,

@@ -3,7 +3,10 @@
 import pytest
 from harness.facts import plain, queue
 
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
 from pubqueue.core.model import NodeConfig
 from pubqueue.core.nodeconfig import FIELDS, FIXED, configure, read_boolean, refit, values
 

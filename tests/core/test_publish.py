@@ -3,15 +3,17 @@
 import pytest
 from harness.facts import ANN, BOB, ETL, JOBS, NOW, after, draft, held, plain, queue, waiting, who
 
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     AddItem,
+    RemoveItem,
+    ReplacePayload,
+)
+from pubqueue.core.decision import (
     Announce,
     Decision,
     Published,
     Refusal,
     Refused,
-    RemoveItem,
-    ReplacePayload,
 )
 from pubqueue.core.model import Affiliation, ItemId, Jid, PublishModel, State, seconds
 from pubqueue.core.publish import Known, Publish, PublishFacts, publish

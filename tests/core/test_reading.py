@@ -3,7 +3,11 @@
 import pytest
 from harness.facts import EVE, JOBS, plain, queue, who
 
-from pubqueue.core.decision import Decision, Refusal, Refused
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.model import AccessModel, Affiliation, NodeName
 from pubqueue.core.pages import Events
 from pubqueue.core.reading import (

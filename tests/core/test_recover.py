@@ -2,7 +2,11 @@
 
 from harness.facts import NOW, after, held, queue
 
-from pubqueue.core.decision import Decision, Done, Extend
+from pubqueue.core.changes import Extend
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+)
 from pubqueue.core.recover import Recover, RecoverFacts, recover
 
 

@@ -3,7 +3,13 @@
 import pytest
 from harness.facts import BOSS, JOBS, NOW, held, queue, waiting, who
 
-from pubqueue.core.decision import Decision, Redriven, Refusal, Refused, Revive
+from pubqueue.core.changes import Revive
+from pubqueue.core.decision import (
+    Decision,
+    Redriven,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.model import Affiliation, ItemId, NodeName, State
 from pubqueue.core.redrive import Grave, Redrive, RedriveFacts, redrive
 

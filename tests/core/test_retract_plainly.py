@@ -3,7 +3,14 @@
 import pytest
 from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, plain, waiting, who
 
-from pubqueue.core.decision import Decision, Done, Refusal, Refused, RemoveItem, Retracted
+from pubqueue.core.changes import RemoveItem
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Refusal,
+    Refused,
+    Retracted,
+)
 from pubqueue.core.model import Affiliation, ItemId
 from pubqueue.core.settle import Settle, SettleFacts, Verb, settle
 

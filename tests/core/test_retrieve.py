@@ -3,7 +3,12 @@
 import pytest
 from harness.facts import ANN, BOB, EVE, JOBS, held, plain, queue, waiting, who
 
-from pubqueue.core.decision import Decision, Refusal, Refused, Retrieved
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    Refused,
+    Retrieved,
+)
 from pubqueue.core.model import AccessModel, Affiliation
 from pubqueue.core.retrieve import Retrieve, RetrieveFacts, retrieve
 

@@ -16,14 +16,16 @@ from harness.facts import (
     who,
 )
 
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     Bury,
+    Release,
+    RemoveItem,
+)
+from pubqueue.core.decision import (
     Decision,
     Done,
     Refusal,
     Refused,
-    Release,
-    RemoveItem,
     Retracted,
     Unlocked,
 )

@@ -3,14 +3,16 @@
 import pytest
 from harness.facts import ANN, JOBS, NOW, plain, queue, who, window
 
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     AddSubscription,
+    EndSubscription,
+    SetWindow,
+)
+from pubqueue.core.decision import (
     Decision,
     Done,
-    EndSubscription,
     Refusal,
     Refused,
-    SetWindow,
     Subscribed,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Jid

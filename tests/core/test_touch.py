@@ -3,7 +3,13 @@
 import pytest
 from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, held, plain, queue, waiting, who
 
-from pubqueue.core.decision import Decision, Extend, Refusal, Refused, Touched
+from pubqueue.core.changes import Extend
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    Refused,
+    Touched,
+)
 from pubqueue.core.model import Affiliation, ItemId, seconds
 from pubqueue.core.settle import SettleFacts
 from pubqueue.core.touch import Touch, touch

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pubqueue.core.decision import Decision, ForgetEvents
+from pubqueue.core.changes import ForgetEvents
+from pubqueue.core.decision import Decision
 from pubqueue.core.model import Millis
 from pubqueue.core.pages import Trimmed
 from pubqueue.core.trim import SLICE, Trim, TrimFacts, trim

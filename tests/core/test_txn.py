@@ -5,7 +5,14 @@ from harness.asks import publishes
 from harness.facts import BOSS, ETL, JOBS, NOW, after, draft, queue, waiting, who
 from harness.txns import APP, aborts, stages
 
-from pubqueue.core.decision import AddItem, Decision, Done, Published, Refusal, Refused
+from pubqueue.core.changes import AddItem
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Published,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.model import Affiliation, ItemId, Jid, Millis, State, seconds
 from pubqueue.core.publish import Known, PublishFacts
 from pubqueue.core.transactions import (

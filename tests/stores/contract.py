@@ -15,7 +15,7 @@ from stores.of_staging import OfStaging
 from stores.of_time import OfTime
 from stores.steps import EMPTY, make
 
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 
 
 class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfHistory):
@@ -25,7 +25,7 @@ class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfHistory):
     async def store(self, make_store):
         store = make_store()
         await store.open()
-        await make(store, d.CreateNode(EMPTY))
+        await make(store, c.CreateNode(EMPTY))
         try:
             yield store
             assert await store.batch(recount) == []

@@ -23,7 +23,7 @@ from stores.steps import (
 )
 
 from pubqueue.app.ports import StaleError, StoreError
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import (
     Affiliation,
     Jid,
@@ -43,42 +43,42 @@ class OfBatches:
     @pytest.mark.parametrize(
         "change",
         [
-            lambda free, held: d.CreateNode(EMPTY),
-            lambda free, held: d.ConfigureNode(DEAD, EMPTY.config),
-            lambda free, held: d.DeleteNode(DEAD),
-            lambda free, held: d.SetAffiliation(DEAD, ANN_ACCOUNT, Affiliation.OWNER),
-            lambda free, held: d.AddSubscription(window(ANN)),
-            lambda free, held: d.AddSubscription(replace(window(EVE), node=DEAD)),
-            lambda free, held: d.SetWindow(JOBS, EVE, 2),
-            lambda free, held: d.SetAvailable(JOBS, EVE, available=True),
-            lambda free, held: d.EndSubscription(JOBS, EVE),
+            lambda free, held: c.CreateNode(EMPTY),
+            lambda free, held: c.ConfigureNode(DEAD, EMPTY.config),
+            lambda free, held: c.DeleteNode(DEAD),
+            lambda free, held: c.SetAffiliation(DEAD, ANN_ACCOUNT, Affiliation.OWNER),
+            lambda free, held: c.AddSubscription(window(ANN)),
+            lambda free, held: c.AddSubscription(replace(window(EVE), node=DEAD)),
+            lambda free, held: c.SetWindow(JOBS, EVE, 2),
+            lambda free, held: c.SetAvailable(JOBS, EVE, available=True),
+            lambda free, held: c.EndSubscription(JOBS, EVE),
             lambda free, held: add("free"),
             lambda free, held: add("new", node=DEAD),
-            lambda free, held: d.ReplacePayload(held, b"<new/>", Jid("eve@x")),
-            lambda free, held: d.ReplacePayload(replace(free, seq=99), b"<new/>", Jid("eve@x")),
-            lambda free, held: d.Lock(held, BOB, 9, after(9), NOW),
-            lambda free, held: d.Lock(replace(held, state=State.QUEUED), BOB, 9, after(9), NOW),
-            lambda free, held: d.Lock(replace(free, token=3), BOB, 9, after(9), NOW),
-            lambda free, held: d.Lock(replace(free, seq=99), BOB, 9, after(9), NOW),
+            lambda free, held: c.ReplacePayload(held, b"<new/>", Jid("eve@x")),
+            lambda free, held: c.ReplacePayload(replace(free, seq=99), b"<new/>", Jid("eve@x")),
+            lambda free, held: c.Lock(held, BOB, 9, after(9), NOW),
+            lambda free, held: c.Lock(replace(held, state=State.QUEUED), BOB, 9, after(9), NOW),
+            lambda free, held: c.Lock(replace(free, token=3), BOB, 9, after(9), NOW),
+            lambda free, held: c.Lock(replace(free, seq=99), BOB, 9, after(9), NOW),
             lambda free, held: release(free),
             lambda free, held: release(replace(held, token=6)),
             lambda free, held: release(replace(held, seq=99)),
-            lambda free, held: d.Extend(free, after(99)),
-            lambda free, held: d.Extend(replace(held, token=6), after(99)),
-            lambda free, held: d.Postpone(held, after(9)),
-            lambda free, held: d.Bury(replace(free, state=State.DELAYED), NOW, "x", 1),
-            lambda free, held: d.Bury(replace(held, token=6), NOW, "x", 1),
-            lambda free, held: d.Bury(replace(held, token=6), NOW, "x", 1, to=DEAD),
-            lambda free, held: d.Bury(held, NOW, "x", 1, to=NodeName("no-such-node")),
-            lambda free, held: d.Revive(replace(free, state=State.DEAD), JOBS),
-            lambda free, held: d.RemoveItem(replace(held, token=6)),
-            lambda free, held: d.RemoveItem(replace(free, state=State.LOCKED)),
-            lambda free, held: d.RemoveItem(replace(free, seq=99)),
-            lambda free, held: d.RemoveItem(replace(free, seq=99), absorb_until=after(9)),
+            lambda free, held: c.Extend(free, after(99)),
+            lambda free, held: c.Extend(replace(held, token=6), after(99)),
+            lambda free, held: c.Postpone(held, after(9)),
+            lambda free, held: c.Bury(replace(free, state=State.DELAYED), NOW, "x", 1),
+            lambda free, held: c.Bury(replace(held, token=6), NOW, "x", 1),
+            lambda free, held: c.Bury(replace(held, token=6), NOW, "x", 1, to=DEAD),
+            lambda free, held: c.Bury(held, NOW, "x", 1, to=NodeName("no-such-node")),
+            lambda free, held: c.Revive(replace(free, state=State.DEAD), JOBS),
+            lambda free, held: c.RemoveItem(replace(held, token=6)),
+            lambda free, held: c.RemoveItem(replace(free, state=State.LOCKED)),
+            lambda free, held: c.RemoveItem(replace(free, seq=99)),
+            lambda free, held: c.RemoveItem(replace(free, seq=99), absorb_until=after(9)),
         ],
     )
     async def test_a_change_that_finds_something_else_is_not_made(self, store, change):
-        await make(store, d.AddSubscription(window(ANN, 3)), add("free"), add("held"))
+        await make(store, c.AddSubscription(window(ANN, 3)), add("free"), add("held"))
         held = await lock(store, "held")
         (free,) = await items(store, "free")
         before = await store.batch(everything)
@@ -94,25 +94,25 @@ class OfBatches:
         assert await store.batch(everything) == before
 
     async def test_a_dead_item_does_not_take_the_place_of_another(self, store):
-        await make(store, d.CreateNode(replace(EMPTY, name=DEAD)), add("i1"), add("i1", node=DEAD))
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("i1"), add("i1", node=DEAD))
         (item,) = await items(store, "i1")
         before = await store.batch(everything)
         with pytest.raises(StaleError):
-            await make(store, d.Bury(item, NOW, "x", 1, to=DEAD))
+            await make(store, c.Bury(item, NOW, "x", 1, to=DEAD))
         assert await store.batch(everything) == before
 
     async def test_one_stale_lock_of_many_makes_none(self, store):
-        await make(store, d.AddSubscription(window(ANN, 3)), *map(add, "abc"))
+        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "abc"))
         known = await items(store, "a", "b", "c")
         await lock(store, "b", BOB)
         before = await store.batch(everything)
         with pytest.raises(StaleError):
-            await make(store, *(d.Lock(item, ANN, 9, after(9), NOW) for item in known))
+            await make(store, *(c.Lock(item, ANN, 9, after(9), NOW) for item in known))
         assert await store.batch(everything) == before
 
     async def test_a_savepoint_undoes_what_is_inside_and_only_that(self, store):
         def inside(tx: Transaction) -> None:
-            tx.apply([add("inside"), d.AddSubscription(window(ANN))])
+            tx.apply([add("inside"), c.AddSubscription(window(ANN))])
             assert tx.node(JOBS).items == 2
             assert tx.subscribed(JOBS, ANN_ACCOUNT)
 
@@ -157,7 +157,7 @@ class OfBatches:
         before = await store.batch(everything)
 
         def job(tx: Transaction) -> None:
-            tx.apply([add("i1"), d.AddSubscription(window(ANN))])
+            tx.apply([add("i1"), c.AddSubscription(window(ANN))])
             tx.tokens(5)
             raise fault
 
@@ -181,7 +181,7 @@ class OfBatches:
         assert (second - first, third - second) == (3, 1)
 
     async def test_what_was_confirmed_is_there_after_opening_again(self, store, make_store):
-        await make(store, d.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
         await lock(store, "i1")
         before = await store.batch(everything)
         await store.close()
@@ -226,5 +226,5 @@ class OfBatches:
 
     async def test_plain_nodes_and_queues_live_side_by_side(self, store):
         node = replace(plain(), name=NodeName("news"))
-        await make(store, d.CreateNode(node), add("i1", node=node.name), add("i1"))
+        await make(store, c.CreateNode(node), add("i1", node=node.name), add("i1"))
         assert await store.batch(lambda tx: [n.items for n in tx.nodes()]) == [1, 1]

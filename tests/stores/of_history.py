@@ -9,7 +9,7 @@ from harness.facts import ANN, BOB, JOBS, NOW, after, window
 from stores.steps import DEAD, EMPTY, BrokenError, add, broken, items, lock, make, release
 
 from pubqueue.app.ports import StoreError
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.history import Event, Kind
 from pubqueue.core.model import ItemId, Jid, Millis, NodeName, State
 from pubqueue.core.pages import Grave, Logged, Shown, Tally
@@ -49,7 +49,7 @@ class OfHistory:
         assert await ends(store) == (1, 3)
 
     async def test_events_come_by_number_and_node(self, store):
-        await make(store, d.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
         await record(store, BARE, replace(BARE, node=DEAD), BARE, BARE)
         assert await numbers(store, after=1, until=3) == [2, 3]
         assert await numbers(store, limit=2) == [1, 2]
@@ -79,9 +79,9 @@ class OfHistory:
 
     async def test_what_is_forgotten_is_no_more_but_the_newest_stays(self, store):
         await record(store, *[BARE] * 4)
-        await make(store, d.ForgetEvents(2))
+        await make(store, c.ForgetEvents(2))
         assert (await numbers(store), await ends(store)) == ([3, 4], (3, 4))
-        await make(store, d.ForgetEvents(9))
+        await make(store, c.ForgetEvents(9))
         assert (await numbers(store), await ends(store)) == ([4], (4, 4))
         await store.close()
         await store.open()
@@ -100,9 +100,9 @@ class OfHistory:
 
     async def test_the_events_of_a_deleted_node_are_not_those_of_the_next_by_its_name(self, store):
         await record(store, BARE)
-        await make(store, d.DeleteNode(JOBS))
+        await make(store, c.DeleteNode(JOBS))
         assert (await numbers(store), await ends(store)) == ([], (1, 1))
-        await make(store, d.CreateNode(EMPTY))
+        await make(store, c.CreateNode(EMPTY))
         await record(store, FULL)
         assert await numbers(store) == [2]
 
@@ -141,13 +141,13 @@ class OfHistory:
         assert await store.read(lambda tx: tx.history.newest(DEAD, dead=False)) == 0
 
     async def test_the_dead_come_by_their_deaths_here_or_elsewhere(self, store):
-        await make(store, d.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
         await make(store, add("x", node=DEAD), *map(add, "abc"))
         (x,) = await items(store, "x", node=DEAD)
         a, *_ = await items(store, *"abc")
         held = await lock(store, "b")
         for item, to, at in ((held, None, 1), (x, JOBS, 2), (a, None, 3)):
-            await make(store, d.Bury(item, after(at), f"why {at}", 1, to))
+            await make(store, c.Bury(item, after(at), f"why {at}", 1, to))
         shown, more = await self.page(store, state=State.DEAD, payloads=False)
         assert (more, [one.item.id for one in shown]) == (False, ["b", "x", "a"])
         deaths = [one.grave.seq for one in shown]
@@ -162,18 +162,18 @@ class OfHistory:
         assert await store.read(lambda tx: tx.history.newest(JOBS, dead=True)) == deaths[2]
         assert await store.read(lambda tx: tx.history.newest(DEAD, dead=True)) == 0
         (dead,) = await items(store, "b")
-        await make(store, d.Revive(dead, JOBS))
+        await make(store, c.Revive(dead, JOBS))
         (again,) = await items(store, "b")
-        await make(store, d.Bury(again, after(4), "again", 1))
+        await make(store, c.Bury(again, after(4), "again", 1))
         assert await self.names(store, state=State.DEAD, after=deaths[2]) == ("b", False)
 
     async def test_a_node_is_counted_by_state(self, store):
-        await make(store, d.AddSubscription(window(ANN, 3)), d.AddSubscription(window(BOB, 2)))
-        await make(store, d.SetAvailable(JOBS, BOB, available=False))
+        await make(store, c.AddSubscription(window(ANN, 3)), c.AddSubscription(window(BOB, 2)))
+        await make(store, c.SetAvailable(JOBS, BOB, available=False))
         await make(store, *map(add, "abcde"), add("f", state=State.DELAYED, due=after(5)))
         await lock(store, "a")
         _, b, *_ = await items(store, *"abc")
-        await make(store, d.Bury(b, NOW, "x", 1))
+        await make(store, c.Bury(b, NOW, "x", 1))
         await make(store, release(await lock(store, "c", token=9)))
 
         def tally(tx):

@@ -19,7 +19,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import (
     ItemId,
     Jid,
@@ -71,7 +71,7 @@ class OfItems:
             for changes in ([add("i1"), add("i2")], [add("i3")]):
                 tx.apply(changes)
                 counts.append(tx.node(JOBS).items)
-            tx.apply([d.RemoveItem(tx.item(JOBS, ItemId("i2")))])
+            tx.apply([c.RemoveItem(tx.item(JOBS, ItemId("i2")))])
             return [*counts, tx.node(JOBS).items, tx.nodes()[0].items]
 
         assert await store.batch(change) == [0, 2, 3, 2, 2]
@@ -79,13 +79,13 @@ class OfItems:
     async def test_another_payload_leaves_the_rest(self, store):
         await make(store, add("i1"), add("i2"))
         (item,) = await items(store, "i1")
-        await make(store, d.ReplacePayload(item, b"<new/>", Jid("eve@x"), (("a", "1"),)))
+        await make(store, c.ReplacePayload(item, b"<new/>", Jid("eve@x"), (("a", "1"),)))
         expected = replace(item, publisher=Jid("eve@x"), headers=(("a", "1"),))
         assert await items(store, "i1") == [expected]
         assert await store.batch(lambda tx: tx.payload(item)) == b"<new/>"
 
     async def test_a_lock_has_a_holder_a_deadline_and_a_token(self, store):
-        await make(store, d.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
         (before,) = await items(store, "i1")
         item = await lock(store, "i1", token=7, deadline=after(60))
         assert item == replace(
@@ -102,14 +102,14 @@ class OfItems:
         assert await store.batch(lambda tx: tx.held_count(JOBS, ANN)) == 1
 
     async def test_many_locks_are_made_in_one_go(self, store):
-        await make(store, d.AddSubscription(window(ANN, 9)), *map(add, "abc"))
+        await make(store, c.AddSubscription(window(ANN, 9)), *map(add, "abc"))
         known = await items(store, "a", "b", "c")
-        locks = [d.Lock(item, ANN, 7 + n, after(60), NOW) for n, item in enumerate(known)]
+        locks = [c.Lock(item, ANN, 7 + n, after(60), NOW) for n, item in enumerate(known)]
         await make(store, *locks)
         assert [item.token for item in await items(store, "a", "b", "c")] == [7, 8, 9]
 
     async def test_who_loses_a_lock_is_remembered_and_avoided(self, store):
-        await make(store, d.AddSubscription(window(ANN)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
         await make(store, release(item, state=State.DELAYED, due=after(5), failed=2, released=3))
         (freed,) = await items(store, "i1")
@@ -129,13 +129,13 @@ class OfItems:
     async def test_a_lock_can_be_extended(self, store):
         await make(store, add("i1"))
         item = await lock(store, "i1")
-        await make(store, d.Extend(item, after(999)))
+        await make(store, c.Extend(item, after(999)))
         assert await items(store, "i1") == [replace(item, deadline=after(999))]
 
     async def test_what_is_put_aside_for_one_is_there_for_others(self, store):
         await make(store, add("i1"), add("i2"))
         (item,) = await items(store, "i1")
-        await make(store, d.Postpone(item, after(5)))
+        await make(store, c.Postpone(item, after(5)))
         (postponed,) = await items(store, "i1")
         assert postponed == replace(item, state=State.DELAYED, due=after(5), aside=True)
         assert await store.batch(lambda tx: tx.aside(JOBS, NOW, 9, ENOUGH)) == [
@@ -149,14 +149,14 @@ class OfItems:
         await make(store, add("i1", **at_hand), add("i2", **(at_hand | {"due": after(6)})))
         assert await store.batch(lambda tx: tx.ripe(after(4))) == []
         assert await store.batch(lambda tx: tx.ripe(after(5))) == [JOBS]
-        await make(store, d.Ripen(JOBS, after(5)))
+        await make(store, c.Ripen(JOBS, after(5)))
         found = [(item.state, item.due) for item in await items(store, "i1", "i2")]
         assert found == [(State.QUEUED, after(5)), (State.DELAYED, after(6))]
 
     async def test_a_dead_item_stays(self, store):
-        await make(store, d.AddSubscription(window(ANN)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
-        await make(store, d.Bury(item, NOW, "worn out", 20))
+        await make(store, c.Bury(item, NOW, "worn out", 20))
         (dead,) = await items(store, "i1")
         cleared = {"holder": None, "deadline": None}
         assert dead == replace(item, state=State.DEAD, failed=20, **cleared)
@@ -166,12 +166,12 @@ class OfItems:
     async def test_a_dead_item_moves_and_waits_in_its_new_node_as_if_it_were_new(self, store):
         await make(
             store,
-            d.CreateNode(replace(EMPTY, name=DEAD)),
-            d.AddSubscription(window(ANN)),
+            c.CreateNode(replace(EMPTY, name=DEAD)),
+            c.AddSubscription(window(ANN)),
             add("i1", expires=after(900), headers=(("a", "1"),)),
         )
         item = await lock(store, "i1")
-        await make(store, d.Bury(item, NOW, "worn out", 20, to=DEAD))
+        await make(store, c.Bury(item, NOW, "worn out", 20, to=DEAD))
         (moved,) = await items(store, "i1", node=DEAD)
         expected = waiting(item.seq, id="i1", node=DEAD, token=item.token, headers=(("a", "1"),))
         assert moved == expected
@@ -183,9 +183,9 @@ class OfItems:
     async def test_a_dead_item_lives_again_in_its_place(self, store):
         await make(store, add("i1"), add("i2"))
         item = await lock(store, "i1")
-        await make(store, d.Bury(item, NOW, "worn out", 20))
+        await make(store, c.Bury(item, NOW, "worn out", 20))
         (dead,) = await items(store, "i1")
-        await make(store, d.Revive(dead, JOBS))
+        await make(store, c.Revive(dead, JOBS))
         (revived, _) = await items(store, "i1", "i2")
         assert revived == waiting(item.seq, id="i1", token=item.token)
         assert await store.batch(lambda tx: tx.dead(JOBS, 9)) == []
@@ -199,27 +199,27 @@ class OfItems:
     async def test_the_id_of_finished_work_absorbs_until_its_time(self, store):
         await make(store, add("i1", payload=b"<done/>"))
         (item,) = await items(store, "i1")
-        await make(store, d.RemoveItem(item, after(5), digest(b"<done/>")))
+        await make(store, c.RemoveItem(item, after(5), digest(b"<done/>")))
 
         def look(tx: Transaction) -> object:
             times = (NOW, after(4.999), after(5))
             return [tx.finished(JOBS, item.id, moment) for moment in times]
 
         assert await store.batch(look) == [digest(b"<done/>")] * 2 + [None]
-        await make(store, d.Forget(after(5)))
+        await make(store, c.Forget(after(5)))
         assert await store.batch(lambda tx: tx.finished(JOBS, item.id, NOW)) is None
 
     async def test_work_that_finishes_again_is_remembered_anew(self, store):
         for payload in (b"<a/>", b"<b/>"):
             await make(store, add("i1", payload=payload))
             (item,) = await items(store, "i1")
-            await make(store, d.RemoveItem(item, after(5), digest(payload)))
+            await make(store, c.RemoveItem(item, after(5), digest(payload)))
         assert await store.batch(lambda tx: tx.finished(JOBS, item.id, NOW)) == digest(b"<b/>")
 
     async def test_a_purge_takes_all_items_and_all_locks(self, store):
-        await make(store, d.AddSubscription(window(ANN, 3)), *map(add, "abc"))
+        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "abc"))
         await lock(store, "a", token=7)
-        await make(store, d.PurgeNode(JOBS))
+        await make(store, c.PurgeNode(JOBS))
         served = window(ANN, 3, last_served=7)
         expected = [replace(EMPTY, subscriptions=1), served]
         assert await store.batch(everything) == expected

@@ -17,7 +17,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
@@ -46,7 +46,7 @@ class OfNodes:
             dead_letter_node="jobs-dead",
         )
         node = replace(EMPTY, name=NodeName("other"), config=config)
-        await make(store, d.CreateNode(node))
+        await make(store, c.CreateNode(node))
         assert await store.batch(lambda tx: tx.node(node.name)) == node
 
     async def test_a_node_that_is_not_there_is_none(self, store):
@@ -54,22 +54,22 @@ class OfNodes:
 
     async def test_resources_are_noted_by_account_and_forgotten(self, store):
         phone, other = Jid(f"{ANN_ACCOUNT}/phone"), Jid("bob@x/phone")
-        await make(store, *map(d.NoteResource, (phone, ANN, other, phone)))
+        await make(store, *map(c.NoteResource, (phone, ANN, other, phone)))
         assert await store.batch(lambda tx: tx.resources(ANN_ACCOUNT)) == [phone, ANN]
-        await make(store, d.ForgetResource(phone), d.ForgetResource(phone))
+        await make(store, c.ForgetResource(phone), c.ForgetResource(phone))
         assert await store.batch(lambda tx: tx.resources(ANN_ACCOUNT)) == [ANN]
 
     async def test_a_node_is_ready_with_an_item_and_a_window_for_it(self, store):
         def ready():
             return store.batch(lambda tx: tx.ready_nodes())
 
-        await make(store, d.AddSubscription(window(ANN, 1)))
+        await make(store, c.AddSubscription(window(ANN, 1)))
         assert await ready() == []
         await make(store, add("a"), add("b"))
         assert await ready() == [JOBS]
         item = await lock(store, "a")
         assert await ready() == []
-        await make(store, release(item), d.SetAvailable(JOBS, ANN, available=False))
+        await make(store, release(item), c.SetAvailable(JOBS, ANN, available=False))
         assert await ready() == []
 
     async def test_who_else_wrote_is_seen_once_and_we_ourselves_never(self, store, make_store):
@@ -86,11 +86,11 @@ class OfNodes:
 
     async def test_nodes_come_by_name(self, store):
         other = replace(EMPTY, name=NodeName("a"))
-        await make(store, d.CreateNode(other))
+        await make(store, c.CreateNode(other))
         assert await store.batch(lambda tx: tx.nodes()) == [other, EMPTY]
 
     async def test_names_are_compared_exactly(self, store):
-        await make(store, d.CreateNode(replace(EMPTY, name=NodeName("Jobs"))))
+        await make(store, c.CreateNode(replace(EMPTY, name=NodeName("Jobs"))))
         assert len(await store.batch(lambda tx: tx.nodes())) == 2
 
     async def test_settings_change_within_and_after_the_transaction(self, store):
@@ -98,7 +98,7 @@ class OfNodes:
 
         def change(tx: Transaction) -> object:
             before = tx.node(JOBS)
-            tx.apply([d.ConfigureNode(JOBS, config)])
+            tx.apply([c.ConfigureNode(JOBS, config)])
             return before.config.lock_timeout, tx.node(JOBS).config
 
         assert await store.batch(change) == (300, config)
@@ -107,26 +107,26 @@ class OfNodes:
     async def test_a_deleted_node_takes_everything_with_it(self, store):
         await make(
             store,
-            d.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.OWNER),
-            d.AddSubscription(window()),
+            c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.OWNER),
+            c.AddSubscription(window()),
             add("i1"),
             add("i2"),
         )
         item = await lock(store, "i1")
         await make(store, release(item))
-        await make(store, d.DeleteNode(JOBS))
-        await make(store, d.CreateNode(EMPTY))
+        await make(store, c.DeleteNode(JOBS))
+        await make(store, c.CreateNode(EMPTY))
         assert await store.batch(everything) == [EMPTY]
 
     async def test_a_node_can_be_made_anew_at_once(self, store):
-        await make(store, add("i1"), d.DeleteNode(JOBS), d.CreateNode(EMPTY), add("i2"))
+        await make(store, add("i1"), c.DeleteNode(JOBS), c.CreateNode(EMPTY), add("i2"))
         assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == ["i2"]
 
     async def test_affiliations_are_set_changed_and_dropped(self, store):
         people = [(Jid(f"{kind.name.lower()}@x"), kind) for kind in Affiliation]
-        await make(store, *(d.SetAffiliation(JOBS, *person) for person in people))
-        await make(store, d.SetAffiliation(JOBS, Jid("owner@x"), Affiliation.MEMBER))
-        await make(store, d.SetAffiliation(JOBS, Jid("member@x"), Affiliation.NONE))
+        await make(store, *(c.SetAffiliation(JOBS, *person) for person in people))
+        await make(store, c.SetAffiliation(JOBS, Jid("owner@x"), Affiliation.MEMBER))
+        await make(store, c.SetAffiliation(JOBS, Jid("member@x"), Affiliation.NONE))
         assert await store.batch(lambda tx: tx.affiliations(JOBS)) == [
             ("outcast@x", Affiliation.OUTCAST),
             ("owner@x", Affiliation.MEMBER),
@@ -138,7 +138,7 @@ class OfNodes:
         def change(tx: Transaction) -> list[Affiliation]:
             seen = [tx.affiliation(JOBS, ANN_ACCOUNT)]
             for kind in (Affiliation.OWNER, Affiliation.NONE):
-                tx.apply([d.SetAffiliation(JOBS, ANN_ACCOUNT, kind)])
+                tx.apply([c.SetAffiliation(JOBS, ANN_ACCOUNT, kind)])
                 seen.append(tx.affiliation(JOBS, ANN_ACCOUNT))
             return seen
 
@@ -146,7 +146,7 @@ class OfNodes:
         assert await store.batch(change) == expected
 
     async def test_a_subscription_is_of_exactly_one_jid(self, store):
-        await make(store, d.AddSubscription(window(ANN, 3)))
+        await make(store, c.AddSubscription(window(ANN, 3)))
 
         def look(tx: Transaction) -> object:
             jids = (ANN, ANN_ACCOUNT, Jid("ann@x/2"))
@@ -157,25 +157,25 @@ class OfNodes:
     async def test_an_account_subscribes_by_any_of_its_jids(self, store):
         def look(tx: Transaction) -> object:
             before = tx.subscribed(JOBS, ANN_ACCOUNT)
-            tx.apply([d.AddSubscription(window(ANN))])
+            tx.apply([c.AddSubscription(window(ANN))])
             during = tx.subscribed(JOBS, ANN_ACCOUNT), tx.subscribed(JOBS, Jid("bob@x"))
-            tx.apply([d.EndSubscription(JOBS, ANN)])
+            tx.apply([c.EndSubscription(JOBS, ANN)])
             return before, *during, tx.subscribed(JOBS, ANN_ACCOUNT)
 
         assert await store.batch(look) == (False, True, False, False)
 
     async def test_subscribers_come_oldest_first(self, store):
-        await make(store, d.AddSubscription(window(EVE)), d.AddSubscription(window(ANN)))
+        await make(store, c.AddSubscription(window(EVE)), c.AddSubscription(window(ANN)))
         assert await store.batch(lambda tx: tx.subscribers(JOBS)) == [window(EVE), window(ANN)]
         assert (await store.batch(lambda tx: tx.node(JOBS))).subscriptions == 2
 
     async def test_open_windows_are_those_that_are_free_and_here(self, store):
         await make(
             store,
-            d.AddSubscription(window(ANN, 1)),
-            d.AddSubscription(window(BOB, 2)),
-            d.AddSubscription(window(EVE, 2)),
-            d.SetAvailable(JOBS, EVE, available=False),
+            c.AddSubscription(window(ANN, 1)),
+            c.AddSubscription(window(BOB, 2)),
+            c.AddSubscription(window(EVE, 2)),
+            c.SetAvailable(JOBS, EVE, available=False),
             add("i1"),
             add("i2"),
         )
@@ -186,29 +186,29 @@ class OfNodes:
 
     async def test_a_new_window_brings_the_subscriber_back(self, store):
         await make(
-            store, d.AddSubscription(window(ANN, 1)), d.SetAvailable(JOBS, ANN, available=False)
+            store, c.AddSubscription(window(ANN, 1)), c.SetAvailable(JOBS, ANN, available=False)
         )
-        await make(store, d.SetWindow(JOBS, ANN, 5))
+        await make(store, c.SetWindow(JOBS, ANN, 5))
         assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == window(ANN, 5)
 
     async def test_subscriptions_are_found_in_all_nodes(self, store):
         other = replace(window(ANN), node=DEAD, subid="2")
-        await make(store, d.CreateNode(replace(EMPTY, name=DEAD)))
-        await make(store, *map(d.AddSubscription, (window(ANN), other, window(BOB))))
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB))))
         jids = [ANN, EVE]
         assert await store.batch(lambda tx: tx.subscriptions_of(jids)) == [window(ANN), other]
 
     async def test_locks_outlive_the_subscription_and_are_counted_in_the_next(self, store):
-        await make(store, d.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
         item = await lock(store, "i1")
-        await make(store, d.EndSubscription(JOBS, ANN))
+        await make(store, c.EndSubscription(JOBS, ANN))
         assert await store.batch(lambda tx: tx.held_by([ANN])) == [item]
-        await make(store, d.AddSubscription(window(ANN, 3, in_flight=1)), d.RemoveItem(item))
+        await make(store, c.AddSubscription(window(ANN, 3, in_flight=1)), c.RemoveItem(item))
         assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == window(ANN, 3)
 
     async def test_what_happened_under_an_old_subscription_does_not_count_for_the_new(self, store):
-        await make(store, d.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
         item = await lock(store, "i1")
-        again = d.AddSubscription(window(ANN, 3))
-        await make(store, release(item), d.EndSubscription(JOBS, ANN), again)
+        again = c.AddSubscription(window(ANN, 3))
+        await make(store, release(item), c.EndSubscription(JOBS, ANN), again)
         assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == window(ANN, 3)

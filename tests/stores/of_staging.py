@@ -9,7 +9,7 @@ from stores.steps import BrokenError, add, broken, items, lock, make
 
 from pubqueue.app.ports import StaleError
 from pubqueue.app.txn_ports import Class
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import ItemId, Jid, NodeName, State, digest
 from pubqueue.core.transactions import (
     Abort,
@@ -158,7 +158,7 @@ class OfStaging:
                 await commits(store, (0, 0), change=commit(0, version=version))
 
     async def test_winners_take_their_places_by_part_and_arrival(self, store):
-        await make(store, d.CreateNode(queue(name=MORE)))
+        await make(store, c.CreateNode(queue(name=MORE)))
         await make(
             store,
             stage(row("b1"), part=1, attempt=7),
@@ -188,7 +188,7 @@ class OfStaging:
         done = add("done")
         await make(store, done)
         (item,) = await items(store, "done")
-        await make(store, d.RemoveItem(item, after(60), digest(b"<job/>")))
+        await make(store, c.RemoveItem(item, after(60), digest(b"<job/>")))
         names = ("same", "locked", "done", "new")
         await make(store, stage(*map(row, names), row("like", b"<JOB/>"), row("other", b"<x/>")))
 
@@ -221,7 +221,7 @@ class OfStaging:
         await make(store, add("done"))
         (item,) = await items(store, "done")
         await make(
-            store, d.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done", b"<x/>"))
+            store, c.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done", b"<x/>"))
         )
 
         def judge(tx):

@@ -19,7 +19,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import (
     State,
 )
@@ -60,7 +60,7 @@ class OfTime:
         )
         await lock(store, "locked")
         dead, postponed = await items(store, "dead", "postponed")
-        await make(store, d.Bury(dead, NOW, "x", 1), d.Postpone(postponed, after(1)))
+        await make(store, c.Bury(dead, NOW, "x", 1), c.Postpone(postponed, after(1)))
         rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
         assert [(item.id, payload) for item, payload in rows] == [("ready", b"<ready/>")]
 
@@ -79,7 +79,7 @@ class OfTime:
 
     async def test_locks_that_end_late_are_found_in_their_node(self, store):
         other = queue(name=DEAD, subscriptions=0)
-        await make(store, d.CreateNode(other), *map(add, "abc"), add("a", node=DEAD))
+        await make(store, c.CreateNode(other), *map(add, "abc"), add("a", node=DEAD))
         for name, deadline in (("a", 30), ("b", 20), ("c", 10)):
             await lock(store, name, deadline=after(deadline))
         late = await store.batch(lambda tx: tx.locks_beyond(JOBS, after(10)))
@@ -121,11 +121,11 @@ class OfTime:
         assert await store.batch(lambda tx: tx.next_moment()) == after(20)
 
     async def test_what_somebody_holds_is_found_in_all_nodes(self, store):
-        await make(store, d.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abc"))
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abc"))
         await make(store, add("d", node=DEAD))
         first, second = await lock(store, "a"), await lock(store, "b", BOB)
         (other,) = await items(store, "d", node=DEAD)
-        await make(store, d.Lock(other, ANN_ACCOUNT, 9, after(9), NOW))
+        await make(store, c.Lock(other, ANN_ACCOUNT, 9, after(9), NOW))
         found = await store.batch(lambda tx: tx.held_by([ANN, ANN_ACCOUNT]))
         assert [(item.node, item.id) for item in found] == [(JOBS, "a"), (DEAD, "d")]
         assert first in found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.facts import ANN, JOBS, NOW, after, draft, queue
 
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import (
     ItemId,
     Jid,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.ports import Store, Transaction
-    from pubqueue.core.decision import Change
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Item
 
 
@@ -37,11 +37,11 @@ class BrokenError(Exception):
     """Something that goes wrong in the middle of a transaction."""
 
 
-def add(name: str, *, node: NodeName = JOBS, **facts) -> d.AddItem:
+def add(name: str, *, node: NodeName = JOBS, **facts) -> c.AddItem:
     """Return the change that adds an item; `facts` are of the item or of its draft."""
     of_draft = {key: facts.pop(key) for key in ("payload", "priority", "headers") if key in facts}
     known = {"state": State.QUEUED, "due": None, "expires": None} | facts
-    return d.AddItem(node, draft(name, **of_draft), Jid("etl@x"), NOW, **known)
+    return c.AddItem(node, draft(name, **of_draft), Jid("etl@x"), NOW, **known)
 
 
 async def make(store: Store, *changes: Change) -> None:
@@ -60,7 +60,7 @@ async def lock(
 ) -> Item:
     """Lock an item and return it as it is then."""
     (item,) = await items(store, name)
-    await make(store, d.Lock(item, Jid(holder), token, deadline, NOW))
+    await make(store, c.Lock(item, Jid(holder), token, deadline, NOW))
     (item,) = await items(store, name)
     return item
 
@@ -72,6 +72,6 @@ def broken(tx: Transaction, inside: Callable[[], object]) -> None:
         raise BrokenError
 
 
-def release(item: Item, **changes) -> d.Release:
-    known = d.Release(item, State.QUEUED, None, failed=item.failed, released=item.released + 1)
+def release(item: Item, **changes) -> c.Release:
+    known = c.Release(item, State.QUEUED, None, failed=item.failed, released=item.released + 1)
     return replace(known, **changes)

@@ -21,7 +21,10 @@ from pubqueue.app.batch import run
 from pubqueue.app.facts import Context
 from pubqueue.app.ports import ForeignStoreError
 from pubqueue.core.access import CreationPolicy
-from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.decision import (
+    Deliver,
+    Refused,
+)
 from pubqueue.core.manage import Configure, Create, SetAffiliations
 from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
 from pubqueue.core.publish import Publish

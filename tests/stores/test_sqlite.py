@@ -12,7 +12,7 @@ from harness.facts import ANN, JOBS, NOW, window
 from harness.picture import everything, recount
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import Jid
 from pubqueue.stores.sqlite import SqliteStore, changes
 from pubqueue.stores.sqlite.queries import SQL, TXN
@@ -82,9 +82,9 @@ async def test_a_file_is_marked_as_ours(store):
     ],
 )
 async def test_the_schema_repeats_the_invariants(store, broken):
-    await make(store, d.CreateNode(EMPTY), d.AddSubscription(window()), add("free"), add("held"))
+    await make(store, c.CreateNode(EMPTY), c.AddSubscription(window()), add("free"), add("held"))
     (item,) = await store.batch(lambda tx: [tx.item(JOBS, "held")])
-    await make(store, d.Lock(item, ANN, 7, NOW, NOW))
+    await make(store, c.Lock(item, ANN, 7, NOW, NOW))
     with pytest.raises(StoreError, match=r"(?i)constraint failed"):
         await ask(store, broken)
 
@@ -193,7 +193,7 @@ async def test_a_refused_store_can_be_opened_once_the_place_is_good(tmp_path):
 @pytest.fixture
 async def full(store):
     """A store whose disk is nearly full: SQLite then ends the transaction by itself."""
-    await make(store, d.CreateNode(EMPTY))
+    await make(store, c.CreateNode(EMPTY))
     ((pages,),) = await ask(store, "PRAGMA page_count")
     connection = await store.batch(lambda tx: tx._connection)
     await store._connection.run(
@@ -235,7 +235,7 @@ async def test_what_follows_in_a_batch_that_the_disk_has_ended_is_not_made(full)
 
 async def test_those_who_came_first_are_forgotten_beyond_a_bound(store, monkeypatch):
     monkeypatch.setattr(changes, "MOST_RESOURCES", 2)
-    await make(store, *(d.NoteResource(Jid(f"ann@x/{n}")) for n in range(4)))
+    await make(store, *(c.NoteResource(Jid(f"ann@x/{n}")) for n in range(4)))
     assert await store.batch(lambda tx: tx.resources(Jid("ann@x"))) == ["ann@x/2", "ann@x/3"]
 
 

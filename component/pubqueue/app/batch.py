@@ -13,18 +13,14 @@ import structlog
 
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.rules import decide
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     AddItem,
     AddSubscription,
     Bury,
     ConfigureNode,
-    Decision,
-    Deliver,
     EndSubscription,
     Lock,
-    Notice,
     Postpone,
-    Refusal,
     Release,
     RemoveItem,
     ReplacePayload,
@@ -32,6 +28,12 @@ from pubqueue.core.decision import (
     Ripen,
     SetAvailable,
     SetWindow,
+)
+from pubqueue.core.decision import (
+    Decision,
+    Deliver,
+    Notice,
+    Refusal,
     refuse,
 )
 from pubqueue.core.dispatch import dispatch, free
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.facts import Context
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Change
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Millis, NodeName
 
 log = structlog.get_logger(__name__)

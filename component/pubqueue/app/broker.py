@@ -19,7 +19,11 @@ from pubqueue.app.events import EventLog
 from pubqueue.app.facts import Context
 from pubqueue.app.looker import Looker
 from pubqueue.app.ports import StoreError
-from pubqueue.core.decision import Deliver, Refusal, Refused
+from pubqueue.core.decision import (
+    Deliver,
+    Refusal,
+    Refused,
+)
 from pubqueue.core.expire import Return
 from pubqueue.core.model import digest
 from pubqueue.core.reading import READS
@@ -31,7 +35,10 @@ if TYPE_CHECKING:
     from pubqueue.app.ports import Speaker, Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.access import CreationPolicy
-    from pubqueue.core.decision import Notice, Reply
+    from pubqueue.core.decision import (
+        Notice,
+        Reply,
+    )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.transactions import Limits
 

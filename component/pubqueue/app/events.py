@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import ConfigureNode, CreateNode, DeleteNode
+from pubqueue.core.changes import (
+    ConfigureNode,
+    CreateNode,
+    DeleteNode,
+)
 from pubqueue.core.history import history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.ports import Transaction
-    from pubqueue.core.decision import Change
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Millis, NodeName
 
 _SWITCHES: Final = frozenset({CreateNode, ConfigureNode, DeleteNode})

@@ -11,7 +11,10 @@ import structlog
 
 from pubqueue.app.ports import StoreError
 from pubqueue.app.rules import decide
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

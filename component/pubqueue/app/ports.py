@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.history_ports import History
     from pubqueue.app.txn_ports import Staging
-    from pubqueue.core.decision import Change, Notice
+    from pubqueue.core.changes import Change
+    from pubqueue.core.decision import Notice
     from pubqueue.core.model import (
         Affiliation,
         Death,

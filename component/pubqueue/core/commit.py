@@ -11,7 +11,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Announce, Decision, Refusal, refuse
+from pubqueue.core.decision import (
+    Announce,
+    Decision,
+    Refusal,
+    refuse,
+)
 from pubqueue.core.publish import (
     PLACES,
     TAKEN,

@@ -11,7 +11,11 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Change, Lock, Postpone
+from pubqueue.core.changes import (
+    Change,
+    Lock,
+    Postpone,
+)
 from pubqueue.core.lifecycle import backoff
 from pubqueue.core.model import later, seconds
 

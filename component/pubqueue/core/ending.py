@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Bury, Change, Release
+from pubqueue.core.changes import (
+    Bury,
+    Change,
+    Release,
+)
 from pubqueue.core.lifecycle import backoff, exhausted, waiting
 
 if TYPE_CHECKING:

@@ -10,20 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     Bury,
     Change,
-    Decision,
-    Done,
     EndSubscription,
     Forget,
     ForgetResource,
     NoteBounces,
     NoteResource,
-    Notice,
     RemoveItem,
     Ripen,
     SetAvailable,
+)
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Notice,
     Unlocked,
 )
 from pubqueue.core.ending import Case, bury, fail, release

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core import transactions as t
 from pubqueue.core.expire import WORKER_LOST, Expire, Leave, Return
 from pubqueue.core.model import Millis, covers
@@ -20,7 +20,7 @@ from pubqueue.core.settle import UNEXPLAINED, Outcome, Settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.core.decision import Change
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, ItemId, Jid, NodeName
 
 CAME_BACK: Final = "the delivery came back"
@@ -95,12 +95,12 @@ def _of(kind: Kind, item: Item, now: Millis, detail: str = "") -> Event:
     )
 
 
-def _added(_asked: object, change: d.AddItem, _now: Millis) -> tuple[Entry, ...]:
+def _added(_asked: object, change: c.AddItem, _now: Millis) -> tuple[Entry, ...]:
     who, item = change.publisher, change.draft.id
     return (Event(Kind.PUBLISHED, change.node, item, 0, None, who, Millis(0)),)
 
 
-def _replaced(_asked: object, change: d.ReplacePayload, now: Millis) -> tuple[Entry, ...]:
+def _replaced(_asked: object, change: c.ReplacePayload, now: Millis) -> tuple[Entry, ...]:
     """Tell that the old work is withdrawn and the new is there: so counts come out even."""
     item = change.item
     after = replace(item, publisher=change.publisher, published=now)
@@ -110,14 +110,14 @@ def _replaced(_asked: object, change: d.ReplacePayload, now: Millis) -> tuple[En
     )
 
 
-def _locked(_asked: object, change: d.Lock, now: Millis) -> tuple[Entry, ...]:
+def _locked(_asked: object, change: c.Lock, now: Millis) -> tuple[Entry, ...]:
     item = change.item
     age = Millis(max(0, now - item.published))
     who = change.holder, item.publisher
     return (Event(Kind.DELIVERED, item.node, item.id, item.acquired + 1, *who, age),)
 
 
-def _released(asked: object, change: d.Release, now: Millis) -> tuple[Entry, ...]:
+def _released(asked: object, change: c.Release, now: Millis) -> tuple[Entry, ...]:
     return (_end(asked, change.item, now),)
 
 
@@ -138,7 +138,7 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(Kind.UNLOCKED, item, now)
 
 
-def _buried(asked: object, change: d.Bury, now: Millis) -> tuple[Entry, ...]:
+def _buried(asked: object, change: c.Bury, now: Millis) -> tuple[Entry, ...]:
     ends = () if change.item.holder is None else (_end(asked, change.item, now),)
     dead = replace(change.item, failed=change.failed)
     here = replace(_of(Kind.DEAD, dead, now, change.reason), to=change.to)
@@ -148,7 +148,7 @@ def _buried(asked: object, change: d.Bury, now: Millis) -> tuple[Entry, ...]:
     return (*ends, here, there)
 
 
-def _revived(_asked: object, change: d.Revive, now: Millis) -> tuple[Entry, ...]:
+def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[Entry, ...]:
     here = _of(Kind.REQUEUED, change.item, now)
     if change.to == change.item.node:
         return (here,)
@@ -156,13 +156,13 @@ def _revived(_asked: object, change: d.Revive, now: Millis) -> tuple[Entry, ...]
     return replace(here, to=change.to), there
 
 
-def _removed(asked: object, change: d.RemoveItem, now: Millis) -> tuple[Entry, ...]:
+def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[Entry, ...]:
     holder = change.item.holder
     by_holder = isinstance(asked, Settle) and holder is not None and covers(holder, asked.by.jid)
     return (_of(Kind.COMPLETED if by_holder else Kind.RETRACTED, change.item, now),)
 
 
-def _purged(_asked: object, change: d.PurgeNode, _now: Millis) -> tuple[Entry, ...]:
+def _purged(_asked: object, change: c.PurgeNode, _now: Millis) -> tuple[Entry, ...]:
     return (Event(Kind.PURGED, change.node, detail=str(change.items)),)
 
 
@@ -172,30 +172,30 @@ def _committed(_asked: object, change: t.Commit, _now: Millis) -> tuple[Entry, .
 
 # fmt: off
 HISTORY: Final[dict[type, Callable[[Any, Any, Millis], tuple[Entry, ...]]]] = {
-    d.CreateNode:      _nothing,
-    d.ConfigureNode:   _nothing,
-    d.DeleteNode:      _nothing,   # its log goes with it
-    d.PurgeNode:       _purged,
-    d.SetAffiliation:  _nothing,
-    d.AddSubscription: _nothing,
-    d.SetWindow:       _nothing,
-    d.SetAvailable:    _nothing,
-    d.EndSubscription: _nothing,   # locks outlive it
-    d.NoteBounces:     _nothing,
-    d.NoteResource:    _nothing,
-    d.ForgetResource:  _nothing,
-    d.AddItem:         _added,
-    d.ReplacePayload:  _replaced,
-    d.Lock:            _locked,
-    d.Release:         _released,
-    d.Postpone:        _nothing,   # it waits as before, only longer
-    d.Extend:          _nothing,
-    d.Revive:          _revived,
-    d.Ripen:           _nothing,
-    d.Forget:          _nothing,
-    d.ForgetEvents:    _nothing,
-    d.Bury:            _buried,
-    d.RemoveItem:      _removed,
+    c.CreateNode:      _nothing,
+    c.ConfigureNode:   _nothing,
+    c.DeleteNode:      _nothing,   # its log goes with it
+    c.PurgeNode:       _purged,
+    c.SetAffiliation:  _nothing,
+    c.AddSubscription: _nothing,
+    c.SetWindow:       _nothing,
+    c.SetAvailable:    _nothing,
+    c.EndSubscription: _nothing,   # locks outlive it
+    c.NoteBounces:     _nothing,
+    c.NoteResource:    _nothing,
+    c.ForgetResource:  _nothing,
+    c.AddItem:         _added,
+    c.ReplacePayload:  _replaced,
+    c.Lock:            _locked,
+    c.Release:         _released,
+    c.Postpone:        _nothing,   # it waits as before, only longer
+    c.Extend:          _nothing,
+    c.Revive:          _revived,
+    c.Ripen:           _nothing,
+    c.Forget:          _nothing,
+    c.ForgetEvents:    _nothing,
+    c.Bury:            _buried,
+    c.RemoveItem:      _removed,
     t.Stage:           _nothing,   # nobody can see it yet
     t.Commit:          _committed,
     t.Abort:           _nothing,

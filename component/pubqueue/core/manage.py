@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 
 from pubqueue.core import access
 from pubqueue.core.access import Action, CreationPolicy
-from pubqueue.core.decision import (
-    Affiliations,
+from pubqueue.core.changes import (
     Change,
     ConfigureNode,
-    Created,
     CreateNode,
+    DeleteNode,
+    EndSubscription,
+    PurgeNode,
+    SetAffiliation,
+)
+from pubqueue.core.decision import (
+    Affiliations,
+    Created,
     Decision,
     Deleted,
-    DeleteNode,
     Described,
     Done,
-    EndSubscription,
     Listed,
     Purged,
-    PurgeNode,
     Refusal,
     Refused,
-    SetAffiliation,
     refuse,
 )
 from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName, bare

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
 from pubqueue.core.model import AccessModel, NodeConfig, PublishModel
 
 if TYPE_CHECKING:

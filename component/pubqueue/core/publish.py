@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     AddItem,
-    Announce,
     Change,
+    RemoveItem,
+    ReplacePayload,
+)
+from pubqueue.core.decision import (
+    Announce,
     Decision,
     Notice,
     Published,
     Refusal,
-    RemoveItem,
-    ReplacePayload,
     refuse,
 )
 from pubqueue.core.headers import excess

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
-from pubqueue.core.decision import Decision, Refusal, refuse
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    refuse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Decision, Done, Extend
+from pubqueue.core.changes import Extend
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+)
 from pubqueue.core.model import later, seconds
 
 if TYPE_CHECKING:

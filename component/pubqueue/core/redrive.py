@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
-from pubqueue.core.decision import Decision, Redriven, Refusal, Revive, refuse
+from pubqueue.core.changes import Revive
+from pubqueue.core.decision import (
+    Decision,
+    Redriven,
+    Refusal,
+    refuse,
+)
 from pubqueue.core.model import State
 
 if TYPE_CHECKING:

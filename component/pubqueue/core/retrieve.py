@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
-from pubqueue.core.decision import Decision, Refusal, Retrieved, refuse
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    Retrieved,
+    refuse,
+)
 from pubqueue.core.model import Affiliation, covers
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
+from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import (
     Decision,
     Done,
     Notice,
     Refusal,
-    RemoveItem,
     Retracted,
     Unlocked,
     refuse,
@@ -43,7 +43,7 @@ from pubqueue.core.model import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.decision import Change
+    from pubqueue.core.changes import Change
     from pubqueue.core.ending import Tomb
 
 

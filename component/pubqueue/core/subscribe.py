@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     AddSubscription,
+    EndSubscription,
+    SetWindow,
+)
+from pubqueue.core.decision import (
     Decision,
     Done,
-    EndSubscription,
     Refusal,
     Refused,
-    SetWindow,
     Subscribed,
     refuse,
 )

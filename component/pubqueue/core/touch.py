@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Decision, Extend, Refusal, Touched, refuse
+from pubqueue.core.changes import Extend
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    Touched,
+    refuse,
+)
 from pubqueue.core.model import later, seconds
 from pubqueue.core.settle import Verb, judge
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Decision, ForgetEvents
+from pubqueue.core.changes import ForgetEvents
+from pubqueue.core.decision import Decision
 from pubqueue.core.pages import Trimmed
 
 if TYPE_CHECKING:

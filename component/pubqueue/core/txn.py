@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import AddItem, Decision, Done, Published, Refusal, Refused, refuse
+from pubqueue.core.changes import AddItem
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Published,
+    Refusal,
+    Refused,
+    refuse,
+)
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import NO_TIME, later
 from pubqueue.core.publish import Known, inadmissible, life_of, publish

@@ -12,7 +12,10 @@ from fuzz.rig import Rig
 from lxml import etree
 
 from pubqueue.app import rules
-from pubqueue.core.decision import Refusal, refuse
+from pubqueue.core.decision import (
+    Refusal,
+    refuse,
+)
 from pubqueue.core.manage import Purge
 from pubqueue.core.publish import Publish
 from pubqueue.faces.xmpp import XmppFace

@@ -5,7 +5,10 @@ from harness.schema import SCHEMAS, validate
 from harness.server import parse
 from lxml import etree
 
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
 from pubqueue.faces.xmpp import refusals
 from pubqueue.faces.xmpp.refusals import WORDS, StanzaError, words
 

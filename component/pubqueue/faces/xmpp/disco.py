@@ -10,7 +10,10 @@ from pubqueue.faces.xmpp.text import attribute
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.decision import Described, Listed
+    from pubqueue.core.decision import (
+        Described,
+        Listed,
+    )
 
 PUBSUB_FEATURES: Final = (
     "access-open",

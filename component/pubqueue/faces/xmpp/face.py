@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Affiliations, Refusal, Refused, Retracted, Unlocked
+from pubqueue.core.decision import (
+    Affiliations,
+    Refusal,
+    Refused,
+    Retracted,
+    Unlocked,
+)
 from pubqueue.core.expire import Arrive, Leave, Return
 from pubqueue.core.manage import SetAffiliations
 from pubqueue.core.model import Asker, Jid, Millis, bare
@@ -46,7 +52,10 @@ if TYPE_CHECKING:
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Notice, Reply
+    from pubqueue.core.decision import (
+        Notice,
+        Reply,
+    )
     from pubqueue.faces.xmpp.stream import Element, Stanza
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.text import attribute, escape
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pubqueue.app.ports import StaleError
-from pubqueue.core import decision as d
+from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, bare
 from pubqueue.stores.sqlite import txn_changes
 from pubqueue.stores.sqlite.events import forget
@@ -18,7 +18,7 @@ from pubqueue.stores.sqlite.queries import SQL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.core.decision import Change
+    from pubqueue.core.changes import Change
     from pubqueue.stores.sqlite.counts import Counts
 
     Connection = sqlite3.Connection
@@ -41,7 +41,7 @@ def apply(connection: Connection, counts: Counts, changes: Sequence[Change]) -> 
 
 
 def _make_all(connection: Connection, counts: Counts, changes: Sequence[Change]) -> None:
-    if len(changes) > 1 and all(type(change) is d.Lock for change in changes):
+    if len(changes) > 1 and all(type(change) is c.Lock for change in changes):
         _lock_all(connection, counts, changes)  # the commonest long run, in one call
         return
     for change in changes:
@@ -63,36 +63,36 @@ def _may(connection: Connection, query: str, *values: object) -> None:
     connection.execute(SQL[query], values)
 
 
-def _create_node(connection: Connection, change: d.CreateNode) -> None:
+def _create_node(connection: Connection, change: c.CreateNode) -> None:
     node = change.node
     config = msgspec.json.encode(node.config).decode()
     _must(connection, "create_node", node.name, config, node.creator, node.created)
 
 
-def _configure_node(connection: Connection, change: d.ConfigureNode) -> None:
+def _configure_node(connection: Connection, change: c.ConfigureNode) -> None:
     config = msgspec.json.encode(change.config).decode()
     _must(connection, "configure_node", config, change.node)
 
 
-def _delete_node(connection: Connection, counts: Counts, change: d.DeleteNode) -> None:
+def _delete_node(connection: Connection, counts: Counts, change: c.DeleteNode) -> None:
     counts.write()  # what is counted so far is not about a later node of this name
     _must(connection, "delete_node", change.node)
 
 
-def _purge_node(connection: Connection, counts: Counts, change: d.PurgeNode) -> None:
+def _purge_node(connection: Connection, counts: Counts, change: c.PurgeNode) -> None:
     counts.write()
     for query in ("purge_node", "no_items", "no_locks"):
         _may(connection, query, change.node)
 
 
-def _set_affiliation(connection: Connection, change: d.SetAffiliation) -> None:
+def _set_affiliation(connection: Connection, change: c.SetAffiliation) -> None:
     if change.affiliation is Affiliation.NONE:
         _may(connection, "drop_affiliation", change.node, change.jid)
     else:
         _must(connection, "set_affiliation", change.node, change.jid, change.affiliation)
 
 
-def _add_subscription(connection: Connection, change: d.AddSubscription) -> None:
+def _add_subscription(connection: Connection, change: c.AddSubscription) -> None:
     s = change.subscription
     _must(
         connection,
@@ -101,33 +101,33 @@ def _add_subscription(connection: Connection, change: d.AddSubscription) -> None
     )
 
 
-def _set_window(connection: Connection, change: d.SetWindow) -> None:
+def _set_window(connection: Connection, change: c.SetWindow) -> None:
     _must(connection, "set_window", change.queue_requests, change.node, change.jid)
 
 
-def _set_available(connection: Connection, change: d.SetAvailable) -> None:
+def _set_available(connection: Connection, change: c.SetAvailable) -> None:
     _must(connection, "set_available", change.available, change.node, change.jid)
 
 
-def _note_bounces(connection: Connection, change: d.NoteBounces) -> None:
+def _note_bounces(connection: Connection, change: c.NoteBounces) -> None:
     _must(connection, "note_bounces", change.bounces, change.node, change.jid)
 
 
-def _note_resource(connection: Connection, change: d.NoteResource) -> None:
+def _note_resource(connection: Connection, change: c.NoteResource) -> None:
     _may(connection, "note_resource", change.jid, bare(change.jid))
     _may(connection, "crowd_out", MOST_RESOURCES)
 
 
-def _forget_resource(connection: Connection, change: d.ForgetResource) -> None:
+def _forget_resource(connection: Connection, change: c.ForgetResource) -> None:
     _may(connection, "forget_resource", change.jid)
 
 
-def _end_subscription(connection: Connection, counts: Counts, change: d.EndSubscription) -> None:
+def _end_subscription(connection: Connection, counts: Counts, change: c.EndSubscription) -> None:
     counts.write()  # nor about a later subscription of this JID
     _must(connection, "end_subscription", change.node, change.jid)
 
 
-def _add_item(connection: Connection, counts: Counts, change: d.AddItem) -> None:
+def _add_item(connection: Connection, counts: Counts, change: c.AddItem) -> None:
     draft = change.draft
     counts.item(change.node, 1)
     _must(
@@ -139,7 +139,7 @@ def _add_item(connection: Connection, counts: Counts, change: d.AddItem) -> None
     )
 
 
-def _replace_payload(connection: Connection, change: d.ReplacePayload) -> None:
+def _replace_payload(connection: Connection, change: c.ReplacePayload) -> None:
     _must(
         connection,
         "replace_payload",
@@ -147,12 +147,12 @@ def _replace_payload(connection: Connection, change: d.ReplacePayload) -> None:
     )
 
 
-def _lock(connection: Connection, counts: Counts, change: d.Lock) -> None:
+def _lock(connection: Connection, counts: Counts, change: c.Lock) -> None:
     _must(connection, "lock", *_lock_values(change))
     counts.locked(change.item.node, change.holder, change.token)
 
 
-def _lock_values(change: d.Lock) -> tuple[object, ...]:
+def _lock_values(change: c.Lock) -> tuple[object, ...]:
     item = change.item
     return change.holder, change.deadline, change.token, change.at, item.seq, item.state, item.token
 
@@ -165,7 +165,7 @@ def _lock_all(connection: Connection, counts: Counts, changes: Sequence[Any]) ->
         counts.locked(change.item.node, change.holder, change.token)
 
 
-def _release(connection: Connection, counts: Counts, change: d.Release) -> None:
+def _release(connection: Connection, counts: Counts, change: c.Release) -> None:
     item = change.item
     counts.freed(item.node, item.holder)
     _must(
@@ -176,19 +176,19 @@ def _release(connection: Connection, counts: Counts, change: d.Release) -> None:
     _may(connection, "add_receipt", item.seq, item.holder)
 
 
-def _postpone(connection: Connection, change: d.Postpone) -> None:
+def _postpone(connection: Connection, change: c.Postpone) -> None:
     _must(connection, "postpone", change.due, change.item.seq)
 
 
-def _ripen(connection: Connection, change: d.Ripen) -> None:
+def _ripen(connection: Connection, change: c.Ripen) -> None:
     _may(connection, "ripen", change.node, change.now)
 
 
-def _forget(connection: Connection, change: d.Forget) -> None:
+def _forget(connection: Connection, change: c.Forget) -> None:
     _may(connection, "forget", change.now)
 
 
-def _bury(connection: Connection, counts: Counts, change: d.Bury) -> None:
+def _bury(connection: Connection, counts: Counts, change: c.Bury) -> None:
     item = change.item
     counts.freed(item.node, item.holder)
     believed = (item.seq, item.state, item.token)
@@ -204,11 +204,11 @@ def _bury(connection: Connection, counts: Counts, change: d.Bury) -> None:
     counts.item(change.to, 1)
 
 
-def _extend(connection: Connection, change: d.Extend) -> None:
+def _extend(connection: Connection, change: c.Extend) -> None:
     _must(connection, "extend", change.deadline, change.item.seq, change.item.token)
 
 
-def _revive(connection: Connection, counts: Counts, change: d.Revive) -> None:
+def _revive(connection: Connection, counts: Counts, change: c.Revive) -> None:
     item = change.item
     _must(connection, "revive", change.to, item.seq, item.state, item.token)
     _may(connection, "drop_receipts", item.seq)
@@ -216,7 +216,7 @@ def _revive(connection: Connection, counts: Counts, change: d.Revive) -> None:
     counts.item(change.to, 1)
 
 
-def _remove_item(connection: Connection, counts: Counts, change: d.RemoveItem) -> None:
+def _remove_item(connection: Connection, counts: Counts, change: c.RemoveItem) -> None:
     item = change.item
     counts.item(item.node, -1)
     counts.freed(item.node, item.holder, retracted=True)
@@ -227,32 +227,32 @@ def _remove_item(connection: Connection, counts: Counts, change: d.RemoveItem) -
 
 
 _MAKE: Final[dict[type, Callable[[Connection, Any], None]]] = {
-    d.CreateNode: _create_node,
-    d.ConfigureNode: _configure_node,
-    d.SetAffiliation: _set_affiliation,
-    d.AddSubscription: _add_subscription,
-    d.SetWindow: _set_window,
-    d.SetAvailable: _set_available,
-    d.NoteBounces: _note_bounces,
-    d.NoteResource: _note_resource,
-    d.ForgetResource: _forget_resource,
-    d.ReplacePayload: _replace_payload,
-    d.Postpone: _postpone,
-    d.Ripen: _ripen,
-    d.Forget: _forget,
-    d.ForgetEvents: forget,
-    d.Extend: _extend,
+    c.CreateNode: _create_node,
+    c.ConfigureNode: _configure_node,
+    c.SetAffiliation: _set_affiliation,
+    c.AddSubscription: _add_subscription,
+    c.SetWindow: _set_window,
+    c.SetAvailable: _set_available,
+    c.NoteBounces: _note_bounces,
+    c.NoteResource: _note_resource,
+    c.ForgetResource: _forget_resource,
+    c.ReplacePayload: _replace_payload,
+    c.Postpone: _postpone,
+    c.Ripen: _ripen,
+    c.Forget: _forget,
+    c.ForgetEvents: forget,
+    c.Extend: _extend,
 }
 
 _MAKE_AND_COUNT: Final[dict[type, Callable[[Connection, Counts, Any], None]]] = {
-    d.DeleteNode: _delete_node,
-    d.PurgeNode: _purge_node,
-    d.EndSubscription: _end_subscription,
-    d.AddItem: _add_item,
-    d.Lock: _lock,
-    d.Release: _release,
-    d.Bury: _bury,
-    d.Revive: _revive,
-    d.RemoveItem: _remove_item,
+    c.DeleteNode: _delete_node,
+    c.PurgeNode: _purge_node,
+    c.EndSubscription: _end_subscription,
+    c.AddItem: _add_item,
+    c.Lock: _lock,
+    c.Release: _release,
+    c.Bury: _bury,
+    c.Revive: _revive,
+    c.RemoveItem: _remove_item,
     **txn_changes.MAKE_AND_COUNT,
 }

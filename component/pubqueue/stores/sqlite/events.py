@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-    from pubqueue.core.decision import ForgetEvents
+    from pubqueue.core.changes import ForgetEvents
     from pubqueue.core.history import Entry
     from pubqueue.core.model import Node, NodeName
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pubqueue.app.ports import StoreError
-from pubqueue.core.decision import (
+from pubqueue.core.changes import (
     AddItem,
     Extend,
     Lock,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pubqueue.core.decision import Change
+    from pubqueue.core.changes import Change
 
 
 @lru_cache(maxsize=1024)
