@@ -34,9 +34,10 @@ PASSWORD: Final = "bench"
 CASES: Final = tuple((tasks, seen) for seen in ("commit", "immediate") for tasks in (1, 2))
 WIDTH: Final = 110
 NOTE: Final = """\
-Behind Prosody, on the pubqueue component, which has every row on disk before it answers. Of the time of the
-tasks: waiting for Spark's next row, this process at work (formatting, XMPP), waiting for the service. "Around" is
-the job's time outside its longest task: planning, launching, and the commit, whose seconds are shown."""
+Behind Prosody, on the pubqueue component, which has every row on disk before it answers. What the tasks
+spent their time with: waiting for Spark's next row, this process at work (formatting, XMPP), waiting for the
+service. Around them, as a share of the job's time: planning, launching, and the commit, whose seconds are
+shown."""
 
 SESSION: Final = {
     "spark.master": "local[2,3]",

@@ -91,19 +91,25 @@ def connect_server(enter, scratch, env):
         yield server
 
 
-def test_spark_connect_finds_what_its_server_has_installed(
-    driver_on, connect_server, component, options
+@pytest.mark.usefixtures("component")
+def test_spark_connect_finds_for_a_batch_what_its_server_has_installed(
+    driver_on, connect_server, trial
 ):
     with driver_on(remote=connect_server.url) as driver:
-        driver.run(jobs.write, options, rows=500)
-        assert_once(component.store, 500)
+        driver.run(jobs.write, trial.options, rows=500)
+        assert_once(trial.store, 500)
 
 
-def test_spark_connect_streams_once_it_is_registered(driver_on, connect_server, component, trial):
+@pytest.mark.usefixtures("component")
+@pytest.mark.parametrize("registered", [False, True])
+def test_spark_connect_streams_with_and_without_registration(
+    driver_on, connect_server, trial, registered
+):
     with driver_on(remote=connect_server.url) as driver:
-        driver.run(jobs.register)
+        if registered:
+            driver.run(jobs.register)
         driver.run(jobs.stream, trial.options, **trial.stream)
-        assert_once(component.store, 300, batches=3)
+        assert_once(trial.store, 300, batches=3)
 
 
 def test_a_class_pickled_by_value_keeps_the_streams(
