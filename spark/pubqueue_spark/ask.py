@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
-    from pubqueue_spark.options import Settings
+    from pubqueue_spark.option import Connection
     from pubqueue_spark.refusals import Refusal
     from pubqueue_spark.request import Request
     from pubqueue_spark.window import Tally
@@ -35,7 +35,7 @@ class _Answers:
         self.given[request] = refusal
 
 
-def ask(settings: Settings, *questions: Request, retries: int | None = None) -> list[Answer]:
+def ask(settings: Connection, *questions: Request, retries: int | None = None) -> list[Answer]:
     """Send these and return their answers, in order.
 
     What is asked to wait is asked again, and so is what got no answer before the stream was lost, so
@@ -45,14 +45,14 @@ def ask(settings: Settings, *questions: Request, retries: int | None = None) -> 
     return answers
 
 
-def ask_and_count(settings: Settings, question: Request) -> tuple[Answer, bool]:
+def ask_and_count(settings: Connection, question: Request) -> tuple[Answer, bool]:
     """Return the answer, and whether it was asked more than once, so that it may be done already."""
     (answer,), tally = session.run(_ask(settings, [question], None))
     return answer, bool(tally.retries or tally.reconnects)
 
 
 async def _ask(
-    settings: Settings, questions: Sequence[Request], retries: int | None
+    settings: Connection, questions: Sequence[Request], retries: int | None
 ) -> tuple[list[Answer], Tally]:
     again = settings.retries if retries is None else retries
     limits = Limits(len(questions), settings.progress_timeout, again, settings.backoff)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from xml.etree.ElementTree import Element
 
-    from pubqueue_spark.options import Settings
+    from pubqueue_spark.option import Connection
     from pubqueue_spark.request import Ledger
     from pubqueue_spark.window import Limits, Task
     from pubqueue_xeps.client import Tls
@@ -74,7 +74,7 @@ class Account:
             ) from None
 
 
-def account(settings: Settings) -> Account:
+def account(settings: Connection) -> Account:
     """Return the account of a write; its password is read here, on this machine."""
     return Account(
         settings.jid,

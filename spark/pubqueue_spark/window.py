@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from xml.etree.ElementTree import Element
 
-    from pubqueue_spark.options import Backoff
+    from pubqueue_spark.option import Backoff
     from pubqueue_spark.request import Ledger, Request
 
 MOST_BYTES: Final = 4 * 1024 * 1024

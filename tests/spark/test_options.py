@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from pubqueue_spark.errors import OptionError
-from pubqueue_spark.options import OPTIONS, Backoff, settings
+from pubqueue_spark.option import Backoff
+from pubqueue_spark.options import OPTIONS, settings
 from pubqueue_spark.source import PubqueueDataSource
 
 LEAST = {"service": "queue.localhost", "jid": "etl@localhost", "password": "s3cret"}

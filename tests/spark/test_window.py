@@ -7,7 +7,7 @@ import pytest
 
 from pubqueue_spark import window as window_module
 from pubqueue_spark.errors import RowError, ServiceError
-from pubqueue_spark.options import Backoff
+from pubqueue_spark.option import Backoff
 from pubqueue_spark.refusals import failure
 from pubqueue_spark.request import Question
 from pubqueue_spark.window import Limits, Tally, Task, Window
