@@ -1,4 +1,4 @@
-"""Questions of the driver to the service, over the stream that this process keeps."""
+"""Questions to the service, over the stream that this process keeps."""
 
 from __future__ import annotations
 
@@ -35,13 +35,19 @@ class _Answers:
         self.given[request] = refusal
 
 
-def ask(settings: Connection, *questions: Request, retries: int | None = None) -> list[Answer]:
-    """Send these and return their answers, in order.
+def ask(
+    settings: Connection,
+    *questions: Request,
+    retries: int | None = None,
+    who: str = "the driver",
+    application: str = "driver",
+) -> list[Answer]:
+    """Send these and return their answers, in order; the latter two say who asks.
 
     What is asked to wait is asked again, and so is what got no answer before the stream was lost, so
     asking twice must do no harm. Raises ServiceError when there is no answer after all retries.
     """
-    answers, _ = session.run(_ask(settings, questions, retries))
+    answers, _ = session.run(_ask(settings, questions, retries, who, application))
     return answers
 
 
@@ -52,14 +58,18 @@ def ask_and_count(settings: Connection, question: Request) -> tuple[Answer, bool
 
 
 async def _ask(
-    settings: Connection, questions: Sequence[Request], retries: int | None
+    settings: Connection,
+    questions: Sequence[Request],
+    retries: int | None,
+    who: str = "the driver",
+    application: str = "driver",
 ) -> tuple[list[Answer], Tally]:
     again = settings.retries if retries is None else retries
     limits = Limits(len(questions), settings.progress_timeout, again, settings.backoff)
-    line = session.pool().session(session.account(settings), session.resource("driver"))
+    line = session.pool().session(session.account(settings), session.resource(application))
     answers = _Answers()
     try:
-        number, window = await line.open(Task(settings.service, "the driver"), limits, answers)
+        number, window = await line.open(Task(settings.service, who), limits, answers)
     except LoginFailed as error:
         raise ServiceError(
             f"option jid={settings.jid}: {str(error).rstrip('.')} (options jid, {settings.secret.option},"

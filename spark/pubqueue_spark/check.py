@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.ask import Answer
+    from pubqueue_spark.option import Connection
     from pubqueue_spark.options import Settings
 
 MAY_PUBLISH: Final = frozenset({"owner", "publisher", "publish-only"})  # XEP-0060 4.1
@@ -35,15 +36,21 @@ def check(settings: Settings) -> frozenset[str]:
     for node in nodes.values():
         questions += [_info(settings, node), _affiliation(settings, node)]
     service, *answers = ask(settings, *questions)
-    features = _check_service(service, settings)
+    found = _check_service(service, settings)
     for number, (option, node) in enumerate(nodes.items()):
         info, standing = answers[2 * number : 2 * number + 2]
         _check_node(info, settings, option, node)
         _check_standing(standing, info, settings, option, node)
-    return features
+    return found
 
 
-def _info(settings: Settings, node: str | None) -> Question:
+def features(settings: Connection) -> frozenset[str]:
+    """Ask the service what it is; raises as `check` does."""
+    (service,) = ask(settings, _info(settings, None))
+    return _check_service(service, settings)
+
+
+def _info(settings: Connection, node: str | None) -> Question:
     which = "" if node is None else f" node={quoteattr(node)}"
     words = f"what {settings.service} is" if node is None else f"what node {node!r} is"
     return Question("get", words, f"<query xmlns='{ns.DISCO_INFO}'{which}/>")
@@ -59,7 +66,7 @@ def _affiliation(settings: Settings, node: str) -> Question:
     )
 
 
-def _check_service(answer: Answer, settings: Settings) -> frozenset[str]:
+def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
     if isinstance(answer, Refusal):
         raise ServiceError(
             f"option service: {settings.service} does not answer as a service should: {answer}."

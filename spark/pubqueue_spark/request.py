@@ -27,7 +27,7 @@ class Request(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request of the driver."""
+    """A request that publishes nothing."""
 
     kind: Kind
     words: str

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 
 class PubqueueDataSource(DataSource):
-    """Write the rows of a DataFrame, or of a stream, as items of a work queue.
+    """Write the rows of a DataFrame, or of a stream, as items of a work queue; read queues from outside.
 
     >>> (
     ...     df.select("item_id", "payload")
@@ -31,7 +36,7 @@ class PubqueueDataSource(DataSource):
     ===================  ============  =============================================================
     ``service``          required      the pubqueue service, such as queue.example.org
     ``node``                           the queue; a column `node` overrides it row by row
-    ``jid``              required      the account that publishes
+    ``jid``              required      the account of the pipeline
     ``password``         one of these  its password (it travels with the tasks)
     ``passwordFile``                   the file that holds it, on the driver and on every executor
     ``passwordEnv``                    the environment variable that holds it, there too
@@ -56,12 +61,56 @@ class PubqueueDataSource(DataSource):
     ``extraColumns``     error         or ignore
     ``allowPurge``       false         nothing else
     ===================  ============  =============================================================
+
+    Reading never consumes work: `spark.read` has what is there now, and `spark.readStream` follows
+    `events` and `deadletters`.
+
+    >>> done = (
+    ...     spark.read.format("pubqueue").option("table", "events")
+    ...     .options(service="queue.example.org", jid="etl@example.org")
+    ...     .option("passwordFile", "/run/secrets/etl")
+    ...     .load().where("event = 'completed'")
+    ... )  # doctest: +SKIP
+
+    Beside service, account, server, progressTimeout, retries and retryBackoff, which are as above:
+
+    =======================  ========  =============================================================
+    option of a read         default   meaning
+    =======================  ========  =============================================================
+    ``table``                items     or deadletters, events, transactions, nodes
+    ``node``                 all       names or patterns, separated by commas
+    ``startingOffsets``                earliest, latest, or {"seq":N}: behind which number to begin
+    ``startingTimestamp``              or: from which time on
+    ``endingOffsets``                  up to which number a batch reads
+    ``maxEventsPerTrigger``            numbers of a micro-batch at most
+    ``numPartitions``                  into how many ranges of numbers a read is cut
+    ``includePayload``       true      whether payloads are read
+    ``failOnDataLoss``       true      or go on when the service has forgotten events, with a warning
+    =======================  ========  =============================================================
     """
 
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
         return "pubqueue"
+
+    def schema(self) -> StructType:
+        """Return the columns of the table that is read."""
+        from pubqueue_spark import read_options, tables  # noqa: PLC0415
+
+        return tables.SCHEMAS[read_options.table(self.options)]
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Check options and service, once and on the driver."""
+        from pubqueue_spark import open_read  # noqa: PLC0415
+
+        return open_read.batch(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's
+        """Check the same for a stream."""
+        from pubqueue_spark import open_read  # noqa: PLC0415
+
+        return open_read.stream(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  Spark's
         """Check options, columns and the service, each once and on the driver."""
