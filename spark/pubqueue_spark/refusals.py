@@ -47,7 +47,6 @@ BY_CONDITION: Final = {                    # whatever their type
     "max-items-exceeded":  Verdict.RETRY,
 }
 REMEDY: Final = {
-    "conflict": "an item with this id and another payload is being worked on; see that item_id is unique",
     "forbidden": "let the node's owner make the account its publisher",
     "item-not-found": "create the node, or mend its name",
     "node-full": "the queue stayed full; add workers, or raise pubsub#max_items",

@@ -53,11 +53,12 @@ def test_a_full_node_is_waited_for_though_it_is_a_conflict():
 
 def test_a_failure_names_row_item_node_reason_and_remedy():
     publish = Question("set", "row 7 of partition 2 (item 'order-7', node 'jobs')", "<secret/>")
-    row = failure(Refusal("cancel", "conflict"), publish, service="queue.localhost", retried=0)
+    busy = Refusal("cancel", "conflict", text="item order-7 is being worked on")
+    row = failure(busy, publish, service="queue.localhost", retried=0)
     assert isinstance(row, RowError)
     assert str(row) == (
         "queue.localhost refused row 7 of partition 2 (item 'order-7', node 'jobs'): conflict, type"
-        " cancel; an item with this id and another payload is being worked on; see that item_id is unique."
+        " cancel; item order-7 is being worked on."
     )
     fatal = failure(
         Refusal("wait", "resource-constraint", text="Slow down."),

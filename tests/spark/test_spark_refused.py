@@ -37,7 +37,7 @@ def test_one_bad_row_fails_the_job_and_nothing_of_it_is_seen(sink, settled, bad,
     ("options", "sentence"),
     [
         ({"node": "jbos"}, "option node: queue.localhost answers for 'jbos': item-not-found"),
-        ({"node": "private"}, "forbidden, type auth"),
+        ({"node": "private"}, "may not publish to 'private' (it is: none); let the node's owner"),
         ({"node": "small"}, "refused the commit of version 0 of "),
         ({"password": "wr0ngwr0ng"}, "refused etl@localhost: wrong name or password"),
     ],

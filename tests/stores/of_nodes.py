@@ -25,6 +25,7 @@ from pubqueue.core.model import (
     NodeConfig,
     NodeName,
     PublishModel,
+    bare,
 )
 
 if TYPE_CHECKING:
@@ -197,6 +198,10 @@ class OfNodes:
         await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB))))
         jids = [ANN, EVE]
         assert await store.batch(lambda tx: tx.subscriptions_of(jids)) == [window(ANN), other]
+        again = replace(window(Jid(f"{bare(ANN)}/again")), subid="3")
+        await make(store, c.AddSubscription(again))
+        mine = await store.batch(lambda tx: tx.subscriptions_of_account(bare(ANN)))
+        assert mine == sorted([window(ANN), other, again], key=lambda one: (one.node, one.jid))
 
     async def test_locks_outlive_the_subscription_and_are_counted_in_the_next(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))

@@ -9,6 +9,7 @@ from pubqueue.app.events import EventLog
 from pubqueue.core.ending import Case, Tomb
 from pubqueue.core.expire import ArriveFacts, ExpireFacts, LeaveFacts, ReturnFacts
 from pubqueue.core.manage import ListFacts, NodeFacts
+from pubqueue.core.mine import AffiliationFacts, SubscriptionFacts
 from pubqueue.core.model import Affiliation, Millis, NodeName, State, bare
 from pubqueue.core.model import digest as digest_of
 from pubqueue.core.publish import Known, PublishFacts
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Purge,
         SetAffiliations,
     )
+    from pubqueue.core.mine import ListMyAffiliations, ListMySubscriptions
     from pubqueue.core.model import Draft, Item, Jid, Node
     from pubqueue.core.publish import Publish
     from pubqueue.core.settle import Settle
@@ -202,6 +204,23 @@ def for_nodes(context: Context, request: ListNodes) -> ListFacts:
     """Load every node, each with what the asker is to it."""
     tx, account = context.tx, request.by.bare
     return ListFacts(tuple((node, tx.affiliation(node.name, account)) for node in tx.nodes()))
+
+
+def for_my_affiliations(context: Context, request: ListMyAffiliations) -> AffiliationFacts:
+    """Load what the account is to the nodes asked about."""
+    tx, account, asked = context.tx, request.by.bare, request.node
+    found = tx.nodes() if asked is None else [node for node in (tx.node(asked),) if node]
+    return AffiliationFacts(
+        tuple((node.name, tx.affiliation(node.name, account)) for node in found)
+    )
+
+
+def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> SubscriptionFacts:
+    """Load the account's subscriptions to the nodes asked about."""
+    tx, asked = context.tx, request.node
+    mine = tx.subscriptions_of_account(request.by.bare)
+    entries = tuple(one for one in mine if asked in {None, one.node})
+    return SubscriptionFacts(asked is None or tx.node(asked) is not None, entries)
 
 
 def for_recovery(context: Context, _request: object) -> RecoverFacts:

@@ -91,6 +91,9 @@ class Transaction(Protocol):
     def subscriptions_of(self, jids: Iterable[Jid]) -> list[Subscription]:
         """Return the subscriptions of exactly these JIDs, to any node."""
 
+    def subscriptions_of_account(self, account: Jid) -> list[Subscription]:
+        """Return the subscriptions of all JIDs of the account, to any node, by node and JID."""
+
     def resources(self, account: Jid) -> list[Jid]:
         """Return the full JIDs of the account that are known to be here."""
 

@@ -10,6 +10,7 @@ from pubqueue.core import (
     commit,
     expire,
     manage,
+    mine,
     publish,
     reading,
     recover,
@@ -43,6 +44,8 @@ Request = (
     | manage.GetAffiliations
     | manage.SetAffiliations
     | manage.ListNodes
+    | mine.ListMyAffiliations
+    | mine.ListMySubscriptions
     | manage.ListItems
     | touch.Touch
     | redrive.Redrive
@@ -94,6 +97,8 @@ RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
     manage.GetAffiliations:  _rule(facts.for_node, manage.get_affiliations),
     manage.SetAffiliations:  _rule(facts.for_node, manage.set_affiliations),
     manage.ListNodes:        _rule(facts.for_nodes, manage.list_nodes),
+    mine.ListMyAffiliations: _rule(facts.for_my_affiliations, mine.list_my_affiliations),
+    mine.ListMySubscriptions: _rule(facts.for_my_subscriptions, mine.list_my_subscriptions),
     manage.ListItems:        _rule(facts.for_items, manage.list_items),
     touch.Touch:             _rule(facts.for_settle, touch.touch),
     redrive.Redrive:         _rule(views.for_redrive, redrive.redrive),

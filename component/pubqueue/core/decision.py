@@ -133,6 +133,22 @@ class Affiliations:
 
 
 @dataclass(frozen=True, slots=True)
+class MyAffiliations:
+    """What the asker is to nodes (XEP-0060 5.7): to all of them, or to `node`."""
+
+    entries: tuple[tuple[NodeName, Affiliation], ...]
+    node: NodeName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MySubscriptions:
+    """The subscriptions of the asker's JIDs (XEP-0060 5.6): all of them, or those to `node`."""
+
+    entries: tuple[Subscription, ...]
+    node: NodeName | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Touched:
     """The locks, with their deadlines as they now stand."""
 
@@ -170,6 +186,8 @@ Reply = (
     | Described
     | Listed
     | Affiliations
+    | MyAffiliations
+    | MySubscriptions
     | Touched
     | Redriven
     | Retrieved

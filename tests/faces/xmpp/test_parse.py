@@ -37,10 +37,12 @@ def meta(words):
     return publish(beside=f"<meta xmlns='{ns.OURS}' {words}/>")
 
 
+WITHOUT_A_NODE = {"create", "subscriptions", "affiliations"}  # XEP-0060 8.1.2, 5.6, 5.7
 NAMED = {
     key: parser
     for key, parser in VERBS.items()
-    if not parser.__qualname__.startswith("_cannot") and not key[2].endswith(" create")
+    if not parser.__qualname__.startswith("_cannot")
+    and (key[1] != ns.PUBSUB or key[2].rpartition(" ")[2] not in WITHOUT_A_NODE)
 }
 
 

@@ -37,7 +37,9 @@ PUBSUB_FEATURES: Final = (
     "publisher-affiliation",
     "purge-nodes",
     "retract-items",
+    "retrieve-affiliations",
     "retrieve-items",
+    "retrieve-subscriptions",
     "subscribe",
     "subscription-options",
 )

@@ -14,6 +14,8 @@ from pubqueue.core.decision import (
     Described,
     Done,
     Listed,
+    MyAffiliations,
+    MySubscriptions,
     Published,
     Purged,
     Redriven,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core import pages, transactions
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Death, Item, ItemId, Jid, Millis, NodeName
+    from pubqueue.core.model import Death, Item, ItemId, Jid, Millis, NodeName, Subscription
 
     Answer = (
         Done
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
         | Described
         | Listed
         | Affiliations
+        | MyAffiliations
+        | MySubscriptions
         | Touched
         | Redriven
         | Retrieved
@@ -57,7 +61,7 @@ _HINTS = f'<no-store xmlns="{ns.HINTS}"/><no-permanent-store xmlns="{ns.HINTS}"/
 _NO_COPY = f'<no-copy xmlns="{ns.HINTS}"/>'
 
 
-def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noqa: C901, PLR0911  # one line a reply
+def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noqa: C901, PLR0911, PLR0912  # one line a reply
     """Return what stands inside the IQ result, which is nothing where XEP-0060 says so."""
     match reply:
         case Done():
@@ -74,6 +78,8 @@ def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noq
             return disco.items(reply, service, of_node=isinstance(request, ListItems))
         case Affiliations():
             return affiliations(reply)
+        case MyAffiliations() | MySubscriptions():
+            return _mine(reply)
         case Retrieved():
             return _retrieved(reply)
         case Touched() | Redriven():
@@ -107,14 +113,33 @@ def _published(reply: Published) -> str:
 
 def _subscribed(reply: Subscribed) -> str:
     s = reply.subscription
-    words = (
-        f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" '
-        f'subid="{attribute(s.subid)}" subscription="subscribed"'
-    )
+    words = _subscription(s)
     options = ""
     if reply.queueing:
         options = f"<options>{forms.options_now(s, kind='result')}</options>"
     return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/>{options}</pubsub>'
+
+
+def _subscription(s: Subscription) -> str:
+    return (
+        f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" '
+        f'subid="{attribute(s.subid)}" subscription="subscribed"'
+    )
+
+
+def _mine(reply: MyAffiliations | MySubscriptions) -> str:
+    """Return what the asker has here (XEP-0060 5.6, 5.7)."""
+    if isinstance(reply, MySubscriptions):
+        name = "subscriptions"
+        inner = "".join(f"<subscription {_subscription(s)}/>" for s in reply.entries)
+    else:
+        name = "affiliations"
+        inner = "".join(
+            f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
+            for node, affiliation in reply.entries
+        )
+    words = "" if reply.node is None else f' node="{attribute(reply.node)}"'
+    return f'<pubsub xmlns="{ns.PUBSUB}"><{name}{words}>{inner}</{name}></pubsub>'
 
 
 def _options(reply: Subscribed) -> str:

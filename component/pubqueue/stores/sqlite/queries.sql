@@ -40,6 +40,10 @@ WHERE node_id = (SELECT id FROM node WHERE name = ?1) AND available AND in_fligh
 SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available, bounces
 FROM subscription s JOIN node n ON n.id = s.node_id WHERE s.jid = ?;
 
+-- subscriptions_of_account: the subscriptions of all JIDs of an account, in every node
+SELECT n.name, s.jid, subid, queue_requests, in_flight, last_served, available, bounces
+FROM node n CROSS JOIN subscription s INDEXED BY subscription_account ON s.node_id = n.id AND s.account = ? ORDER BY n.name, s.jid;
+
 -- resources: the full JIDs of an account that are here
 SELECT jid FROM resource WHERE account = ? ORDER BY id;
 

@@ -217,6 +217,11 @@ class SqliteTransaction:
         self._write_counts()
         return [_subscription(row) for jid in jids for row in self._all("subscriptions_of", jid)]
 
+    def subscriptions_of_account(self, account: Jid) -> list[Subscription]:
+        """Return the subscriptions of all JIDs of the account, to any node, by node and JID."""
+        self._write_counts()
+        return [_subscription(row) for row in self._all("subscriptions_of_account", account)]
+
     def resources(self, account: Jid) -> list[Jid]:
         """Return the full JIDs of the account that are known to be here."""
         return [Jid(row[0]) for row in self._all("resources", account)]

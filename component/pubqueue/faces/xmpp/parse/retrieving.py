@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.core.manage import Describe, ListItems, ListNodes
+from pubqueue.core.mine import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.model import ItemId, NodeName
 from pubqueue.core.retrieve import Retrieve
 from pubqueue.faces.xmpp import ns
@@ -77,3 +78,19 @@ def disco_items(iq: Iq) -> Request | StanzaError:
     if node is None:
         return StanzaError("cancel", "item-not-found")
     return ListItems(iq.by, NodeName(node))
+
+
+def my_affiliations(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 5.7."""
+    node = _one_or_all(iq)
+    return node if isinstance(node, StanzaError) else ListMyAffiliations(iq.by, node)
+
+
+def my_subscriptions(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 5.6."""
+    node = _one_or_all(iq)
+    return node if isinstance(node, StanzaError) else ListMySubscriptions(iq.by, node)
+
+
+def _one_or_all(iq: Iq) -> NodeName | StanzaError | None:
+    return None if iq.verb.get("node") is None else node_of(iq.verb)
