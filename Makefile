@@ -4,6 +4,8 @@ SHELL := /bin/sh
 PY := .venv/bin/python -I
 ITEMS ?=
 WORKERS ?=
+ORDERS ?=
+PICTURE ?=
 SEED ?=
 SERVER ?=
 
@@ -16,6 +18,10 @@ setup: ## install what is missing: system packages, then .venv from the lock fil
 demo: ## run the main job end to end (ITEMS=500 WORKERS=4 for a smaller run)
 	@SETUP_FOR=demo tools/setup
 	@exec .venv/bin/pubqueue demo $(if $(ITEMS),--items $(ITEMS)) $(if $(WORKERS),--workers $(WORKERS))
+
+pipeline: ## files in, work, and the event log streamed back into a picture (ORDERS=300 for a smaller run)
+	@SETUP_FOR=demo tools/setup
+	@exec .venv/bin/python examples/pipeline/run.py $(if $(ORDERS),--orders $(ORDERS)) $(if $(PICTURE),--picture $(PICTURE))
 
 check: setup ## lint, types and layers, without the tests
 	.venv/bin/ruff check .
@@ -47,4 +53,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo check test test-spark bench faults fuzz lock clean
+.PHONY: help setup demo pipeline check test test-spark bench faults fuzz lock clean
