@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from harness.asks import publishes
-from harness.facts import ETL, who
+from harness.facts import ETL, JOBS, who
+from harness.picture import ALL
 
 from pubqueue.core.commit import CommitVersion, Part
-from pubqueue.core.transactions import UNTOLD, Mark, Told
+from pubqueue.core.decision import Done, Published, Refused
+from pubqueue.core.expire import Expire
+from pubqueue.core.model import ItemId, NodeName, seconds
+from pubqueue.core.transactions import UNTOLD, Committed, Mark, Told
 from pubqueue.core.txn import AbortVersion, StagePublish
 
 if TYPE_CHECKING:
     from harness.shell import Shell
 
 APP = "nightly"
+MORE, NEWS = NodeName("more"), NodeName("news")
+HOUR = seconds(3600)
 
 
 def stages(
@@ -50,3 +56,32 @@ def left_over(shell: Shell) -> int:
     """Return how many rows of transactions are in the store beside apps and records of committed ones."""
     tables = ("attempt", "staged", "staged_usage", "txn WHERE committed IS NULL")
     return sum(shell.connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables)
+
+
+def ids(shell, node=JOBS):
+    """Return the items of a node, in their order, with their payloads."""
+    found = shell.look(lambda tx: [(i.id, p) for i, p in tx.oldest(node, None, 0, ALL)])
+    return [(name, payload.decode().strip("</>")) for name, payload in found]
+
+
+def names(shell, node=JOBS):
+    return [name for name, _ in ids(shell, node)]
+
+
+def refusal(reply):
+    assert isinstance(reply, Refused), reply
+    return reply.refusal
+
+
+def staged(*given, node=JOBS):
+    return Published(node, tuple(map(ItemId, given)))
+
+
+def committed(published, known=0, *, version=1, already=False):
+    return Committed(version, published, known, already)
+
+
+def sweep(shell):
+    """Let the reaper do what it would do by and by."""
+    while (moment := shell.look(lambda tx: tx.next_moment())) is not None and moment <= shell.now:
+        assert shell.do(Expire()) == Done()
