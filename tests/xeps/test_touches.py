@@ -224,7 +224,7 @@ async def test_a_touch_that_met_a_trouble_is_asked_again(service, worker_of):
 
     troubles = iter([lambda iq: [], lambda iq: [refuse(iq, "remote-server-timeout")]])
     service.script["touch"] = answered
-    async with worker_of(timings={"answer": 0.1}) as worker:
+    async with worker_of(timings={"answer": 0.5}) as worker:
         service.deliver(worker.jid, "i1", **until(1))
         item = await anext(worker)
         for _ in range(3):
@@ -248,7 +248,7 @@ async def test_a_touch_goes_on_over_a_lost_connection(service, worker_of):
 @pytest.mark.e2e
 async def test_patience_with_a_touch_has_an_end(service, worker_of):
     service.script["touch"] = lambda iq: []
-    async with worker_of(timings={"answer": 0.02, "patience": 0.2}) as worker:
+    async with worker_of(timings={"patience": 0.2}) as worker:
         service.deliver(worker.jid, "i1")
         with pytest.raises(NotConfirmed, match="touch of 'i1' was not confirmed in time"):
             await (await anext(worker)).touch()

@@ -139,7 +139,7 @@ async def test_a_lost_delete_notification_is_asked_for(service, worker_of):
     service.script["retract"] = in_turn(
         lambda iq: [result(iq)], lambda iq: [refuse(iq, "item-not-found")]
     )
-    async with worker_of(timings={"answer": 0.05}) as worker:
+    async with worker_of(timings={"answer": 0.5}) as worker:
         service.deliver(worker.jid, "i1")
         async with await anext(worker) as item:
             pass
@@ -150,7 +150,7 @@ async def test_a_lost_answer_is_asked_for(service, worker_of):
     service.script["retract"] = in_turn(
         lambda iq: [], lambda iq: [result(iq), service.retracted(iq)]
     )
-    async with worker_of(timings={"answer": 0.05}) as worker:
+    async with worker_of(timings={"answer": 0.5}) as worker:
         service.deliver(worker.jid, "i1")
         async with await anext(worker) as item:
             pass
@@ -171,7 +171,7 @@ async def test_a_service_that_is_away_is_asked_again(service, worker_of):
 
 async def test_patience_has_an_end(service, worker_of):
     service.script["retract"] = lambda iq: []
-    async with worker_of(timings={"answer": 0.02, "patience": 0.2}) as worker:
+    async with worker_of(timings={"patience": 0.2}) as worker:
         service.deliver(worker.jid, "i1")
         item = await anext(worker)
         with pytest.raises(NotConfirmed, match="'i1' was not confirmed in time"):

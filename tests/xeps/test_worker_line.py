@@ -193,7 +193,7 @@ async def test_it_comes_back_after_the_server_was_restarted(worker_of):
 
 async def test_a_server_that_is_mute_is_left_and_found_again(worker_of):
     """A half-open connection is never reported; here the server stands still."""
-    timings = {"refresh": 0.05, "answer": 0.2, "login": 0.5}
+    timings = {"refresh": 0.05, "answer": 0.5, "login": 2}
     async with Prosody() as server, QueueService(server.component_port, server.secret) as service:
         await server.account("bot", "secret")
         async with worker_of(port=server.c2s_port, timings=timings) as worker:
