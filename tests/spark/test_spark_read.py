@@ -193,6 +193,9 @@ def test_a_stranger_is_told_who_may_read(read, table):
     assert f"option jid: stranger@localhost may not read {what} at queue.localhost; owners and" in (
         message
     )
+
+
+def test_a_stranger_who_names_a_node_is_told_so_too(read):
     message = failure(read, "items", jid="stranger@localhost", node="jobs")
     assert "stranger@localhost may not read items of node 'jobs' at queue.localhost" in message
 
