@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue_spark import check, logs, read_options, tables, txn
 from pubqueue_spark.errors import OptionError, SchemaError
 from pubqueue_spark.reader import PubqueueReader, PubqueueStreamReader
-from pubqueue_xeps.reading import EVENTS, READS
+from pubqueue_xeps.pages import EVENTS, READS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

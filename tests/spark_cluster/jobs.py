@@ -44,6 +44,12 @@ def write(
     save(frame(spark, rows, partitions), options, source(spark, options))
 
 
+def read(spark: SparkSession, options: Mapping[str, str]) -> int:
+    """Return how many items there are in the queue."""
+    items = spark.read.format("pubqueue").options(**options, node="jobs", numPartitions="2").load()
+    return items.select("seq").distinct().count()
+
+
 def write_numbered(
     spark: SparkSession, options: Mapping[str, str], *, first: int, rows: int
 ) -> None:

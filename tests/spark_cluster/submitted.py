@@ -1,6 +1,7 @@
 """A job as a user submits it: `spark-submit --py-files pubqueue.zip submitted.py NAME=VALUE...`.
 
-It prints which of our packages' neighbours a task could import, to show what executors do not need.
+It prints which of our packages' neighbours a task could import, to show what executors do not need, and
+how many items it has found in the queue.
 """
 
 import importlib.util
@@ -28,6 +29,8 @@ def main(rows, *options):
     )
     given = dict(option.split("=", 1) for option in options)
     data.coalesce(2).write.format("pubqueue").mode("append").options(**given).save()
+    there = spark.read.format("pubqueue").options(**given, numPartitions="2").load()
+    print("read:", there.select("seq").distinct().count(), flush=True)
     spark.stop()
 
 

@@ -79,7 +79,7 @@ def test_a_zip_and_registration_do_where_only_slixmpp_is_installed(
     python = python_with(tmp_path / "venv", "slixmpp", "pyarrow")
     given = [f"{name}={value}" for name, value in options.items()]
     ran = submit(python, "--py-files", py_files, SUBMITTED, "1000", "node=jobs", *given)
-    assert (ran.returncode, ran.stdout) == (0, "importable:\n"), ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, "importable:\nread: 1000\n"), ran.stderr
     assert visible(component.store) == numbers(1000)
 
 
@@ -98,6 +98,7 @@ def test_spark_connect_finds_for_a_batch_what_its_server_has_installed(
     with driver_on(remote=connect_server.url) as driver:
         driver.run(jobs.write, trial.options, rows=500)
         assert_once(trial.store, 500)
+        assert driver.run(jobs.read, trial.options) == 500
 
 
 @pytest.mark.usefixtures("component")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
+EVENTS: Final = f"{PUBQUEUE}#events"
+READS: Final = f"{PUBQUEUE}#reads"
+
 _CONFIG: Final = f"{{{PUBQUEUE}}}config"
 _PAYLOAD: Final = f"{{{PUBQUEUE}}}payload"
 _HEADER: Final = f"{{{SHIM}}}headers/{{{SHIM}}}header"

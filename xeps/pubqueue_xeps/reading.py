@@ -5,12 +5,12 @@ when they began; a queue moves meanwhile, so items are as they were when their p
 a page ends is for the service to say (`through`, `more`): go on with `after=page.through`.
 
 Owners and publishers of a node may, and administrators of the service. All of it is in the namespace
-`urn:x-pubqueue:0`; a service that offers it has the features `EVENTS` and `READS` (XEP-0030).
+`urn:x-pubqueue:0`; a service that offers it has the features `EVENTS` and `READS` of `pages` (XEP-0030).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from xml.etree.ElementTree import Element
 
 from slixmpp.exceptions import IqError, IqTimeout
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from slixmpp import ClientXMPP
 
     from pubqueue_xeps.pages import Event, EventPage, ItemPage, NodePage, ReadItem, ReadNode
-
-EVENTS: Final = f"{PUBQUEUE}#events"
-READS: Final = f"{PUBQUEUE}#reads"
 
 State = Literal["queued", "locked", "delayed", "dead"]
 
