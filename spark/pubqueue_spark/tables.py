@@ -46,7 +46,7 @@ def _columns(*lines: str) -> StructType:
 ITEM: Final = (
     "node string, item_id string, seq long, state string, priority int, payload string, headers map",
     "publisher string, published_at timestamp, not_before timestamp, acquired int, failed int",
-    "locked_by string, locked_until timestamp",
+    "locked_by string, locked_until timestamp, txn_app string, txn_version long",
 )
 
 SCHEMAS: Final[dict[Table, StructType]] = {
@@ -82,7 +82,7 @@ def item(it: ReadItem) -> Row:
     payload = None if it.payload is None else xml_text(it.payload)
     what = it.node, it.id, it.seq, it.state, it.priority, payload, it.headers
     when = it.publisher, it.published, it.not_before, it.acquired, it.failed
-    return (*what, *when, it.holder, it.deadline)
+    return (*what, *when, it.holder, it.deadline, it.txn_app, it.txn_version)
 
 
 def dead_letter(it: ReadItem) -> Row:

@@ -103,6 +103,9 @@ def test_items(read):
         "i3": "delayed",
         "i4": "locked",
     }
+    marks = {(row["txn_app"], row["txn_version"]) for name, row in found.items() if name[0] != "i"}
+    assert marks == {("orders", 7)}
+    assert (found["i4"]["txn_app"], found["i4"]["txn_version"]) == (None, None)
     i2, i3, i4 = found["i2"], found["i3"], found["i4"]
     assert (i2["node"], i2["priority"], i2["headers"], i2["publisher"]) == (
         *("jobs", 3, {"trace": "8"}),

@@ -88,6 +88,8 @@ class ReadItem:
     expires: datetime | None = None
     holder: str | None = None
     deadline: datetime | None = None
+    txn_app: str | None = None
+    txn_version: int | None = None
     grave: Grave | None = None
     headers: dict[str, str] = field(default_factory=dict)
     payload: Element | None = None
@@ -237,6 +239,8 @@ def _item(element: Element, node: str) -> ReadItem:
         expires=_time(element, "expires"),
         holder=element.get("holder"),
         deadline=_time(element, "deadline"),
+        txn_app=element.get("txn-app"),
+        txn_version=_number(element, "txn-version"),
         grave=_grave(element),
         headers={h.get("name", ""): h.text or "" for h in element.iterfind(_HEADER)},
         payload=None if payload is None or not len(payload) else payload[0],
