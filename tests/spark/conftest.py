@@ -62,7 +62,7 @@ NODES = """
 name = "jobs"
 queueing = true
 owners = ["boss@localhost"]
-publishers = ["etl@localhost"]
+publishers = ["etl@localhost", "other@localhost"]
 [[node]]
 name = "private"
 queueing = true

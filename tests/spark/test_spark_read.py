@@ -3,7 +3,7 @@
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element, SubElement, canonicalize
 
 import pytest
 from harness.past import SERVICE, Past, logged
@@ -73,6 +73,11 @@ def job(number):
 PAYLOAD = '<job xmlns="urn:example:job" n="%d" at="a&lt;b"><step>go &amp; see</step></job>'
 
 
+def same(payload, number):
+    """Compare without the order of attributes, which Prosody does not keep."""
+    return canonicalize(payload) == canonicalize(PAYLOAD % number)
+
+
 @pytest.fixture
 def read(spark, connection, past):
     def read(table, **options):
@@ -111,7 +116,7 @@ def test_items(read):
         *("jobs", 3, {"trace": "8"}),
         "etl@localhost",
     )
-    assert i2["payload"] == PAYLOAD % 2
+    assert same(i2["payload"], 2)
     assert (i2["acquired"], i2["locked_by"], i2["locked_until"]) == (1, None, None)
     assert recent(i3["published_at"])
     assert i3["not_before"] - i3["published_at"] >= timedelta(seconds=3599)
@@ -127,7 +132,7 @@ def test_dead_letters(read):
         *("jobs", "i2", "dead", "no seat", "bot@localhost/one"),
         None,
     )
-    assert row.payload == PAYLOAD % 2
+    assert same(row.payload, 2)
     assert row.dead_at >= row.published_at
     assert row.death > 0
 
