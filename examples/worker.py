@@ -24,21 +24,13 @@ class Job(msgspec.Struct):
 
 async def handle(item: Item) -> None:
     job = item.decode(Job)
-    if not job.text:
-        raise Reject(
-            "There is nothing to do."
-        )  # dead at once; whatever else is raised is tried again
+    if not job.text:  # dead at once; whatever else is raised is tried again
+        raise Reject("There is nothing to do.")
     print(f"{item.id}: {job.text.upper()}", flush=True)
 
 
-worker = Worker(
-    os.environ["XMPP_JID"],
-    os.environ["XMPP_PASSWORD"],
-    service=sys.argv[1],
-    node=sys.argv[2],
-    requests=10,
-    host=os.environ.get("XMPP_HOST"),
-    port=int(os.environ.get("XMPP_PORT", "5222")),
-    tls=os.environ.get("XMPP_TLS", "required"),
-)
+account = os.environ["XMPP_JID"], os.environ["XMPP_PASSWORD"]
+host, port = os.environ.get("XMPP_HOST"), int(os.environ.get("XMPP_PORT", "5222"))
+server = {"host": host, "port": port, "tls": os.environ.get("XMPP_TLS", "required")}
+worker = Worker(*account, service=sys.argv[1], node=sys.argv[2], requests=10, **server)
 asyncio.run(worker.run(handle))

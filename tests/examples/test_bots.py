@@ -146,3 +146,8 @@ def results(database):
         return connection.execute("SELECT item, text FROM result").fetchall()
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_has_less_than_forty_lines(path):
+    assert len(path.read_text().splitlines()) < 40
