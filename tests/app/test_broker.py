@@ -8,8 +8,10 @@ import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
 from harness.witness import WatchedSpeaker, WatchedStore
+from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
+from pubqueue.app import rules
 from pubqueue.app.batch import MOST
 from pubqueue.app.broker import LARGEST, Broker
 from pubqueue.core.access import CreationPolicy
@@ -294,6 +296,19 @@ async def test_a_store_that_cannot_be_read_is_an_answer(stage):
     stage.store.failures = 1
     assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAILED
     assert len((await stage.broker.handle(ReadNodes(who(BOSS)))).entries) == 1
+
+
+async def test_one_who_reads_and_fails_leaves_the_next_an_answer(stage, monkeypatch):
+    def broken(*_anything):
+        raise ZeroDivisionError
+
+    with capture_logs() as said, monkeypatch.context() as patched:
+        patched.setitem(rules.RULES, ReadNodes, broken)
+        assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAILED
+    with capture_logs() as unsaid:
+        stage.broker.submit(ReadNodes(who(BOSS)), broken)
+        assert len((await stage.broker.handle(ReadNodes(who(BOSS)))).entries) == 1
+    assert [entry["event"] for entry in said + unsaid] == ["request.failed", "answer.failed"]
 
 
 async def test_who_reads_is_answered_before_the_end(stage):

@@ -68,7 +68,7 @@ class Looker:
                 self._work.clear()
                 while self._waiting:
                     request, answer = self._waiting.popleft()
-                    answer(await self._look(request))
+                    self._tell(answer, await self._look(request))
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
@@ -79,4 +79,17 @@ class Looker:
         except StoreError as problem:
             log.error("read.failed", why=str(problem))  # noqa: TRY400  # an answer, no trace
             return Refused(Refusal.STORE_FAILED)
+        except (
+            Exception
+        ):  # the boundary between requests: this one has failed, the next shall be answered
+            log.exception("request.failed", request=type(request).__name__)
+            return Refused(Refusal.STORE_FAILED)
         return decision.reply
+
+    def _tell(self, answer: Callable[[Reply], None], reply: Reply) -> None:
+        try:
+            answer(reply)
+        except (
+            Exception
+        ):  # the same boundary: who cannot be told shall not make others wait for ever
+            log.exception("answer.failed", reply=type(reply).__name__)
