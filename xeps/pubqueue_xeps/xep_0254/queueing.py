@@ -194,9 +194,10 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     ) -> str:
         """Publish an item and return its id; the service has it when this returns.
 
-        `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing the same id and payload again is harmless, so who
-        does not know whether it went through publishes again. Raises NoSuchNode,
-        ServiceUnavailable or Refused, and ValueError for what cannot be written as XML.
+        `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing
+        the same id and payload again is harmless, so who does not know whether it went through publishes
+        again. Raises NoSuchNode, ServiceUnavailable or Refused, and ValueError for what cannot be written
+        as XML.
         """
         iq = self.publication(
             *(service, node, payload),
