@@ -16,7 +16,7 @@ from harness.server import StubServer
 
 from pubqueue import __version__
 from pubqueue.cli import main
-from pubqueue.demo.prosody import Prosody, free_ports
+from pubqueue_demo.prosody import Prosody, free_ports
 
 COMMANDS = ("serve", "check", "demo")
 SECRET = "correct horse battery staple"

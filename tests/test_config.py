@@ -3,12 +3,12 @@
 import ast
 import inspect
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from msgspec import convert
+from msgspec.structs import replace
 from rich.pretty import pretty_repr
 
 from pubqueue import cli, config

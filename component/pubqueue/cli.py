@@ -177,7 +177,7 @@ def demo(items: int | None, workers: int, kill_component: int) -> None:
     Spark writes delayed flights into a queue, bots rebook them, and some of the bots fail.
     """
     try:
-        from pubqueue.demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra
+        from pubqueue_demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra
     except ImportError as problem:
         _quit(ASKED_WRONGLY, f"the demo needs pip install 'pubqueue[demo]' ({problem})")
     sys.exit(run_demo(items=items, workers=workers, kill_component=kill_component))

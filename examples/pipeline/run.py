@@ -13,9 +13,9 @@ from pathlib import Path
 
 import click
 
-from pubqueue.demo.java import java_home
-from pubqueue.demo.process import Child, spawn
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.java import java_home
+from pubqueue_demo.process import Child, spawn
+from pubqueue_demo.prosody import Prosody
 
 HERE = Path(__file__).parent
 PAUSE = 0.7

@@ -16,7 +16,7 @@ from bench.places import PLACES
 from bench.profile import profile
 from bench.report import NOTE, table
 from bench.wire import BenchError
-from pubqueue.demo.process import ChildError
+from pubqueue_demo.process import ChildError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

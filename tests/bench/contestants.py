@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.load import NODE, SERVICE
-from pubqueue.demo.process import Child, spawn
+from pubqueue_demo.process import Child, spawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from harness.ejabberd import Ejabberd
 
 from bench.load import SERVICE, Party
 from bench.wire import HEADER, Stanza, Stream, log_in
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

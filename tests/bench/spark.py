@@ -22,8 +22,8 @@ from spark_cluster.standalone import SPARK_HOME
 
 from bench import timed
 from bench.report import spread
-from pubqueue.demo.java import java_home
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.java import java_home
+from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

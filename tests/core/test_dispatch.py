@@ -1,10 +1,10 @@
 """Who gets the next item (XEP-0254 2.2)."""
 
 from collections import Counter, deque
-from dataclasses import replace
 
 import pytest
 from harness.facts import ANN, BOB, EVE, NOW, after, queue, waiting, window
+from msgspec.structs import replace
 
 from pubqueue.core.changes import (
     Lock,

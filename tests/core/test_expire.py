@@ -1,9 +1,8 @@
 """What time and absence do to items (XEP-0254 4)."""
 
-from dataclasses import replace
-
 import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
+from msgspec.structs import replace
 
 from pubqueue.core.changes import (
     Bury,

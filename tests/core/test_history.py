@@ -1,6 +1,5 @@
 """What the event log tells: of every change, and of who asked for it."""
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -19,6 +18,7 @@ from harness.facts import (
     who,
     window,
 )
+from msgspec.structs import replace
 
 from pubqueue.core import changes as c
 from pubqueue.core import transactions as t

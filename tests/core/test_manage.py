@@ -1,9 +1,8 @@
 """Nodes and who is what to them (XEP-0060 5, 8)."""
 
-from dataclasses import replace
-
 import pytest
 from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who
+from msgspec.structs import replace
 
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.changes import (

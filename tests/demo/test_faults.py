@@ -1,6 +1,6 @@
 import pytest
 
-from pubqueue.demo.faults import STALL, UNLOCK_SHARE, Faults, cast
+from pubqueue_demo.faults import STALL, UNLOCK_SHARE, Faults, cast
 
 
 def test_three_workers_have_one_fault_each_and_the_others_have_none():

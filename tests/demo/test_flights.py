@@ -1,7 +1,7 @@
 import pytest
 
-from pubqueue.demo import flights
-from pubqueue.demo.flights import DAY, Flight
+from pubqueue_demo import flights
+from pubqueue_demo.flights import DAY, Flight
 
 ROW = {
     "year": "2013", "month": "1", "day": "1", "hour": "18", "minute": "35", "dep_delay": "853",

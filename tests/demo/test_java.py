@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from pubqueue.demo import java
-from pubqueue.demo.java import NoJavaError, java_home, version
+from pubqueue_demo import java
+from pubqueue_demo.java import NoJavaError, java_home, version
 
 
 def fake_java(folder, number, *, refuses=""):

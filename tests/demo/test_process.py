@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pubqueue.demo.process import ChildError, read_log, spawn, tail
+from pubqueue_demo.process import ChildError, read_log, spawn, tail
 
 
 async def shell(folder: Path, script: str, **more):
@@ -78,7 +78,7 @@ async def test_a_child_runs_where_and_with_what_it_is_told(tmp_path):
 async def test_a_child_dies_with_the_process_that_started_it(tmp_path):
     program = (
         "import asyncio, os, pathlib, signal\n"
-        "from pubqueue.demo.process import spawn\n"
+        "from pubqueue_demo.process import spawn\n"
         "async def main():\n"
         f"    log = pathlib.Path({str(tmp_path / 'inner')!r})\n"
         "    child = await spawn(['sh', '-c', 'echo $$; exec sleep 60'], name='x', log=log)\n"

@@ -1,6 +1,6 @@
-from pubqueue.demo import queue_state
-from pubqueue.demo.queue_state import QueueState
 from pubqueue.stores.sqlite.store import SqliteStore
+from pubqueue_demo import queue_state
+from pubqueue_demo.queue_state import QueueState
 
 
 async def test_a_new_database_is_an_empty_queue(tmp_path):

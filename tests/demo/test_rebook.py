@@ -2,8 +2,8 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from pubqueue.demo.flights import DAY, Flight
-from pubqueue.demo.rebook import ELEMENT, NAMESPACE, Rebooking, Timetable, read_payload
+from pubqueue_demo.flights import DAY, Flight
+from pubqueue_demo.rebook import ELEMENT, NAMESPACE, Rebooking, Timetable, read_payload
 
 NOON = 735_000 * DAY + 720
 

@@ -1,7 +1,7 @@
 import pytest
 
-from pubqueue.demo import run
-from pubqueue.demo.run import run_demo
+from pubqueue_demo import run
+from pubqueue_demo.run import run_demo
 
 
 @pytest.mark.parametrize(

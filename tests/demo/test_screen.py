@@ -3,8 +3,8 @@ import math
 
 from rich.console import Console
 
-from pubqueue.demo.screen import Rate, Screen, View, WorkerView
-from pubqueue.demo.tally import Figures, Spread, WorkerCount
+from pubqueue_demo.screen import Rate, Screen, View, WorkerView
+from pubqueue_demo.tally import Figures, Spread, WorkerCount
 
 VIEW = View(
     total=10_200, depth=4_169, in_flight=64, done=1_280, rate=325.4,

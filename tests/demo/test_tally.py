@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from pubqueue.demo.report import (
+from pubqueue_demo.report import (
     Delivered,
     Done,
     Lost,
@@ -13,7 +13,7 @@ from pubqueue.demo.report import (
     read,
     tell,
 )  # fmt: skip
-from pubqueue.demo.tally import Figures, Spread, Tally, WorkerCount, spread
+from pubqueue_demo.tally import Figures, Spread, Tally, WorkerCount, spread
 
 
 def tally(*lines) -> Tally:

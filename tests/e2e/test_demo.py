@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pubqueue.demo.process import Child, spawn
+from pubqueue_demo.process import Child, spawn
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 

@@ -7,8 +7,8 @@ import socket
 import pytest
 import slixmpp
 
-from pubqueue.demo.process import ChildError
-from pubqueue.demo.prosody import Prosody, free_ports
+from pubqueue_demo.process import ChildError
+from pubqueue_demo.prosody import Prosody, free_ports
 
 pytestmark = pytest.mark.e2e
 
@@ -81,6 +81,6 @@ async def test_a_port_taken_meanwhile_is_given_up_for_another(monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         lists = iter([[taken.getsockname()[1], *free_ports(1)], free_ports(2)])
-        monkeypatch.setattr("pubqueue.demo.prosody.free_ports", lambda _: next(lists))
+        monkeypatch.setattr("pubqueue_demo.prosody.free_ports", lambda _: next(lists))
         async with Prosody() as server:
             assert server.c2s_port != taken.getsockname()[1]

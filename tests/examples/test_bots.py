@@ -12,7 +12,7 @@ import pytest_asyncio
 from harness.live import component
 from harness.queue_service import QueueService
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -11,7 +11,7 @@ from harness.ejabberd import Ejabberd
 from harness.live import component
 from harness.session import PUBSUB, SERVICE, condition, session
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 NODES = """

@@ -7,7 +7,7 @@ from harness.live import component
 from harness.recount import recount
 from harness.session import PUBSUB, SERVICE, condition, session
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 
 NODE = """
 [[node]]

@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.demo.process import Child, ChildError, spawn
+from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
     from harness.ejabberd import Ejabberd
 
     from faults_run.notes import Notes
     from faults_run.plan import Plan
-    from pubqueue.demo.prosody import Prosody
+    from pubqueue_demo.prosody import Prosody
 
 TESTS: Final = Path(__file__).parents[1]
 PASSWORD: Final = "work"

@@ -19,7 +19,7 @@ from faults_run.crew import PASSWORD, Crew
 from faults_run.notes import Notes
 from faults_run.plan import Fault, Plan
 from faults_run.publisher import Publisher
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
     from collections.abc import Callable

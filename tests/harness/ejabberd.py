@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pubqueue.demo.prosody import free_ports
+from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

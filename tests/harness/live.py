@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from harness.ejabberd import Ejabberd
 
-    from pubqueue.demo.prosody import Prosody
+    from pubqueue_demo.prosody import Prosody
 
 JOBS: Final = """
 [[node]]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from slixmpp import ClientXMPP
 
-    from pubqueue.demo.prosody import Prosody
+    from pubqueue_demo.prosody import Prosody
 
 SERVICE: Final = "queue.localhost"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.ejabberd import Ejabberd
     from lxml import etree
 
-    from pubqueue.demo.prosody import Prosody
+    from pubqueue_demo.prosody import Prosody
 
 SERVICE: Final = "queue.localhost"
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"

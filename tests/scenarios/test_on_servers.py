@@ -18,7 +18,7 @@ from harness.schema import validate
 from harness.stage import Stage
 from harness.warm import WarmProgram
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 

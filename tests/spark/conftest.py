@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from spark_cluster.queue_store import numbers, visible
 
-from pubqueue.demo.java import java_home
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.java import java_home
+from pubqueue_demo.prosody import Prosody
 
 PASSWORD = "hunter2hunter2"
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import functions as f
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 from pubqueue_spark.payload import DEEPEST
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

@@ -14,8 +14,8 @@ from spark_cluster.driver import Driver
 from spark_cluster.standalone import SPARK_HOME, Standalone
 from spark_cluster.trial import Trial
 
-from pubqueue.demo.java import java_home
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.java import java_home
+from pubqueue_demo.prosody import Prosody
 
 PASSWORD = "hunter2hunter2"
 TESTS = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from spark_cluster.standalone import SPARK_HOME, logged
 
-from pubqueue.demo.process import Child, spawn
+from pubqueue_demo.process import Child, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from pubqueue.demo.process import Child, ChildError, spawn
+from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import pyspark
 
-from pubqueue.demo.process import Child, ChildError, read_log, spawn
+from pubqueue_demo.process import Child, ChildError, read_log, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from spark_cluster import jobs
 from spark_cluster.driver import JobFailedError
 from spark_cluster.queue_store import assert_once
 
-from pubqueue.demo.process import ChildError
+from pubqueue_demo.process import ChildError
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

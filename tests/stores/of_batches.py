@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, plain, window
 from harness.picture import everything
+from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,
     DEAD,

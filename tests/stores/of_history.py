@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, after, window
+from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, add, broken, items, lock, make, release
 
 from pubqueue.app.ports import StoreError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.facts import ANN, BOB, EVE, JOBS, window
 from harness.picture import everything
+from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,
     DEAD,

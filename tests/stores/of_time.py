@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, after, queue
+from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,
     DEAD,

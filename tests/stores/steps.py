@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.facts import ANN, JOBS, NOW, after, draft, queue
+from msgspec.structs import replace
 
 from pubqueue.core import changes as c
 from pubqueue.core.model import (

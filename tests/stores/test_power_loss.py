@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections import Counter
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -16,6 +15,7 @@ from harness.facts import BOSS, ETL, draft, who
 from harness.power import Image, images
 from harness.recording_vfs import Confirmed, Recorder, Sync, Write
 from harness.txns import commits, stages
+from msgspec.structs import replace
 
 from pubqueue.app.batch import run
 from pubqueue.app.facts import Context

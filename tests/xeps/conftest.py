@@ -2,7 +2,7 @@ import pytest
 import pytest_asyncio
 from harness.queue_service import QueueService
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 

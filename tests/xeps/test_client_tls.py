@@ -6,7 +6,7 @@ import ssl
 import pytest
 import pytest_asyncio
 
-from pubqueue.demo.prosody import Prosody, free_ports
+from pubqueue_demo.prosody import Prosody, free_ports
 from pubqueue_xeps.client import LoginFailed, login, logout, make_client
 
 pytestmark = pytest.mark.e2e

@@ -8,7 +8,7 @@ import pytest_asyncio
 from harness.ejabberd import Ejabberd
 from harness.live import component
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import NoSuchNode, Refused
 from pubqueue_xeps.outcome import Reject

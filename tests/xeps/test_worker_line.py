@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from harness.queue_service import OPTIONS, PUBSUB, QueueService, refuse, result, subscription
 
-from pubqueue.demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.errors import (
     LockLost,
     LoginFailed,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from msgspec import Struct
 
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.rules import decide
@@ -56,8 +57,7 @@ MOST_OCTETS: Final = 1024 * 1024
 ears: whatever is free and ready, no more than this is in memory, or waits for a server that does not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True, gc=False):
     """What a batch has come to: a decision for each request, deliveries, when the clock is due.
 
     `rest` names the nodes in which more could be handed out at once, first those that had nothing.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pubqueue.app.events import EventLog
 from pubqueue.core.ending import Case, Tomb
@@ -51,8 +53,7 @@ SHOWN: Final = 1000
 """How many item ids a listing names at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True, gc=False):
     """What a load needs beside the request: the transaction, the time, the service's settings."""
 
     tx: Transaction

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from pubqueue.core.model import Millis, State
 from pubqueue.core.pages import Events, Items, Nodes

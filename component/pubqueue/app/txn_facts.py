@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from pubqueue.app.facts import for_publish
 from pubqueue.core.commit import CommitFacts, Found, Tally, objection

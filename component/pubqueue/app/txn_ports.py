@@ -7,8 +7,9 @@ attempts that it chose, until the end of the request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions import App, Mark, Noted, Open, Record, Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
+class Contest(Struct, frozen=True, gc=False):
     """A winner and what is there under its id: a payload, or of finished work the digest of one."""
 
     key: tuple[int, int]
@@ -27,8 +27,7 @@ class Contest:
     offered: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Class:
+class Class(Struct, frozen=True, gc=False):
     """So many winners met an item in this state (or `finished` work); whether with their payload."""
 
     state: str

@@ -5,8 +5,9 @@ A store that finds otherwise raises `StaleError`, and nothing of the batch's req
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core import transactions
 
@@ -26,38 +27,33 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CreateNode:
+class CreateNode(Struct, frozen=True, gc=False):
     """A node that was not there."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigureNode:
+class ConfigureNode(Struct, frozen=True, gc=False):
     """New settings for a node that is there."""
 
     node: NodeName
     config: NodeConfig
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteNode:
+class DeleteNode(Struct, frozen=True, gc=False):
     """The node with its items, locks, subscriptions and affiliations."""
 
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeNode:
+class PurgeNode(Struct, frozen=True, gc=False):
     """Every item of the node, locked ones too. `items` is how many there are, as far as is known."""
 
     node: NodeName
     items: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SetAffiliation:
+class SetAffiliation(Struct, frozen=True, gc=False):
     """What the bare JID is to the node from now on; NONE removes the entry."""
 
     node: NodeName
@@ -65,15 +61,13 @@ class SetAffiliation:
     affiliation: Affiliation
 
 
-@dataclass(frozen=True, slots=True)
-class AddSubscription:
+class AddSubscription(Struct, frozen=True, gc=False):
     """A subscription that was not there."""
 
     subscription: Subscription
 
 
-@dataclass(frozen=True, slots=True)
-class SetWindow:
+class SetWindow(Struct, frozen=True, gc=False):
     """Another number of parallel requests, and the subscriber is here to take them."""
 
     node: NodeName
@@ -81,8 +75,7 @@ class SetWindow:
     queue_requests: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetAvailable:
+class SetAvailable(Struct, frozen=True, gc=False):
     """Whether the subscriber can be handed items at present."""
 
     node: NodeName
@@ -90,8 +83,7 @@ class SetAvailable:
     available: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NoteBounces:
+class NoteBounces(Struct, frozen=True, gc=False):
     """So many deliveries to the subscriber have come back in a row."""
 
     node: NodeName
@@ -99,30 +91,26 @@ class NoteBounces:
     bounces: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoteResource:
+class NoteResource(Struct, frozen=True, gc=False):
     """The full JID is here."""
 
     jid: Jid
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetResource:
+class ForgetResource(Struct, frozen=True, gc=False):
     """The full JID has left."""
 
     jid: Jid
 
 
-@dataclass(frozen=True, slots=True)
-class EndSubscription:
+class EndSubscription(Struct, frozen=True, gc=False):
     """The subscription goes; locks held under it stay (XEP-0254 4: unsubscribe, then unlock)."""
 
     node: NodeName
     jid: Jid
 
 
-@dataclass(frozen=True, slots=True)
-class AddItem:
+class AddItem(Struct, frozen=True, gc=False):
     """An item at the end of the node; `txn` is the app and the version that published it."""
 
     node: NodeName
@@ -135,8 +123,7 @@ class AddItem:
     txn: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacePayload:
+class ReplacePayload(Struct, frozen=True, gc=False):
     """Another payload, with its headers, for an item that nobody holds; its place and counters stay."""
 
     item: Item
@@ -145,8 +132,7 @@ class ReplacePayload:
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True, gc=False):
     """The item goes to `holder`, under a token higher than any before."""
 
     item: Item
@@ -156,8 +142,7 @@ class Lock:
     at: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True, gc=False):
     """The lock ends and the item waits again; the holder's receipt is kept.
 
     `failed` and `released` are the counters as they shall stand.
@@ -170,54 +155,47 @@ class Release:
     released: int
 
 
-@dataclass(frozen=True, slots=True)
-class Postpone:
+class Postpone(Struct, frozen=True, gc=False):
     """A waiting item waits until `due` for the one it avoids; for anybody else it is ready."""
 
     item: Item
     due: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Extend:
+class Extend(Struct, frozen=True, gc=False):
     """The lock lasts until `deadline`."""
 
     item: Item
     deadline: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Revive:
+class Revive(Struct, frozen=True, gc=False):
     """A dead item waits in the node `to` as if it were new, in its old place."""
 
     item: Item
     to: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Ripen:
+class Ripen(Struct, frozen=True, gc=False):
     """The node's delayed items whose time has come by `now` wait for a subscriber again."""
 
     node: NodeName
     now: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Struct, frozen=True, gc=False):
     """Ids of finished work that no longer absorb a re-publish at `now`."""
 
     now: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetEvents:
+class ForgetEvents(Struct, frozen=True, gc=False):
     """The event log up to this number; the newest event stays, for the numbering goes on from it."""
 
     through: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bury:
+class Bury(Struct, frozen=True, gc=False):
     """The item is dead: it stays, or moves to the node `to`, with the reason; it is never dropped."""
 
     item: Item
@@ -227,8 +205,7 @@ class Bury:
     to: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveItem:
+class RemoveItem(Struct, frozen=True, gc=False):
     """The item is gone. Until `absorb_until` its id absorbs a re-publish of the payload of `digest`."""
 
     item: Item

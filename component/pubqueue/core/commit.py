@@ -8,8 +8,9 @@ Of several winners under one id only the last counts.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core.decision import (
     Announce,
@@ -48,8 +49,7 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions import App, Open, Record, Told
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True, gc=False):
     """The attempt that stands for a part, and how many items it has staged."""
 
     number: int
@@ -57,8 +57,7 @@ class Part:
     items: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommitVersion:
+class CommitVersion(Struct, frozen=True, gc=False):
     """Show what these attempts have staged for the version, and drop the rest."""
 
     by: Asker
@@ -68,8 +67,7 @@ class CommitVersion:
     told: Told = UNTOLD
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True, gc=False):
     """So many winners met this under their ids; `first` is one of them."""
 
     known: Known
@@ -78,8 +76,7 @@ class Found:
     first: ItemId
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True, gc=False):
     """The winners of one node: their rows, their ids, and what of these the node knows already."""
 
     name: NodeName
@@ -94,8 +91,7 @@ class Tally:
     """Those of a plain node that somebody subscribes to: they are announced."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFacts:
+class CommitFacts(Struct, frozen=True, gc=False):
     """The app, what is staged for the version by each attempt, and the tally of the named ones.
 
     `bytes` is the size of the named. `noted` counts the named items of an immediate version, and those

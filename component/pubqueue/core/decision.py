@@ -6,9 +6,10 @@ commit hands out the reply and then the notices, in order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core import pages, transactions
 
@@ -66,8 +67,7 @@ class Refusal(Enum):
     NOT_AS_STAGED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True, gc=False):
     """No; nothing changes. `reason` is a sentence for the one who asked, `limit` a bound to name.
 
     `unchanged` are the affiliations that were to be changed and stay as they are.
@@ -79,13 +79,11 @@ class Refused:
     unchanged: tuple[tuple[Jid, Affiliation], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True, gc=False):
     """Yes, and there is nothing to tell."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True, gc=False):
     """The items are durable, under these ids; of those that are there dead it says so."""
 
     node: NodeName
@@ -93,79 +91,69 @@ class Published:
     deaths: tuple[Death, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribed:
+class Subscribed(Struct, frozen=True, gc=False):
     """The subscription as it now stands; on a queue node with its window (XEP-0254 example 3)."""
 
     subscription: Subscription
     queueing: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(Struct, frozen=True, gc=False):
     """The node exists, and the asker owns it."""
 
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True, gc=False):
     """A node, for its configuration form, its disco#info or its items."""
 
     node: Node
     owners: tuple[Jid, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True, gc=False):
     """Names with titles: nodes of the service, or items of a node."""
 
     entries: tuple[tuple[str, str], ...]
     node: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Affiliations:
+class Affiliations(Struct, frozen=True, gc=False):
     """Who is what to the node (XEP-0060 8.9.1)."""
 
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MyAffiliations:
+class MyAffiliations(Struct, frozen=True, gc=False):
     """What the asker is to nodes (XEP-0060 5.7): to all of them, or to `node`."""
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
     node: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MySubscriptions:
+class MySubscriptions(Struct, frozen=True, gc=False):
     """The subscriptions of the asker's JIDs (XEP-0060 5.6): all of them, or those to `node`."""
 
     entries: tuple[Subscription, ...]
     node: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(Struct, frozen=True, gc=False):
     """The locks, with their deadlines as they now stand."""
 
     node: NodeName
     entries: tuple[tuple[ItemId, Millis], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Redriven:
+class Redriven(Struct, frozen=True, gc=False):
     """So many dead items of the node live again."""
 
     node: NodeName
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieved:
+class Retrieved(Struct, frozen=True, gc=False):
     """Items of a node, oldest first, with their payloads; `whole` unless some were left out.
 
     `deaths` tells of those among them that died, here or before they came here.
@@ -198,8 +186,7 @@ Reply = (
 # --- notices -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Struct, frozen=True, gc=False):
     """An item for the one who now holds it (XEP-0254 2.2)."""
 
     to: Jid
@@ -207,8 +194,7 @@ class Deliver:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Struct, frozen=True, gc=False):
     """An item for a subscriber of a plain node (XEP-0060 7.1.2.1)."""
 
     to: Jid
@@ -217,8 +203,7 @@ class Announce:
     publisher: Jid
 
 
-@dataclass(frozen=True, slots=True)
-class Retracted:
+class Retracted(Struct, frozen=True, gc=False):
     """The items are gone (XEP-0254 2.3): what a worker waits for before it counts work as done."""
 
     to: Jid
@@ -226,8 +211,7 @@ class Retracted:
     ids: tuple[ItemId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Unlocked:
+class Unlocked(Struct, frozen=True, gc=False):
     """The items are no longer the addressee's (XEP-0254 2.4 and 4)."""
 
     to: Jid
@@ -235,16 +219,14 @@ class Unlocked:
     ids: tuple[ItemId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Purged:
+class Purged(Struct, frozen=True, gc=False):
     """The node has lost all its items (XEP-0060 8.5.2)."""
 
     to: Jid
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(Struct, frozen=True, gc=False):
     """The node is gone (XEP-0060 8.4.2)."""
 
     to: Jid
@@ -254,13 +236,12 @@ class Deleted:
 Notice = Deliver | Announce | Retracted | Unlocked | Purged | Deleted
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True, gc=False):
     """A rule's answer. A refusal carries no change and no notice."""
 
     reply: Reply
-    changes: tuple[Change, ...] = field(default=())
-    notices: tuple[Notice, ...] = field(default=())
+    changes: tuple[Change, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def refuse(refusal: Refusal, reason: str = "", *, limit: int | None = None) -> Decision:

@@ -5,8 +5,9 @@ Settle, expire and leave share these; each returns the change and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core.changes import (
     Bury,
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, Millis, Node, NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Tomb:
+class Tomb(Struct, frozen=True, gc=False):
     """The dead-letter node of an item: whether it is there, and whether it has the id already."""
 
     name: NodeName
@@ -28,8 +28,7 @@ class Tomb:
     taken: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True, gc=False):
     """An item with the node that it is in, and the place for it should it die."""
 
     item: Item

@@ -7,8 +7,10 @@ dead-letter node; none is dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.changes import (
     Bury,
@@ -48,13 +50,11 @@ SLICE: Final = 4_000
 """Staged items that one step sweeps at most, so that a batch stays short."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expire:
+class Expire(Struct, frozen=True, gc=False):
     """Do what the clock demands."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpireFacts:
+class ExpireFacts(Struct, frozen=True, gc=False):
     """What has run out by `now`: pauses in which nodes, locks, lives of items that nobody holds."""
 
     now: Millis
@@ -67,30 +67,26 @@ class ExpireFacts:
     """Until when records of transactions are too old, if anything of them is to be swept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrive:
+class Arrive(Struct, frozen=True, gc=False):
     """A full JID has sent available presence."""
 
     jid: Jid
 
 
-@dataclass(frozen=True, slots=True)
-class ArriveFacts:
+class ArriveFacts(Struct, frozen=True, gc=False):
     """The subscriptions of the full JID and of its account, and the account's known resources."""
 
     subscriptions: tuple[Subscription, ...]
     resources: tuple[Jid, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Struct, frozen=True, gc=False):
     """A JID has become unavailable."""
 
     jid: Jid
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveFacts:
+class LeaveFacts(Struct, frozen=True, gc=False):
     """What the leaver and its account hold and subscribe to, and the account's known resources."""
 
     now: Millis
@@ -99,8 +95,7 @@ class LeaveFacts:
     resources: tuple[Jid, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(Struct, frozen=True, gc=False):
     """A delivery `bounced`, or could not be sent. `gone` says that the address is no more."""
 
     to: Jid
@@ -110,8 +105,7 @@ class Return:
     bounced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnFacts:
+class ReturnFacts(Struct, frozen=True, gc=False):
     """The item, if it is still held under that very token, and the addressee's subscription."""
 
     now: Millis

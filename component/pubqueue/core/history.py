@@ -7,9 +7,11 @@ node to node is told of in both: where it leaves with `to`, where it enters with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core import changes as c
 from pubqueue.core import transactions as t
@@ -47,8 +49,7 @@ class Kind(StrEnum):
     """All items of the node are gone; `detail` is how many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True, gc=False):
     """One entry. `age` is the time since the publish, `held` since the delivery, if there was a lock."""
 
     kind: Kind
@@ -64,8 +65,7 @@ class Event:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Winners:
+class Winners(Struct, frozen=True, gc=False):
     """What a commit makes visible in a node is published: too much to be named one by one."""
 
     node: NodeName

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core import access
 from pubqueue.core.access import Action, CreationPolicy
@@ -39,8 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import ItemId
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True, gc=False):
     """Make a node (XEP-0060 8.1), with the settings of the form that came along."""
 
     by: Asker
@@ -48,8 +49,7 @@ class Create:
     form: Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Declare:
+class Declare(Struct, frozen=True, gc=False):
     """Make a node of the configuration file, unless it is there; what is there is left alone."""
 
     by: Asker
@@ -59,8 +59,7 @@ class Declare:
     publishers: tuple[Jid, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Describe:
+class Describe(Struct, frozen=True, gc=False):
     """Ask for a node: for its configuration form where `manage`, else for its disco#info."""
 
     by: Asker
@@ -68,8 +67,7 @@ class Describe:
     manage: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Configure:
+class Configure(Struct, frozen=True, gc=False):
     """Change the settings of a node (XEP-0060 8.2)."""
 
     by: Asker
@@ -77,32 +75,28 @@ class Configure:
     form: Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True, gc=False):
     """Delete a node with all that is in it (XEP-0060 8.4)."""
 
     by: Asker
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Purge:
+class Purge(Struct, frozen=True, gc=False):
     """Delete all items of a node (XEP-0060 8.5)."""
 
     by: Asker
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class GetAffiliations:
+class GetAffiliations(Struct, frozen=True, gc=False):
     """Ask who is what to the node (XEP-0060 8.9.1)."""
 
     by: Asker
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class SetAffiliations:
+class SetAffiliations(Struct, frozen=True, gc=False):
     """Change who is what to the node, all or nothing (XEP-0060 8.9.2)."""
 
     by: Asker
@@ -110,23 +104,20 @@ class SetAffiliations:
     entries: tuple[tuple[Jid, Affiliation], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListNodes:
+class ListNodes(Struct, frozen=True, gc=False):
     """Ask for the nodes of the service (XEP-0060 5.2)."""
 
     by: Asker
 
 
-@dataclass(frozen=True, slots=True)
-class ListItems:
+class ListItems(Struct, frozen=True, gc=False):
     """Ask for the ids of a node's items (XEP-0060 5.5)."""
 
     by: Asker
     node: NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True, gc=False):
     """The node, the asker's affiliation, and as far as the request needs it who else there is."""
 
     now: Millis
@@ -138,8 +129,7 @@ class NodeFacts:
     items: tuple[ItemId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListFacts:
+class ListFacts(Struct, frozen=True, gc=False):
     """Every node, each with what the asker is to it."""
 
     nodes: tuple[tuple[Node, Affiliation], ...]

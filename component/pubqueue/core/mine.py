@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core import access
 from pubqueue.core.decision import Decision, MyAffiliations, MySubscriptions, Refusal, refuse
@@ -13,31 +14,27 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Asker, NodeName, Subscription
 
 
-@dataclass(frozen=True, slots=True)
-class ListMyAffiliations:
+class ListMyAffiliations(Struct, frozen=True, gc=False):
     """Ask what the asker's account is to every node, or to one."""
 
     by: Asker
     node: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListMySubscriptions:
+class ListMySubscriptions(Struct, frozen=True, gc=False):
     """Ask for the subscriptions of every JID of the asker's account, to every node or to one."""
 
     by: Asker
     node: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AffiliationFacts:
+class AffiliationFacts(Struct, frozen=True, gc=False):
     """What the account is to the nodes that were asked about, by name; only nodes that are there."""
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionFacts:
+class SubscriptionFacts(Struct, frozen=True, gc=False):
     """Whether the node that was asked about is there, and the account's subscriptions, by node."""
 
     found: bool

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum, unique
 from hashlib import blake2b
 from typing import Final, NewType
+
+from msgspec import Struct
 
 NodeName = NewType("NodeName", str)
 """A NodeID (XEP-0060 4.6.2), normalised, unique in the service."""
@@ -93,8 +94,7 @@ class PublishModel(StrEnum):
     OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(Struct, frozen=True, gc=False):
     """Who makes a request, and what the service's own settings say of them."""
 
     jid: Jid
@@ -107,8 +107,7 @@ class Asker:
         return bare(self.jid)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeConfig:
+class NodeConfig(Struct, frozen=True, gc=False):
     """Every setting of a node that the service acts on. Spans are in seconds, sizes in bytes.
 
     The form fields and their bounds are the table in `nodeconfig`. `None` means no limit.
@@ -138,8 +137,7 @@ class NodeConfig:
     event_log: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True, gc=False):
     """A node as stored. The counts are kept by the store with every change."""
 
     name: NodeName
@@ -150,8 +148,7 @@ class Node:
     subscriptions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(Struct, frozen=True, gc=False):
     """One JID's subscription to one node, with its window (XEP-0254 2.1)."""
 
     node: NodeName
@@ -165,8 +162,7 @@ class Subscription:
     """Deliveries that came back since the last one that was retracted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True, gc=False):
     """An item as stored, without its payload.
 
     `holder` and `deadline` are set exactly while the item is locked. `token` is the last lock token
@@ -197,8 +193,7 @@ class Item:
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
+class Death(Struct, frozen=True, gc=False):
     """What is kept of an item's end: when, why, in which other node if any, and who held it last."""
 
     id: ItemId
@@ -209,8 +204,7 @@ class Death:
     holder: Jid | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True, gc=False):
     """An item as a publisher hands it in. `id` is already chosen, by them or by the face.
 
     `type` is the namespace of the payload.

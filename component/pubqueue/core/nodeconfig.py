@@ -6,8 +6,10 @@ is a value that the service would not act on: nothing is accepted and then ignor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.decision import (
     Refusal,
@@ -31,8 +33,7 @@ class BadValueError(ValueError):
     """A value that its field cannot take; the message says what it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True, gc=False):
     """A field of the form: how it is shown, how its value is read, how it is written."""
 
     var: str
@@ -151,7 +152,7 @@ def configure(config: NodeConfig, form: Mapping[str, Sequence[str]]) -> NodeConf
             changed[field.attribute] = field.read(given[0] if given else "")
         except ValueError as problem:
             return _refuse_value(field, problem)
-    after = replace(config, **changed)  # type: ignore[arg-type]  # the table pairs names and types
+    after = replace(config, **changed)
     if after.backoff_min > after.backoff_max:
         return Refused(Refusal.INVALID_CONFIG, "x-queueing#backoff_min is above backoff_max")
     return after

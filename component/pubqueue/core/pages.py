@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pubqueue.core.history import Event
     from pubqueue.core.model import Item, Jid, Millis, Node, NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
+class Logged(Struct, frozen=True, gc=False):
     """An event as it stands in the log: its number, which only rises, and its time."""
 
     seq: int
@@ -19,8 +19,7 @@ class Logged:
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True, gc=False):
     """Events in the order of their numbers; all that there are up to `through`.
 
     `oldest` and `newest` are the ends of the whole log; 0 before the first event.
@@ -33,8 +32,7 @@ class Events:
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Grave:
+class Grave(Struct, frozen=True, gc=False):
     """How an item died: `seq` rises with every death in the service."""
 
     seq: int
@@ -44,8 +42,7 @@ class Grave:
     origin: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True, gc=False):
     """An item as it is read: with the size of its payload, and the payload where that was wanted.
 
     `txn` is the app and the version that it came in, if it came in a transaction.
@@ -58,8 +55,7 @@ class Shown:
     txn: tuple[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True, gc=False):
     """Items of a node in the order of their numbers, or of their deaths if `dead`."""
 
     node: NodeName
@@ -70,8 +66,7 @@ class Items:
     dead: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True, gc=False):
     """A node, its items by state, and its workers. `oldest` is when its oldest waiting item was published."""
 
     node: Node
@@ -84,16 +79,14 @@ class Tally:
     owned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(Struct, frozen=True, gc=False):
     """Nodes by name. Their settings are for owners alone."""
 
     entries: tuple[Tally, ...]
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Trimmed:
+class Trimmed(Struct, frozen=True, gc=False):
     """The log is shorter; `more` may go."""
 
     more: bool

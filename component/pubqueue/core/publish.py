@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Death, Draft, Item, Jid, Millis, Node, NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True, gc=False):
     """Add these items to the node, all or none."""
 
     by: Asker
@@ -88,8 +89,7 @@ TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
-class PublishFacts:
+class PublishFacts(Struct, frozen=True, gc=False):
     """The node, the asker's rights, and per draft what is there already under its id.
 
     `deaths` is what is kept of those that are there, but dead.

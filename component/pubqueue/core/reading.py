@@ -6,8 +6,9 @@ node one reads of all those that one may read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from pubqueue.core.pages import Events, Items, Nodes
 
 
-@dataclass(frozen=True, slots=True)
-class ReadEvents:
+class ReadEvents(Struct, frozen=True, gc=False):
     """Ask for events numbered behind `after` to `until`: of one node, or of all that one may read."""
 
     by: Asker
@@ -35,8 +35,7 @@ class ReadEvents:
     max: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadItems:
+class ReadItems(Struct, frozen=True, gc=False):
     """Ask for items numbered behind `after` to `until`: all, or those in one state.
 
     With DEAD they are those that died here or came here dead, and the numbers are of their deaths.
@@ -51,8 +50,7 @@ class ReadItems:
     payloads: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ReadNodes:
+class ReadNodes(Struct, frozen=True, gc=False):
     """Ask for nodes behind the name `after`, with their counts."""
 
     by: Asker
@@ -64,8 +62,7 @@ READS: Final = frozenset({ReadEvents, ReadItems, ReadNodes})
 """Requests that change nothing, whatever the answer: they need not wait for a batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True, gc=False):
     """A node, and what the asker is to it."""
 
     node: Node
@@ -73,8 +70,7 @@ class Known:
     subscribed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFacts:
+class ReadFacts(Struct, frozen=True, gc=False):
     """The nodes asked for, and a page of what may be read of them: None if that is nothing."""
 
     nodes: tuple[Known, ...]

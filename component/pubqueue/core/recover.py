@@ -6,8 +6,9 @@ The same happens, without harm, to locks given before their queue's lock timeout
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core.changes import Extend
 from pubqueue.core.decision import (
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, Millis, Node
 
 
-@dataclass(frozen=True, slots=True)
-class Recover:
+class Recover(Struct, frozen=True, gc=False):
     """Put right what a clock that was set back has left."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverFacts:
+class RecoverFacts(Struct, frozen=True, gc=False):
     """Every queue with its locks that end after `longest` from `now`."""
 
     now: Millis

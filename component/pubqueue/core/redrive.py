@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Millis, Node, NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Redrive:
+class Redrive(Struct, frozen=True, gc=False):
     """Revive these dead items of the node, or all of them (None), in `to` or where they came from."""
 
     by: Asker
@@ -32,8 +32,7 @@ class Redrive:
     to: NodeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Grave:
+class Grave(Struct, frozen=True, gc=False):
     """A dead item: where it came from, if it came from elsewhere, and whether its id is free there."""
 
     item: Item
@@ -41,8 +40,7 @@ class Grave:
     taken: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RedriveFacts:
+class RedriveFacts(Struct, frozen=True, gc=False):
     """The node, its dead, the ids that were asked for in vain, and the nodes they may go to."""
 
     now: Millis

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Death, Item, ItemId, Node, NodeName
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieve:
+class Retrieve(Struct, frozen=True, gc=False):
     """Ask for these items, for the newest so many, or for the oldest page after an item."""
 
     by: Asker
@@ -31,8 +31,7 @@ class Retrieve:
     page: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RetrieveFacts:
+class RetrieveFacts(Struct, frozen=True, gc=False):
     """The node and the rows asked for, oldest first; `whole` says that none was left out."""
 
     node: Node | None

@@ -8,9 +8,10 @@ or publisher, then subscriber, then nobody.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -118,8 +119,7 @@ SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(Struct, frozen=True, gc=False):
     """Retract or unlock these items, all or none (XEP-0060 12.11).
 
     `queue_only` asks for a refusal on any other node: the asker used a form that only queues know.
@@ -140,8 +140,7 @@ class Settle:
     token: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SettleFacts:
+class SettleFacts(Struct, frozen=True, gc=False):
     """What the store holds about it: rows in the order of the ids, None where there is no item.
 
     `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,

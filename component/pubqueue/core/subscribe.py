@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -32,8 +34,7 @@ WINDOW_FIELDS: Final = ("pubsub#queue_requests", "queue_requests")
 """XEP-0254 prints the first in its examples and the second in its text; both are read (row 7)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribe:
+class Subscribe(Struct, frozen=True, gc=False):
     """Subscribe `jid`. `form` holds the options, None where no form came along.
 
     `subid` is the id for the subscription, should it be a new one.
@@ -46,8 +47,7 @@ class Subscribe:
     form: Form | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SetOptions:
+class SetOptions(Struct, frozen=True, gc=False):
     """Change the options of a subscription (XEP-0060 6.3.5), or only ask for them: None."""
 
     by: Asker
@@ -57,8 +57,7 @@ class SetOptions:
     form: Form | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unsubscribe:
+class Unsubscribe(Struct, frozen=True, gc=False):
     """End the subscription of `jid`."""
 
     by: Asker
@@ -67,8 +66,7 @@ class Unsubscribe:
     subid: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SubscribeFacts:
+class SubscribeFacts(Struct, frozen=True, gc=False):
     """The node, the asker's affiliation, `jid`'s subscription, and what `jid` still holds."""
 
     now: Millis

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pubqueue.core.changes import Extend
 from pubqueue.core.decision import (
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from pubqueue.core.settle import SettleFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(Struct, frozen=True, gc=False):
     """Hold these items for `span` from now on, None for the node's own lock timeout; all or none."""
 
     by: Asker

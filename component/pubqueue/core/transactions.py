@@ -7,8 +7,9 @@ part. Those appear together; everything else that was staged for the version goe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pubqueue.core.model import seconds
 
@@ -19,8 +20,7 @@ DAY: Final = seconds(86_400)
 MONTH: Final = seconds(30 * 86_400)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True, gc=False):
     """How much may wait for a commit, and for how long; how long marks and records are kept."""
 
     items_per_account: int = 1_000_000
@@ -34,8 +34,7 @@ class Limits:
 DEFAULTS: Final = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True, gc=False):
     """Where in a transaction a publish belongs. `immediate` items are visible before the commit."""
 
     app: str
@@ -45,8 +44,7 @@ class Mark:
     immediate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(Struct, frozen=True, gc=False):
     """A writer of transactions: whose it is, and the highest version that is committed."""
 
     name: str
@@ -55,8 +53,7 @@ class App:
     committed: Millis | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True, gc=False):
     """A version that is not committed yet, with what waits for it."""
 
     immediate: bool
@@ -64,8 +61,7 @@ class Open:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True, gc=False):
     """What waits for commits: of one account, and in all."""
 
     account_items: int = 0
@@ -74,16 +70,14 @@ class Usage:
     bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True, gc=False):
     """What the open version knows of an id: its payload, and that the node knew it before."""
 
     payload: bytes
     known: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True, gc=False):
     """What a writer says of its own work in a commit; kept for those who list transactions."""
 
     skipped: int | None = None
@@ -94,8 +88,7 @@ class Told:
 UNTOLD: Final = Told()
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True, gc=False):
     """A transaction as it is listed: committed at some time, or open."""
 
     id: int
@@ -112,8 +105,7 @@ class Record:
 # --- replies -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True, gc=False):
     """The version is committed already: nothing was stored, and nothing needs to be."""
 
     node: NodeName
@@ -121,8 +113,7 @@ class Skipped:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Struct, frozen=True, gc=False):
     """The version is durable and visible. `known` items were there, or finished, before."""
 
     version: int
@@ -131,8 +122,7 @@ class Committed:
     already: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(Struct, frozen=True, gc=False):
     """How far the app is: the last committed version, if there is one, and when."""
 
     app: str
@@ -140,8 +130,7 @@ class Marked:
     at: Millis | None
 
 
-@dataclass(frozen=True, slots=True)
-class Transactions:
+class Transactions(Struct, frozen=True, gc=False):
     """A page of transactions, and whether there are more behind it."""
 
     records: tuple[Record, ...]
@@ -152,8 +141,7 @@ class Transactions:
 # --- changes -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True, gc=False):
     """An item as it waits: times are spans from the commit. `over` is the size of what it overwrites."""
 
     draft: Draft
@@ -165,8 +153,7 @@ class Row:
     known: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True, gc=False):
     """Items wait under the mark, those of the same id in the same attempt overwritten."""
 
     mark: Mark
@@ -177,8 +164,7 @@ class Stage:
     until: Millis
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True, gc=False):
     """What the winners do to one node: so many are added, replace others, or change nothing.
 
     In a queue those that replace give their payload; in a plain node they come anew, at the end.
@@ -191,8 +177,7 @@ class Outcome:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True, gc=False):
     """The winners take their places, by part and then as they came; all else of the version goes.
 
     `items` and `bytes` are those of the winners, for the record.
@@ -208,16 +193,14 @@ class Commit:
     told: Told
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(Struct, frozen=True, gc=False):
     """What waits for the version goes, and the version with it."""
 
     app: str
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True, gc=False):
     """A slice of what no version wants any more goes; marks and records from before `before` too."""
 
     before: Millis

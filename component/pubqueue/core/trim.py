@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pubqueue.core.changes import ForgetEvents
 from pubqueue.core.decision import Decision
@@ -16,16 +17,14 @@ SLICE: Final = 5_000
 """Events that one batch forgets at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trim:
+class Trim(Struct, frozen=True, gc=False):
     """Forget events that are older than `kept_for`, and those beyond the newest `kept`."""
 
     kept_for: Millis
     kept: int
 
 
-@dataclass(frozen=True, slots=True)
-class TrimFacts:
+class TrimFacts(Struct, frozen=True, gc=False):
     """The ends of the log, and the last of its oldest SLICE events that is too old, if one is."""
 
     oldest: int

@@ -6,8 +6,10 @@ nothing. So a writer may repeat whatever it is not sure of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.changes import AddItem
 from pubqueue.core.decision import (
@@ -29,16 +31,14 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions import App, Limits, Mark, Open, Record, Usage
 
 
-@dataclass(frozen=True, slots=True)
-class StagePublish:
+class StagePublish(Struct, frozen=True, gc=False):
     """Publish these items when the version of the mark is committed, or at once if it says so."""
 
     publish: Publish
     mark: Mark
 
 
-@dataclass(frozen=True, slots=True)
-class StageFacts:
+class StageFacts(Struct, frozen=True, gc=False):
     """The node as for any publish, and per draft what the open version has of its id.
 
     `sizes` are of the drafts' forerunners in the same attempt. `noted` is about items that are visible
@@ -54,8 +54,7 @@ class StageFacts:
     noted: tuple[tuple[bool, bool] | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AbortVersion:
+class AbortVersion(Struct, frozen=True, gc=False):
     """Drop what waits for the version."""
 
     by: Asker
@@ -63,23 +62,20 @@ class AbortVersion:
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskMark:
+class AskMark(Struct, frozen=True, gc=False):
     """Ask how far an app is."""
 
     by: Asker
     app: str
 
 
-@dataclass(frozen=True, slots=True)
-class AppFacts:
+class AppFacts(Struct, frozen=True, gc=False):
     """The app, if it was ever heard of."""
 
     app: App | None
 
 
-@dataclass(frozen=True, slots=True)
-class ListTransactions:
+class ListTransactions(Struct, frozen=True, gc=False):
     """Ask for records behind that of the id `after`: of open transactions, or of committed ones."""
 
     by: Asker
@@ -89,8 +85,7 @@ class ListTransactions:
     max: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ListFacts:
+class ListFacts(Struct, frozen=True, gc=False):
     """A page of records, only of whom the asker may see."""
 
     records: tuple[Record, ...]

@@ -2,7 +2,6 @@
 notice what it is there to notice."""
 
 import asyncio
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,6 +9,7 @@ from fuzz.grow import stanza
 from fuzz.judge import FaceFaultError, Fuzzer
 from fuzz.rig import Rig
 from lxml import etree
+from msgspec.structs import replace
 
 from pubqueue.app import rules
 from pubqueue.core.decision import (

@@ -10,11 +10,11 @@ import itertools
 import re
 import time
 import uuid
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from msgspec.structs import replace
 
 from pubqueue.core.decision import (
     Affiliations,

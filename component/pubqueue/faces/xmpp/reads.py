@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
+
+from msgspec.structs import replace
 
 from pubqueue.core.nodeconfig import values
 from pubqueue.core.pages import Events, Items, Nodes, Trimmed

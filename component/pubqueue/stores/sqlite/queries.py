@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from importlib.resources import files
 from typing import Final
+
+from msgspec.structs import fields
 
 from pubqueue.core.model import Item
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from pubqueue.core.model import NodeName, seconds
 from pubqueue.core.redrive import Redrive

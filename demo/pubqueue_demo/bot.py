@@ -1,6 +1,6 @@
 """A worker bot of the demo: rebooks the passengers of late flights, and has a fault or two.
 
-A program of its own, `python -Im pubqueue.demo.bot`. Without the faults and the reports it is what a
+A program of its own, `python -Im pubqueue_demo.bot`. Without the faults and the reports it is what a
 user's bot would be: a handler, and `Worker.run`.
 """
 
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from pubqueue.demo.faults import Faults
-from pubqueue.demo.flights import flown
-from pubqueue.demo.rebook import Timetable, read_payload
-from pubqueue.demo.report import (
+from pubqueue_demo.faults import Faults
+from pubqueue_demo.flights import flown
+from pubqueue_demo.rebook import Timetable, read_payload
+from pubqueue_demo.report import (
     Delivered,
     Done,
     Doomed,

@@ -9,17 +9,17 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.demo import report
-from pubqueue.demo.process import INTERRUPTED, Child, ChildError, spawn
-from pubqueue.demo.service import NODE
+from pubqueue_demo import report
+from pubqueue_demo.process import INTERRUPTED, Child, ChildError, spawn
+from pubqueue_demo.service import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pubqueue.demo.faults import Faults
-    from pubqueue.demo.prosody import Prosody
-    from pubqueue.demo.tally import Tally
+    from pubqueue_demo.faults import Faults
+    from pubqueue_demo.prosody import Prosody
+    from pubqueue_demo.tally import Tally
 
 # How many items a worker holds at a time: enough to never wait for the next one.
 REQUESTS: Final = 16
@@ -141,7 +141,7 @@ class Crew:
             **asdict(bot.faults),
         }
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        return [sys.executable, "-Im", "pubqueue.demo.bot", *flags]
+        return [sys.executable, "-Im", "pubqueue_demo.bot", *flags]
 
     def _log(self, bot: Bot) -> Path:
         return self._folder / f"{bot.name}.log"

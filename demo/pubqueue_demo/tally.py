@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pubqueue.demo import report
+from pubqueue_demo import report
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

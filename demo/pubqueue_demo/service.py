@@ -7,14 +7,14 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final, Self
 
-from pubqueue.demo.process import Child, ChildError, spawn
+from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
-    from pubqueue.demo.prosody import Prosody
+    from pubqueue_demo.prosody import Prosody
 
 NODE: Final = "late-flights"
 PUBLISHER: Final = "spark"

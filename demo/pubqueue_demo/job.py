@@ -1,6 +1,6 @@
 """The demo's Spark job: select the late flights and write each one as a work item.
 
-A program of its own, `python -Im pubqueue.demo.job`, because a Java process comes with it. It is
+A program of its own, `python -Im pubqueue_demo.job`, because a Java process comes with it. It is
 what a user's job would be, but for two lines which tell the stage what was written.
 """
 
@@ -10,9 +10,9 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from pubqueue.demo.flights import LATE, NOT_AVAILABLE
-from pubqueue.demo.rebook import ELEMENT, NAMESPACE
-from pubqueue.demo.report import Published, Selected, tell
+from pubqueue_demo.flights import LATE, NOT_AVAILABLE
+from pubqueue_demo.rebook import ELEMENT, NAMESPACE
+from pubqueue_demo.report import Published, Selected, tell
 
 # Two cores, and three attempts for a task: plain local[2] fails a job at its first error.
 MASTER = "local[2,3]"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.demo.flights import DAY, Flight
+from pubqueue_demo.flights import DAY, Flight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

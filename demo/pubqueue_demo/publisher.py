@@ -7,15 +7,15 @@ import secrets
 import sys
 from typing import TYPE_CHECKING, Final, Self
 
-from pubqueue.demo import flights, report
-from pubqueue.demo.process import INTERRUPTED, Child, ChildError, spawn
-from pubqueue.demo.service import NODE, PUBLISHER
+from pubqueue_demo import flights, report
+from pubqueue_demo.process import INTERRUPTED, Child, ChildError, spawn
+from pubqueue_demo.service import NODE, PUBLISHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pubqueue.demo.prosody import Prosody
+    from pubqueue_demo.prosody import Prosody
 
 ATTEMPTS: Final = 5
 
@@ -108,7 +108,7 @@ class Publisher:
         if items is not None:
             options["items"] = items
         return [
-            *(sys.executable, "-Im", "pubqueue.demo.job"),
+            *(sys.executable, "-Im", "pubqueue_demo.job"),
             *(f"--{name}={value}" for name, value in options.items()),
         ]
 

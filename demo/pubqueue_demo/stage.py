@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.demo import queue_state
-from pubqueue.demo.crew import Crew
-from pubqueue.demo.faults import cast
-from pubqueue.demo.java import java_home
-from pubqueue.demo.prosody import Prosody
-from pubqueue.demo.publisher import Publisher
-from pubqueue.demo.queue_state import QueueState
-from pubqueue.demo.screen import Rate, View, WorkerView
-from pubqueue.demo.service import Service
-from pubqueue.demo.tally import Tally, WorkerCount
+from pubqueue_demo import queue_state
+from pubqueue_demo.crew import Crew
+from pubqueue_demo.faults import cast
+from pubqueue_demo.java import java_home
+from pubqueue_demo.prosody import Prosody
+from pubqueue_demo.publisher import Publisher
+from pubqueue_demo.queue_state import QueueState
+from pubqueue_demo.screen import Rate, View, WorkerView
+from pubqueue_demo.service import Service
+from pubqueue_demo.tally import Tally, WorkerCount
 
 if TYPE_CHECKING:
-    from pubqueue.demo.screen import Screen
-    from pubqueue.demo.tally import Figures
+    from pubqueue_demo.screen import Screen
+    from pubqueue_demo.tally import Figures
 
 # Seconds a worker may hold an item.
 LOCK_TIMEOUT: Final = 5

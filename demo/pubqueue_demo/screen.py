@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from pubqueue.demo.tally import Figures, Spread, WorkerCount
+    from pubqueue_demo.tally import Figures, Spread, WorkerCount
 
 PLAIN_EVERY: Final = 2.0
 RATE_OVER: Final = 2.0

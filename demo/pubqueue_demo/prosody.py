@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from pubqueue.demo.process import Child, ChildError, read_log, spawn, tail
+from pubqueue_demo.process import Child, ChildError, read_log, spawn, tail
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -8,12 +8,12 @@ import sys
 from importlib.util import find_spec
 from typing import Final
 
-from pubqueue.demo.flights import NoTableError
-from pubqueue.demo.java import NoJavaError
-from pubqueue.demo.process import ChildError
-from pubqueue.demo.prosody import NotInstalledError, PortTakenError
-from pubqueue.demo.screen import Screen
-from pubqueue.demo.stage import Plan, Stage
+from pubqueue_demo.flights import NoTableError
+from pubqueue_demo.java import NoJavaError
+from pubqueue_demo.process import ChildError
+from pubqueue_demo.prosody import NotInstalledError, PortTakenError
+from pubqueue_demo.screen import Screen
+from pubqueue_demo.stage import Plan, Stage
 
 DEFAULT_WORKERS: Final = 4
 # Each worker is a process that holds the table: 130 MB.
