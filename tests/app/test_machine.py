@@ -57,7 +57,7 @@ def lived(change):
             return Event.RETRACT, GONE
         case c.Release(failed=failed, item=item):
             return (Event.FAIL if failed > item.failed else Event.RELEASE), State.QUEUED
-        case c.Bury():
+        case c.GiveUp():
             return Event.GIVE_UP, State.DEAD
         case c.Revive():
             return Event.REVIVE, State.QUEUED

@@ -5,7 +5,7 @@ from harness.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waitin
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
-    Bury,
+    GiveUp,
     EndSubscription,
     Forget,
     ForgetResource,
@@ -21,7 +21,7 @@ from pubqueue.core.decision import (
     Done,
     Unlocked,
 )
-from pubqueue.core.ending import Case, Tomb
+from pubqueue.core.ending import Case, DeadLetterPlace
 from pubqueue.core.expire import (
     MOST_BOUNCES,
     TIMED_OUT,
@@ -52,9 +52,9 @@ def run_out(*, ripe=(), locks=(), lives=()):
     return expire(Expire(), ExpireFacts(NOW, tuple(ripe), tuple(locks), tuple(lives)))
 
 
-def failing(item, *, tomb=None, **config):
+def failing(item, *, place=None, **config):
     """Return what becomes of an item whose lock has timed out."""
-    decision = run_out(locks=[Case(item, queue(**config), tomb)])
+    decision = run_out(locks=[Case(item, queue(**config), place)])
     return decision.changes[0]
 
 
@@ -81,37 +81,37 @@ def test_the_first_failure_costs_no_pause_and_each_further_one_twice_the_last(fa
 
 def test_the_last_failure_allowed_is_the_end():
     item = held(failed=2)
-    assert failing(item, max_failures=3) == Bury(item, NOW, TIMED_OUT, 3, to=None)
+    assert failing(item, max_failures=3) == GiveUp(item, NOW, TIMED_OUT, 3, to=None)
 
 
 def test_a_dead_item_moves_to_the_dead_letter_node():
     item = held()
-    change = failing(item, tomb=Tomb(DLQ, exists=True, taken=False), max_failures=1)
-    assert change == Bury(item, NOW, TIMED_OUT, 1, to=DLQ)
+    change = failing(item, place=DeadLetterPlace(DLQ, exists=True, taken=False), max_failures=1)
+    assert change == GiveUp(item, NOW, TIMED_OUT, 1, to=DLQ)
 
 
 @pytest.mark.parametrize(
-    "tomb",
+    "place",
     [
-        Tomb(DLQ, exists=False, taken=False),
-        Tomb(DLQ, exists=True, taken=True),
-        Tomb(JOBS, exists=True, taken=False),
+        DeadLetterPlace(DLQ, exists=False, taken=False),
+        DeadLetterPlace(DLQ, exists=True, taken=True),
+        DeadLetterPlace(JOBS, exists=True, taken=False),
     ],
     ids=["no such node", "its id is taken", "the node itself"],
 )
-def test_a_dead_item_that_cannot_move_stays(tomb):
+def test_a_dead_item_that_cannot_move_stays(place):
     item = held()
-    assert failing(item, tomb=tomb, max_failures=1) == Bury(item, NOW, TIMED_OUT, 1, to=None)
+    assert failing(item, place=place, max_failures=1) == GiveUp(item, NOW, TIMED_OUT, 1, to=None)
 
 
 def two_of_one_name(**lock):
     """Return items of two nodes with one id and one dead-letter node."""
-    tomb = Tomb(DLQ, exists=True, taken=False)
+    place = DeadLetterPlace(DLQ, exists=True, taken=False)
     first = held(1, **lock)
     second = replace(held(2, **lock), id=first.id, node=OTHER)
     return (
-        Case(first, queue(max_failures=1), tomb),
-        Case(second, queue(name=OTHER, max_failures=1), tomb),
+        Case(first, queue(max_failures=1), place),
+        Case(second, queue(name=OTHER, max_failures=1), place),
     )
 
 
@@ -122,9 +122,9 @@ def test_of_two_items_with_one_id_that_die_together_one_has_the_place():
 
 def test_a_place_given_to_a_lost_lock_is_not_given_to_an_ended_life():
     locked, other = two_of_one_name()
-    aged = Case(waiting(2, id=locked.item.id, node=OTHER), other.node, other.tomb)
+    aged = Case(waiting(2, id=locked.item.id, node=OTHER), other.node, other.place)
     changes = run_out(locks=[locked], lives=[aged]).changes
-    assert [change.to for change in changes if isinstance(change, Bury)] == [DLQ, None]
+    assert [change.to for change in changes if isinstance(change, GiveUp)] == [DLQ, None]
 
 
 def test_two_items_with_one_id_whose_worker_leaves_share_no_place():
@@ -134,7 +134,7 @@ def test_two_items_with_one_id_whose_worker_leaves_share_no_place():
 
 def test_an_item_whose_life_ended_is_dead_and_has_not_failed_for_it():
     item = waiting(failed=1, expires=after(-1))
-    assert run_out(lives=[Case(item, queue())]).changes[0] == Bury(item, NOW, TOO_OLD, 1)
+    assert run_out(lives=[Case(item, queue())]).changes[0] == GiveUp(item, NOW, TOO_OLD, 1)
 
 
 def test_an_item_of_a_plain_node_whose_life_ended_is_gone():
@@ -147,7 +147,7 @@ def test_items_that_ripen_do_so_after_those_that_die():
     # A delayed item may be due for both; what it is believed to be must still be true.
     item = waiting(state=State.DELAYED, due=NOW, expires=NOW)
     changes = run_out(ripe=[JOBS], lives=[Case(item, queue())]).changes
-    assert changes == (Bury(item, NOW, TOO_OLD, 0), Ripen(JOBS, NOW), Forget(NOW))
+    assert changes == (GiveUp(item, NOW, TOO_OLD, 0), Ripen(JOBS, NOW), Forget(NOW))
 
 
 def test_who_comes_back_is_handed_out_to_again():
@@ -195,7 +195,7 @@ class TestLeave:
     def test_leaving_with_an_item_is_a_failure(self):
         item = held()
         decision = self.go(Case(item, queue(max_failures=1)))
-        assert decision.changes == (Bury(item, NOW, WORKER_LOST, 1),)
+        assert decision.changes == (GiveUp(item, NOW, WORKER_LOST, 1),)
 
     def test_the_subscription_ends(self):
         decision = self.go(subscriptions=[(window(), queue())])

@@ -98,13 +98,13 @@ TABLE = [
     (c.Ripen(JOBS, NOW), []),
     (c.Forget(NOW), []),
     (c.ForgetEvents(7), []),
-    (c.Bury(FREE, LATER, "too old", 0), [told(Kind.DEAD, detail="too old")]),
+    (c.GiveUp(FREE, LATER, "too old", 0), [told(Kind.DEAD, detail="too old")]),
     (
-        c.Bury(LOCKED, LATER, "no seat", 1),
+        c.GiveUp(LOCKED, LATER, "no seat", 1),
         [of_lock(Kind.UNLOCKED), of_lock(Kind.DEAD, detail="no seat")],
     ),
     (
-        c.Bury(FREE, LATER, "too old", 0, GRAVES),
+        c.GiveUp(FREE, LATER, "too old", 0, GRAVES),
         [
             told(Kind.DEAD, detail="too old", to=GRAVES),
             replace(told(Kind.DEAD, detail="too old", origin=JOBS), node=GRAVES),
@@ -144,7 +144,7 @@ ENDS = [
 @pytest.mark.parametrize(("asked", "kind", "detail"), ENDS)
 def test_who_asked_knows_how_a_lock_ended(asked, kind, detail):
     assert history(asked, [FREED], LATER) == [of_lock(kind, detail=detail)]
-    dead = c.Bury(LOCKED, LATER, "worn out", 1)
+    dead = c.GiveUp(LOCKED, LATER, "worn out", 1)
     ends = [of_lock(kind, detail=detail), of_lock(Kind.DEAD, detail="worn out")]
     assert history(asked, [dead], LATER) == ends
 

@@ -17,7 +17,7 @@ from harness.facts import (
 )
 
 from pubqueue.core.changes import (
-    Bury,
+    GiveUp,
     Release,
     RemoveItem,
 )
@@ -29,7 +29,7 @@ from pubqueue.core.decision import (
     Retracted,
     Unlocked,
 )
-from pubqueue.core.ending import Tomb
+from pubqueue.core.ending import DeadLetterPlace
 from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid, NodeName, State, seconds
 from pubqueue.core.settle import (
     SETTLE,
@@ -239,7 +239,7 @@ def test_what_every_subscriber_has_refused_comes_back_ever_more_slowly(released,
 class TestOutcome:
     """What an unlock may say of the work, in our own namespace."""
 
-    def unlock(self, item, outcome, *, node=None, tomb=None, **said):
+    def unlock(self, item, outcome, *, node=None, place=None, **said):
         facts = SettleFacts(
             NOW,
             node or queue(),
@@ -247,7 +247,7 @@ class TestOutcome:
             (item,),
             frozenset(),
             subscribed=True,
-            tombs=(tomb,),
+            places=(place,),
         )
         request = Settle(who(ANN), JOBS, (item.id,), Verb.UNLOCK, outcome=outcome, **said)
         return settle(request, facts)
@@ -273,14 +273,14 @@ class TestOutcome:
     def test_the_last_failure_allowed_is_the_end_with_its_reason(self):
         item = held()
         decision = self.unlock(item, Outcome.FAILED, node=queue(max_failures=1), reason="no seat")
-        assert decision.changes == (Bury(item, NOW, "no seat", 1),)
+        assert decision.changes == (GiveUp(item, NOW, "no seat", 1),)
 
     def test_a_rejected_item_is_dead_at_once_and_moves(self):
-        item, tomb = held(), Tomb(NodeName("dead"), exists=True, taken=False)
-        decision = self.unlock(item, Outcome.REJECT, tomb=tomb)
+        item, place = held(), DeadLetterPlace(NodeName("dead"), exists=True, taken=False)
+        decision = self.unlock(item, Outcome.REJECT, place=place)
         assert decision == Decision(
             Done(),
-            (Bury(item, NOW, UNEXPLAINED, 1, to=NodeName("dead")),),
+            (GiveUp(item, NOW, UNEXPLAINED, 1, to=NodeName("dead")),),
             (Unlocked(ANN, JOBS, (item.id,)),),
         )
 

@@ -66,10 +66,10 @@ class OfBatches:
             lambda free, held: c.Extend(free, after(99)),
             lambda free, held: c.Extend(replace(held, token=6), after(99)),
             lambda free, held: c.Postpone(held, after(9)),
-            lambda free, held: c.Bury(replace(free, state=State.DELAYED), NOW, "x", 1),
-            lambda free, held: c.Bury(replace(held, token=6), NOW, "x", 1),
-            lambda free, held: c.Bury(replace(held, token=6), NOW, "x", 1, to=DEAD),
-            lambda free, held: c.Bury(held, NOW, "x", 1, to=NodeName("no-such-node")),
+            lambda free, held: c.GiveUp(replace(free, state=State.DELAYED), NOW, "x", 1),
+            lambda free, held: c.GiveUp(replace(held, token=6), NOW, "x", 1),
+            lambda free, held: c.GiveUp(replace(held, token=6), NOW, "x", 1, to=DEAD),
+            lambda free, held: c.GiveUp(held, NOW, "x", 1, to=NodeName("no-such-node")),
             lambda free, held: c.Revive(replace(free, state=State.DEAD), JOBS),
             lambda free, held: c.RemoveItem(replace(held, token=6)),
             lambda free, held: c.RemoveItem(replace(free, state=State.LOCKED)),
@@ -98,7 +98,7 @@ class OfBatches:
         (item,) = await items(store, "i1")
         before = await store.batch(everything)
         with pytest.raises(StaleError):
-            await make(store, c.Bury(item, NOW, "x", 1, to=DEAD))
+            await make(store, c.GiveUp(item, NOW, "x", 1, to=DEAD))
         assert await store.batch(everything) == before
 
     async def test_one_stale_lock_of_many_makes_none(self, store):

@@ -146,7 +146,7 @@ class OfHistory:
         a, *_ = await items(store, *"abc")
         held = await lock(store, "b")
         for item, to, at in ((held, None, 1), (x, JOBS, 2), (a, None, 3)):
-            await make(store, c.Bury(item, after(at), f"why {at}", 1, to))
+            await make(store, c.GiveUp(item, after(at), f"why {at}", 1, to))
         shown, more = await self.page(store, state=State.DEAD, payloads=False)
         assert (more, [one.item.id for one in shown]) == (False, ["b", "x", "a"])
         deaths = [one.grave.seq for one in shown]
@@ -163,7 +163,7 @@ class OfHistory:
         (dead,) = await items(store, "b")
         await make(store, c.Revive(dead, JOBS))
         (again,) = await items(store, "b")
-        await make(store, c.Bury(again, after(4), "again", 1))
+        await make(store, c.GiveUp(again, after(4), "again", 1))
         assert await self.names(store, state=State.DEAD, after=deaths[2]) == ("b", False)
 
     async def test_a_node_is_counted_by_state(self, store):
@@ -172,7 +172,7 @@ class OfHistory:
         await make(store, *map(add, "abcde"), add("f", state=State.DELAYED, due=after(5)))
         await lock(store, "a")
         _, b, *_ = await items(store, *"abc")
-        await make(store, c.Bury(b, NOW, "x", 1))
+        await make(store, c.GiveUp(b, NOW, "x", 1))
         await make(store, release(await lock(store, "c", token=9)))
 
         def tally(tx):

@@ -156,7 +156,7 @@ class OfItems:
     async def test_a_dead_item_stays(self, store):
         await make(store, c.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
-        await make(store, c.Bury(item, NOW, "worn out", 20))
+        await make(store, c.GiveUp(item, NOW, "worn out", 20))
         (dead,) = await items(store, "i1")
         cleared = {"holder": None, "deadline": None}
         assert dead == replace(item, state=State.DEAD, failed=20, **cleared)
@@ -171,7 +171,7 @@ class OfItems:
             add("i1", expires=after(900), headers=(("a", "1"),)),
         )
         item = await lock(store, "i1")
-        await make(store, c.Bury(item, NOW, "worn out", 20, to=DEAD))
+        await make(store, c.GiveUp(item, NOW, "worn out", 20, to=DEAD))
         (moved,) = await items(store, "i1", node=DEAD)
         expected = waiting(item.seq, id="i1", node=DEAD, token=item.token, headers=(("a", "1"),))
         assert moved == expected
@@ -183,7 +183,7 @@ class OfItems:
     async def test_a_dead_item_lives_again_in_its_place(self, store):
         await make(store, add("i1"), add("i2"))
         item = await lock(store, "i1")
-        await make(store, c.Bury(item, NOW, "worn out", 20))
+        await make(store, c.GiveUp(item, NOW, "worn out", 20))
         (dead,) = await items(store, "i1")
         await make(store, c.Revive(dead, JOBS))
         (revived, _) = await items(store, "i1", "i2")

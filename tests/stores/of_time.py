@@ -60,7 +60,7 @@ class OfTime:
         )
         await lock(store, "locked")
         dead, postponed = await items(store, "dead", "postponed")
-        await make(store, c.Bury(dead, NOW, "x", 1), c.Postpone(postponed, after(1)))
+        await make(store, c.GiveUp(dead, NOW, "x", 1), c.Postpone(postponed, after(1)))
         rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
         assert [(item.id, payload) for item, payload in rows] == [("ready", b"<ready/>")]
 

@@ -17,9 +17,9 @@ from pubqueue.app.rules import decide
 from pubqueue.core.changes import (
     AddItem,
     AddSubscription,
-    Bury,
     ConfigureNode,
     EndSubscription,
+    GiveUp,
     Lock,
     Postpone,
     Release,
@@ -178,7 +178,7 @@ def _touched(changes: Iterable[Change]) -> Iterable[NodeName]:
             case Revive():
                 yield change.item.node
                 yield change.to
-            case Bury():
+            case GiveUp():
                 yield change.item.node
                 if change.to is not None:
                     yield change.to

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pubqueue.app.events import EventLog
-from pubqueue.core.ending import Case, Tomb
+from pubqueue.core.ending import Case, DeadLetterPlace
 from pubqueue.core.expire import ArriveFacts, ExpireFacts, LeaveFacts, ReturnFacts
 from pubqueue.core.manage import ListFacts, NodeFacts
 from pubqueue.core.mine import AffiliationFacts, SubscriptionFacts
@@ -136,8 +136,8 @@ def for_unlock_outcome(context: Context, request: Settle) -> SettleFacts:
     if request.outcome is Outcome.RELEASE or facts.node is None:
         return facts
     node, tx = facts.node, context.tx
-    tombs = tuple(None if item is None else _tomb(tx, node, item) for item in facts.items)
-    return replace(facts, tombs=tombs)
+    places = tuple(None if item is None else _tomb(tx, node, item) for item in facts.items)
+    return replace(facts, places=places)
 
 
 def _with_digests(context: Context, facts: SettleFacts) -> SettleFacts:
@@ -285,14 +285,14 @@ def for_return(context: Context, request: Return) -> ReturnFacts:
 
 
 def _cases(tx: Transaction, items: list[Item]) -> tuple[Case, ...]:
-    """Put each item beside its node and its tomb."""
+    """Put each item beside its node and its place."""
     paired = [(item, tx.node(item.node)) for item in items]
     return tuple(Case(item, node, _tomb(tx, node, item)) for item, node in paired if node)
 
 
-def _tomb(tx: Transaction, node: Node, item: Item) -> Tomb | None:
+def _tomb(tx: Transaction, node: Node, item: Item) -> DeadLetterPlace | None:
     name = NodeName(node.config.dead_letter_node)
     if not name:
         return None
     exists = tx.node(name) is not None
-    return Tomb(name, exists, taken=exists and tx.item(name, item.id) is not None)
+    return DeadLetterPlace(name, exists, taken=exists and tx.item(name, item.id) is not None)

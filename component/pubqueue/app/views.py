@@ -63,7 +63,7 @@ def _dead(
 def _grave(tx: Transaction, request: Redrive, item: Item, origin: NodeName | None) -> Grave:
     to = request.to or origin or item.node
     taken = to != item.node and tx.item(to, item.id) is not None
-    return Grave(item, origin, taken)
+    return Candidate(item, taken)
 
 
 def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:

@@ -111,7 +111,10 @@ class EndSubscription(Struct, frozen=True, gc=False):
 
 
 class AddItem(Struct, frozen=True, gc=False):
-    """An item at the end of the node; `txn` is the app and the version that published it."""
+    """An item at the end of the node; `txn` is the app and the version that published it.
+
+    `seq` is its sequence number, given when the change is made.
+    """
 
     node: NodeName
     draft: Draft
@@ -121,6 +124,7 @@ class AddItem(Struct, frozen=True, gc=False):
     due: Millis | None
     expires: Millis | None
     txn: tuple[str, int] | None = None
+    seq: int = 0
 
 
 class ReplacePayload(Struct, frozen=True, gc=False):
@@ -177,10 +181,9 @@ class Revive(Struct, frozen=True, gc=False):
 
 
 class Ripen(Struct, frozen=True, gc=False):
-    """The node's delayed items whose time has come by `now` wait for a subscriber again."""
+    """A delayed item whose time has come waits for a subscriber again."""
 
-    node: NodeName
-    now: Millis
+    item: Item
 
 
 class Forget(Struct, frozen=True, gc=False):
@@ -195,14 +198,18 @@ class ForgetEvents(Struct, frozen=True, gc=False):
     through: int
 
 
-class Bury(Struct, frozen=True, gc=False):
-    """The item is dead: it stays, or moves to the node `to`, with the reason; it is never dropped."""
+class GiveUp(Struct, frozen=True, gc=False):
+    """The item is dead: it stays, or moves to the node `to`, with the reason; it is never dropped.
+
+    `number` is the death's, given when the change is made.
+    """
 
     item: Item
     at: Millis
     reason: str
     failed: int
     to: NodeName | None = None
+    number: int = 0
 
 
 class RemoveItem(Struct, frozen=True, gc=False):
@@ -213,20 +220,10 @@ class RemoveItem(Struct, frozen=True, gc=False):
     digest: bytes = b""
 
 
-Change = (
-    CreateNode
-    | ConfigureNode
-    | DeleteNode
-    | PurgeNode
-    | SetAffiliation
-    | AddSubscription
-    | SetWindow
-    | SetAvailable
-    | NoteBounces
-    | NoteResource
-    | ForgetResource
-    | EndSubscription
-    | AddItem
+SubscriptionChange = AddSubscription | SetWindow | SetAvailable | NoteBounces | EndSubscription
+
+ItemChange = (
+    AddItem
     | ReplacePayload
     | Lock
     | Release
@@ -234,9 +231,22 @@ Change = (
     | Extend
     | Revive
     | Ripen
+    | GiveUp
+    | RemoveItem
+)
+"""What one item goes through: `after` says what it makes of the item."""
+
+Change = (
+    CreateNode
+    | ConfigureNode
+    | DeleteNode
+    | PurgeNode
+    | SetAffiliation
+    | SubscriptionChange
+    | NoteResource
+    | ForgetResource
     | Forget
     | ForgetEvents
-    | Bury
-    | RemoveItem
+    | ItemChange
     | transactions.Change
 )

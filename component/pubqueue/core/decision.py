@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import Change
     from pubqueue.core.model import (
         Affiliation,
-        Death,
         Draft,
         Item,
         ItemId,
@@ -84,11 +83,11 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class Published(Struct, frozen=True, gc=False):
-    """The items are durable, under these ids; of those that are there dead it says so."""
+    """The items are durable, under these ids; `dead` are those of them that are there, but dead."""
 
     node: NodeName
     ids: tuple[ItemId, ...]
-    deaths: tuple[Death, ...] = ()
+    dead: tuple[Item, ...] = ()
 
 
 class Subscribed(Struct, frozen=True, gc=False):
@@ -154,15 +153,11 @@ class Redriven(Struct, frozen=True, gc=False):
 
 
 class Retrieved(Struct, frozen=True, gc=False):
-    """Items of a node, oldest first, with their payloads; `whole` unless some were left out.
-
-    `deaths` tells of those among them that died, here or before they came here.
-    """
+    """Items of a node, oldest first, with their payloads; `whole` unless some were left out."""
 
     node: Node
     items: tuple[tuple[Item, bytes], ...]
     whole: bool
-    deaths: tuple[Death, ...] = ()
 
 
 Reply = (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.core.changes import (
-    Bury,
     Change,
+    GiveUp,
     Release,
 )
 from pubqueue.core.lifecycle import backoff, exhausted, waiting
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, Millis, Node, NodeName
 
 
-class Tomb(Struct, frozen=True, gc=False):
+class DeadLetterPlace(Struct, frozen=True, gc=False):
     """The dead-letter node of an item: whether it is there, and whether it has the id already."""
 
     name: NodeName
@@ -33,7 +33,7 @@ class Case(Struct, frozen=True, gc=False):
 
     item: Item
     node: Node
-    tomb: Tomb | None = None
+    place: DeadLetterPlace | None = None
 
 
 def release(item: Item, node: Node, now: Millis, *, delay: Millis | None = None) -> Release:
@@ -53,14 +53,14 @@ def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -
     item, node = case.item, case.node
     failed = item.failed + 1
     if exhausted(item, node.config):
-        return bury(case, now, reason, failed=failed)
+        return give_up(case, now, reason, failed=failed)
     pause = backoff(node.config, failed - 1)
     state, due = waiting(now, pause if delay is None else max(pause, delay))
     return Release(item, state, due, failed, item.released)
 
 
-def bury(case: Case, now: Millis, reason: str, *, failed: int) -> Bury:
+def give_up(case: Case, now: Millis, reason: str, *, failed: int) -> GiveUp:
     """End an item's life: in the dead-letter node if it is there and has room for the id."""
-    tomb = case.tomb
-    usable = tomb is not None and tomb.exists and not tomb.taken and tomb.name != case.item.node
-    return Bury(case.item, now, reason, failed, tomb.name if tomb and usable else None)
+    place = case.place
+    usable = place is not None and place.exists and not place.taken and place.name != case.item.node
+    return GiveUp(case.item, now, reason, failed, place.name if place and usable else None)

@@ -13,11 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
-    Bury,
     Change,
     EndSubscription,
     Forget,
     ForgetResource,
+    GiveUp,
     NoteBounces,
     NoteResource,
     RemoveItem,
@@ -30,14 +30,14 @@ from pubqueue.core.decision import (
     Notice,
     Unlocked,
 )
-from pubqueue.core.ending import Case, bury, fail, release
+from pubqueue.core.ending import Case, fail, give_up, release
 from pubqueue.core.model import bare
 from pubqueue.core.transactions import Abort, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.core.model import ItemId, Jid, Millis, Node, NodeName, Subscription
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
 
 MOST_BOUNCES: Final = 10
 """Deliveries that may come back in a row, beyond a window full of them, before a subscription ends."""
@@ -55,10 +55,10 @@ class Expire(Struct, frozen=True, gc=False):
 
 
 class ExpireFacts(Struct, frozen=True, gc=False):
-    """What has run out by `now`: pauses in which nodes, locks, lives of items that nobody holds."""
+    """What has run out by `now`: pauses of items, locks, lives of items that nobody holds."""
 
     now: Millis
-    ripe: tuple[NodeName, ...]
+    ripe: tuple[Item, ...]
     locks: tuple[Case, ...]
     lives: tuple[Case, ...]
     overdue: tuple[tuple[str, int], ...] = ()
@@ -116,12 +116,13 @@ class ReturnFacts(Struct, frozen=True, gc=False):
 def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification).
 
-    Pauses end last: a delayed item may have come to the end of its life as well.
+    A delayed item may have come to the end of its life as well: then that is what happens to it.
     """
     ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
     ends += [_too_old(case, facts.now) for case in facts.lives]
     changes: list[Change] = [*_one_to_a_place(ends)]
-    changes += [Ripen(node, facts.now) for node in facts.ripe]
+    ended = {case.item.seq for case in facts.lives}
+    changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
     changes.append(Forget(facts.now))
     changes += [Abort(app, version) for app, version in facts.overdue]
     if facts.litter is not None:
@@ -137,14 +138,14 @@ def _too_old(case: Case, now: Millis) -> Change:
     """End a life: work is dead, an item of a plain node is gone (XEP-0060 16.4.4, item_expire)."""
     if not case.node.config.queueing:
         return RemoveItem(case.item)
-    return bury(case, now, TOO_OLD, failed=case.item.failed)
+    return give_up(case, now, TOO_OLD, failed=case.item.failed)
 
 
 def _one_to_a_place(ends: Iterable[Change]) -> Iterator[Change]:
     """Let only the first of several dead items with one id move to one dead-letter node."""
     places: set[tuple[NodeName, ItemId]] = set()
     for end in ends:
-        if isinstance(end, Bury) and end.to is not None:
+        if isinstance(end, GiveUp) and end.to is not None:
             place = (end.to, end.item.id)
             yield replace(end, to=None) if place in places else end
             places.add(place)

@@ -138,7 +138,7 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(Kind.UNLOCKED, item, now)
 
 
-def _buried(asked: object, change: c.Bury, now: Millis) -> tuple[Entry, ...]:
+def _gave_up(asked: object, change: c.GiveUp, now: Millis) -> tuple[Entry, ...]:
     ends = () if change.item.holder is None else (_end(asked, change.item, now),)
     dead = replace(change.item, failed=change.failed)
     here = replace(_of(Kind.DEAD, dead, now, change.reason), to=change.to)
@@ -194,7 +194,7 @@ HISTORY: Final[dict[type, Callable[[Any, Any, Millis], tuple[Entry, ...]]]] = {
     c.Ripen:           _nothing,
     c.Forget:          _nothing,
     c.ForgetEvents:    _nothing,
-    c.Bury:            _buried,
+    c.GiveUp:            _gave_up,
     c.RemoveItem:      _removed,
     t.Stage:           _nothing,   # nobody can see it yet
     t.Commit:          _committed,

@@ -162,6 +162,19 @@ class Subscription(Struct, frozen=True, gc=False):
     """Deliveries that came back since the last one that was retracted."""
 
 
+class DeadLetter(Struct, frozen=True, gc=False):
+    """What is kept of an item's death: when, why, in which other node if any, who held it last.
+
+    `number` rises with every death in the service.
+    """
+
+    number: int
+    at: Millis
+    reason: str
+    origin: NodeName | None = None
+    holder: Jid | None = None
+
+
 class Item(Struct, frozen=True, gc=False):
     """An item as stored, without its payload.
 
@@ -170,6 +183,8 @@ class Item(Struct, frozen=True, gc=False):
     often that ended badly, `released` how often it was unlocked without blame. `avoid` is who let go
     of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
     the item has waited its turn. `taken` is when it was handed out last. `aside` says that it is delayed only for the one it avoids.
+    `dead_letter` is set from the item's death until it lives again or goes, in a dead-letter node too. `txn` is the app
+    and the version that published it, if it came in a transaction.
     """
 
     seq: int
@@ -191,17 +206,8 @@ class Item(Struct, frozen=True, gc=False):
     aside: bool = False
     taken: Millis | None = None
     headers: Headers = ()
-
-
-class Death(Struct, frozen=True, gc=False):
-    """What is kept of an item's end: when, why, in which other node if any, and who held it last."""
-
-    id: ItemId
-    published: Millis
-    at: Millis
-    reason: str
-    origin: NodeName | None = None
-    holder: Jid | None = None
+    dead_letter: DeadLetter | None = None
+    txn: tuple[str, int] | None = None
 
 
 class Draft(Struct, frozen=True, gc=False):

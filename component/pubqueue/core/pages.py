@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from pubqueue.core.history import Event
-    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import Item, Millis, Node, NodeName
 
 
 class Logged(Struct, frozen=True, gc=False):
@@ -32,27 +32,12 @@ class Events(Struct, frozen=True, gc=False):
     more: bool
 
 
-class Grave(Struct, frozen=True, gc=False):
-    """How an item died: `seq` rises with every death in the service."""
-
-    seq: int
-    at: Millis
-    reason: str
-    holder: Jid | None = None
-    origin: NodeName | None = None
-
-
 class Shown(Struct, frozen=True, gc=False):
-    """An item as it is read: with the size of its payload, and the payload where that was wanted.
-
-    `txn` is the app and the version that it came in, if it came in a transaction.
-    """
+    """An item as it is read: with the size of its payload, and the payload where that was wanted."""
 
     item: Item
     size: int
     payload: bytes | None = None
-    grave: Grave | None = None
-    txn: tuple[str, int] | None = None
 
 
 class Items(Struct, frozen=True, gc=False):

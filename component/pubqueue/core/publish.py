@@ -29,7 +29,7 @@ from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, State, later, seconds
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Death, Draft, Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeName
 
 
 class Publish(Struct, frozen=True, gc=False):
@@ -90,10 +90,7 @@ TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
 
 
 class PublishFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's rights, and per draft what is there already under its id.
-
-    `deaths` is what is kept of those that are there, but dead.
-    """
+    """The node, the asker's rights, and per draft what is there already under its id."""
 
     now: Millis
     node: Node | None
@@ -101,7 +98,6 @@ class PublishFacts(Struct, frozen=True, gc=False):
     subscribed: bool
     existing: tuple[tuple[Known, Item | None], ...]
     audience: tuple[Jid, ...] = ()
-    deaths: tuple[Death, ...] = ()
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:
@@ -127,9 +123,17 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
     if overfull(node, added, removed):
         return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     ids = tuple(draft.id for draft in request.drafts)
-    deaths = tuple(replace(death, holder=None) for death in facts.deaths)  # no publisher's business
-    reply = Published(node.name, ids, deaths)
+    reply = Published(node.name, ids, _dead(facts))
     return Decision(reply, tuple(changes), _announce(request, facts, node))
+
+
+def _dead(facts: PublishFacts) -> tuple[Item, ...]:
+    """Return those that are there, but dead. Who held them is no publisher's business."""
+    return tuple(
+        replace(item, dead_letter=replace(item.dead_letter, holder=None))
+        for _, item in facts.existing
+        if item is not None and item.state is State.DEAD and item.dead_letter is not None
+    )
 
 
 def overfull(node: Node, added: int, removed: int) -> bool:

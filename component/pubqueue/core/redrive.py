@@ -32,12 +32,16 @@ class Redrive(Struct, frozen=True, gc=False):
     to: NodeName | None = None
 
 
-class Grave(Struct, frozen=True, gc=False):
-    """A dead item: where it came from, if it came from elsewhere, and whether its id is free there."""
+class Candidate(Struct, frozen=True, gc=False):
+    """An item that is to live again, and whether its id is taken where it goes."""
 
     item: Item
-    origin: NodeName | None
     taken: bool
+
+    @property
+    def origin(self) -> NodeName | None:
+        """The node that it came from, if it died in another."""
+        return self.item.dead_letter.origin if self.item.dead_letter else None
 
 
 class RedriveFacts(Struct, frozen=True, gc=False):
@@ -46,7 +50,7 @@ class RedriveFacts(Struct, frozen=True, gc=False):
     now: Millis
     node: Node | None
     affiliation: Affiliation
-    graves: tuple[Grave, ...]
+    candidates: tuple[Candidate, ...]
     missing: tuple[ItemId, ...]
     targets: Mapping[NodeName, tuple[Node, Affiliation]]
 
@@ -67,28 +71,30 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     if request.to is not None and request.to not in facts.targets:
         return refuse(Refusal.NODE_NOT_FOUND)
     changes: list[Revive] = []
-    for grave in facts.graves:
-        to = request.to or grave.origin or grave.item.node
-        no = _obstacle(request, facts, grave, to)
+    for candidate in facts.candidates:
+        to = request.to or candidate.origin or candidate.item.node
+        no = _obstacle(request, facts, candidate, to)
         if no is None:
-            changes.append(Revive(grave.item, to))
+            changes.append(Revive(candidate.item, to))
         elif request.ids is not None:
-            return refuse(no, f"item {grave.item.id} cannot go to {to}")
+            return refuse(no, f"item {candidate.item.id} cannot go to {to}")
     return Decision(Redriven(facts.node.name, len(changes)), tuple(changes))
 
 
-def _obstacle(request: Redrive, facts: RedriveFacts, grave: Grave, to: NodeName) -> Refusal | None:
+def _obstacle(
+    request: Redrive, facts: RedriveFacts, candidate: Candidate, to: NodeName
+) -> Refusal | None:
     """Return why an item cannot go there, or None."""
-    dead = grave.item.state is State.DEAD
-    if grave.item.state is State.LOCKED:
+    dead = candidate.item.state is State.DEAD
+    if candidate.item.state is State.LOCKED:
         return Refusal.ITEM_LOCKED
-    if not dead and (grave.origin is None or to == grave.item.node):
+    if not dead and (candidate.origin is None or to == candidate.item.node):
         return Refusal.ITEM_NOT_FOUND  # it lives
-    if to == grave.item.node:
+    if to == candidate.item.node:
         return None
     if to not in facts.targets:
         return Refusal.NODE_NOT_FOUND
     node, affiliation = facts.targets[to]
     if not access.may(access.standing(request.by, affiliation), Action.PUBLISH, node):
         return Refusal.FORBIDDEN
-    return Refusal.ITEM_EXISTS if grave.taken else None
+    return Refusal.ITEM_EXISTS if candidate.taken else None

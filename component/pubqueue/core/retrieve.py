@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core import access
 from pubqueue.core.access import Action
@@ -17,7 +18,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import Affiliation, covers
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Death, Item, ItemId, Node, NodeName
+    from pubqueue.core.model import Asker, Item, ItemId, Node, NodeName
 
 
 class Retrieve(Struct, frozen=True, gc=False):
@@ -40,7 +41,6 @@ class RetrieveFacts(Struct, frozen=True, gc=False):
     items: tuple[tuple[Item, bytes], ...]
     whole: bool
     after_missing: bool = False
-    deaths: tuple[Death, ...] = ()
 
 
 def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
@@ -55,13 +55,18 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN)
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
-    items, deaths = facts.items, facts.deaths
+    items = facts.items
     if node.config.queueing and affiliation not in {Affiliation.OWNER, Affiliation.PUBLISHER}:
-        items = tuple(row for row in items if _holds(request.by, row[0]))
-        deaths = ()
+        items = tuple(_for_worker(row) for row in items if _holds(request.by, row[0]))
     elif not access.may(affiliation, Action.RETRIEVE, node) and not facts.subscribed:
         return refuse(Refusal.FORBIDDEN)
-    return Decision(Retrieved(node, items, facts.whole, deaths))
+    return Decision(Retrieved(node, items, facts.whole))
+
+
+def _for_worker(row: tuple[Item, bytes]) -> tuple[Item, bytes]:
+    """Leave out how the item once died: that is for those who run the queue."""
+    item, payload = row
+    return replace(item, dead_letter=None), payload
 
 
 def _holds(asker: Asker, item: Item) -> bool:

@@ -25,7 +25,7 @@ from pubqueue.core.decision import (
     Unlocked,
     refuse,
 )
-from pubqueue.core.ending import Case, bury, fail, release
+from pubqueue.core.ending import Case, fail, give_up, release
 from pubqueue.core.model import (
     Affiliation,
     Asker,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.ending import Tomb
+    from pubqueue.core.ending import DeadLetterPlace
 
 
 @unique
@@ -144,7 +144,7 @@ class SettleFacts(Struct, frozen=True, gc=False):
     """What the store holds about it: rows in the order of the ids, None where there is no item.
 
     `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,
-    `audience` (plain nodes only) is everybody who subscribes, `tombs` (outcomes other than a release
+    `audience` (plain nodes only) is everybody who subscribes, `places` (outcomes other than a release
     only) are the places for the items should they die, `digests` (retracts from queues that remember
     finished work only) stand for their payloads.
     """
@@ -156,7 +156,7 @@ class SettleFacts(Struct, frozen=True, gc=False):
     receipts: frozenset[tuple[int, Jid]]
     subscribed: bool
     audience: tuple[Jid, ...] = ()
-    tombs: tuple[Tomb | None, ...] = ()
+    places: tuple[DeadLetterPlace | None, ...] = ()
     digests: tuple[bytes, ...] = ()
 
 
@@ -236,14 +236,14 @@ def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Ite
     if request.outcome is Outcome.RELEASE:
         freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
         return Decision(Done(), freed, notices)
-    cases = [Case(item, node, tomb) for item, tomb in zip(items, facts.tombs, strict=True)]
+    cases = [Case(item, node, place) for item, place in zip(items, facts.places, strict=True)]
     return Decision(Done(), tuple(_end(request, case, facts.now) for case in cases), notices)
 
 
 def _end(request: Settle, case: Case, now: Millis) -> Change:
     reason = request.reason or UNEXPLAINED
     if request.outcome is Outcome.REJECT:
-        return bury(case, now, reason, failed=case.item.failed + 1)
+        return give_up(case, now, reason, failed=case.item.failed + 1)
     return fail(case, now, reason, delay=request.delay)
 
 

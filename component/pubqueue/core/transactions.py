@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import seconds
+from pubqueue.core.model import NO_TIME, seconds
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Draft, ItemId, Jid, Millis, NodeName, State
@@ -51,6 +51,39 @@ class App(Struct, frozen=True, gc=False):
     owner: Jid
     version: int | None = None
     committed: Millis | None = None
+    used: Millis = NO_TIME
+
+
+class Version(Struct, frozen=True, gc=False):
+    """An open version as stored: `items` and `bytes` are what waits for it, until when it may."""
+
+    app: str
+    number: int
+    owner: Jid
+    immediate: bool
+    began: Millis
+    until: Millis
+    items: int = 0
+    bytes: int = 0
+
+
+class Attempt(Struct, frozen=True, gc=False):
+    """A try at a part of an open version, with what it has staged."""
+
+    app: str
+    version: int
+    part: int
+    number: int
+    items: int = 0
+    bytes: int = 0
+
+
+class Waiting(Struct, frozen=True, gc=False):
+    """What waits for commits: of an account, or under the empty name of all."""
+
+    account: str
+    items: int = 0
+    bytes: int = 0
 
 
 class Open(Struct, frozen=True, gc=False):

@@ -1,0 +1,202 @@
+"""What is read of a store in pages: each kind says what one row of its page is.
+
+A page is read of what is written by then, so the rows of a batch are written before it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from pubqueue.app.rows import AffiliationRow, Contest
+from pubqueue.core.model import Draft, Item, ItemId, Jid, Millis, Node, NodeName, State
+from pubqueue.core.pages import Logged, Shown, Tally
+from pubqueue.core.transactions import Attempt, Record
+
+R = TypeVar("R")
+
+
+class Listing(Struct, Generic[R], frozen=True, gc=False):
+    """A question whose answer is rows of one kind, in one order. `after` and `limit` come with it."""
+
+
+class Nodes(Listing[Node], frozen=True, gc=False):
+    """Every node, by name; `after` is a name."""
+
+
+class ReadyNodes(Listing[NodeName], frozen=True, gc=False):
+    """Queues that have both something ready and a free window, by name; `after` is a name."""
+
+
+class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
+    """Everybody who is something to the node, by JID; `after` is a JID."""
+
+    node: NodeName
+
+
+class AffiliationsOfAccount(Listing[AffiliationRow], frozen=True, gc=False):
+    """Every node that the account is something to, by name; `after` is a name."""
+
+    account: Jid
+
+
+class ItemIds(Listing[ItemId], frozen=True, gc=False):
+    """The ids of a node's items, oldest first; `after` is a sequence number."""
+
+    node: NodeName
+
+
+class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
+    """A node's items with payloads, oldest first; `after` is a sequence number.
+
+    `holders`: only what is locked to one of these. `newest`: the last so many, still oldest first, `after` not
+    being looked at.
+    """
+
+    node: NodeName
+    holders: tuple[Jid, ...] | None = None
+    newest: bool = False
+
+
+class DeadItems(Listing[Item], frozen=True, gc=False):
+    """Items that died here or came here dead, and are not locked, oldest first; `after` is a number."""
+
+    node: NodeName
+
+
+class LateLocks(Listing[Item], frozen=True, gc=False):
+    """The node's locked items whose deadline is later than `moment`, the nearest first; no `after`."""
+
+    node: NodeName
+    moment: Millis
+
+
+class ShownItems(Listing[Shown], frozen=True, gc=False):
+    """A node's items numbered up to `until`; `after` is a number.
+
+    The numbers are those of the items, or with the state DEAD those of their deaths, and the order is theirs.
+    Of the payloads no more than `room` bytes are returned, then the page ends, but one item at least is.
+    """
+
+    node: NodeName
+    until: int
+    state: State | None
+    payloads: bool
+    room: int
+
+
+class NewestItem(Listing[int], frozen=True, gc=False):
+    """One row: the highest number of an item of the node, or of a death; 0 if there is none."""
+
+    node: NodeName
+    dead: bool
+
+
+class Tallies(Listing[Tally], frozen=True, gc=False):
+    """One row for each of the nodes that is there: its items by state. That walks an index."""
+
+    nodes: tuple[NodeName, ...]
+
+
+class Events(Listing[Logged], frozen=True, gc=False):
+    """Events of these nodes (None: of all that are there) numbered up to `until`; `after` is a number."""
+
+    nodes: tuple[NodeName, ...] | None
+    until: int
+
+
+class LogEnds(Listing[tuple[int, int]], frozen=True, gc=False):
+    """One row: the numbers of the oldest and the newest event, 0 if there is none."""
+
+
+class AgedEvents(Listing[int], frozen=True, gc=False):
+    """At most one row: the last of the `limit` oldest events that is from before this moment."""
+
+    before: Millis
+
+
+class Records(Listing[Record], frozen=True, gc=False):
+    """Open versions, or committed ones, by the record's id; `after` is an id."""
+
+    waiting: bool
+    app: str | None = None
+    owner: Jid | None = None
+
+
+class RecordOf(Listing[Record], frozen=True, gc=False):
+    """At most one row: the record of a committed version."""
+
+    app: str
+    version: int
+
+
+class Litter(Listing[bool], frozen=True, gc=False):
+    """One row: whether a sweep would find anything."""
+
+    before: Millis
+
+
+class AttemptsOf(Listing[Attempt], frozen=True, gc=False):
+    """What each attempt of an open version has staged."""
+
+    app: str
+    version: int
+
+
+# --- the winners of one version: `Winners` begins, the others are about its winners ---------------
+
+
+class NodeWinners(Struct, frozen=True, gc=False):
+    """The winners of one node: their rows, and their ids."""
+
+    node: NodeName
+    rows: int
+    ids: int
+
+
+class Winners(Listing[NodeWinners], frozen=True, gc=False):
+    """Begin a commit of these (part, attempt): of each node its winners."""
+
+    app: str
+    version: int
+    parts: tuple[tuple[int, int], ...]
+
+
+class NotedWinners(Listing[tuple[int, int]], frozen=True, gc=False):
+    """One row: how many items these attempts at an immediate version have noted, how many were known."""
+
+    app: str
+    version: int
+    parts: tuple[tuple[int, int], ...]
+
+
+class Contests(Listing[Contest], frozen=True, gc=False):
+    """Winners of a node of which it is open whether they mean the same as what is there; no `after`.
+
+    With `absorbing`, finished work that still absorbs at that moment is there too.
+    """
+
+    node: NodeName
+    absorbing: Millis | None
+
+
+class WinnerClass(Struct, frozen=True, gc=False):
+    """So many winners met an item in this state (or `finished` work); whether with their payload."""
+
+    state: str
+    same: bool
+    count: int
+    first: ItemId
+
+
+class WinnerClasses(Listing[WinnerClass], frozen=True, gc=False):
+    """What the winners of a node have met."""
+
+    node: NodeName
+
+
+class WinningDrafts(Listing[Draft], frozen=True, gc=False):
+    """The winners of a node, in their order, superseded ones left out."""
+
+    node: NodeName

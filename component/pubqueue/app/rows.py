@@ -1,0 +1,190 @@
+"""What a batch asks of its store, and what it writes there: rows, by kind.
+
+A store keeps rows and judges nothing. It is asked for many rows of many kinds at once, and is given, for
+each row that the batch has changed, what it was and what it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
+    from pubqueue.core.history import Entry
+    from pubqueue.core.model import (
+        Affiliation,
+        Item,
+        ItemId,
+        Jid,
+        Millis,
+        Node,
+        NodeName,
+        Subscription,
+    )
+    from pubqueue.core.transactions import Abort, App, Attempt, Commit, Row, Sweep, Version, Waiting
+
+R = TypeVar("R")
+
+
+class AffiliationRow(Struct, frozen=True, gc=False):
+    """What the account is to the node; there is no row for NONE."""
+
+    node: NodeName
+    account: Jid
+    affiliation: Affiliation
+
+
+class Finished(Struct, frozen=True, gc=False):
+    """The id of finished work, which absorbs a re-publish of the payload of `digest` until then."""
+
+    node: NodeName
+    id: ItemId
+    digest: bytes
+    until: Millis
+
+
+class StagedKey(Struct, frozen=True, gc=False):
+    """Where an item is staged: by which attempt at which part of which version, in which node."""
+
+    app: str
+    version: int
+    part: int
+    attempt: int
+    node: NodeName
+    id: ItemId
+
+
+class NotedKey(Struct, frozen=True, gc=False):
+    """An item of an open version, whichever attempt has staged it."""
+
+    app: str
+    version: int
+    node: NodeName
+    id: ItemId
+
+
+class Needs(Struct):
+    """Keys of the rows that are asked for, by kind. A row that is not there is not in the answer."""
+
+    nodes: set[NodeName] = field(default_factory=set)
+    affiliations: set[tuple[NodeName, Jid]] = field(default_factory=set)
+    subscriptions: set[tuple[NodeName, Jid]] = field(default_factory=set)
+    """By node and account: those of all JIDs of the account."""
+    subscribers: set[NodeName] = field(default_factory=set)
+    """All subscriptions to the node, the oldest first."""
+    accounts: set[Jid] = field(default_factory=set)
+    """All subscriptions of the account's JIDs, to any node."""
+    resources: set[Jid] = field(default_factory=set)
+    """All full JIDs of the account that are here, in the order of their coming."""
+    items: set[tuple[NodeName, ItemId]] = field(default_factory=set)
+    numbers: set[int] = field(default_factory=set)
+    """Items by their sequence number."""
+    held: set[Jid] = field(default_factory=set)
+    """All items locked to exactly this JID, in any node."""
+    payloads: set[int] = field(default_factory=set)
+    """By the item's sequence number."""
+    receipts: set[int] = field(default_factory=set)
+    """All who held the item of this sequence number and lost it."""
+    finished: set[tuple[NodeName, ItemId]] = field(default_factory=set)
+    apps: set[str] = field(default_factory=set)
+    versions: set[tuple[str, int]] = field(default_factory=set)
+    attempts: set[tuple[str, int, int, int]] = field(default_factory=set)
+    """By app, version, part and number."""
+    waiting: set[str] = field(default_factory=set)
+    staged: set[StagedKey] = field(default_factory=set)
+    noted: set[NotedKey] = field(default_factory=set)
+
+
+class Rows(Struct):
+    """The rows that were found, by kind."""
+
+    nodes: list[Node] = field(default_factory=list)
+    affiliations: list[AffiliationRow] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    """Of all three kinds of need, each row once."""
+    resources: list[Jid] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    """Of all three kinds of need, each row once."""
+    payloads: list[tuple[int, bytes]] = field(default_factory=list)
+    receipts: list[tuple[int, Jid]] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+    apps: list[App] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    staged: list[tuple[StagedKey, int]] = field(default_factory=list)
+    """With the size of what is staged there."""
+    noted: list[tuple[NotedKey, bytes, bool]] = field(default_factory=list)
+    """With a payload, and whether the node knew the id before the version."""
+
+
+class Write(Struct, Generic[R], frozen=True, gc=False):
+    """What a row was when the batch first met it, and what it is: None where there is no row."""
+
+    before: R | None
+    after: R | None
+
+
+class StagedRow(Struct, frozen=True, gc=False):
+    """An item that is staged, at the end of its attempt, or in the place of its forerunner."""
+
+    key: StagedKey
+    row: Row
+
+
+class Contest(Struct, frozen=True, gc=False):
+    """A winner of a commit and what is there under its id: a payload, or of finished work a digest."""
+
+    key: tuple[int, int]
+    finished: bool
+    there: bytes
+    offered: bytes
+
+
+class Judged(Struct, frozen=True, gc=False):
+    """Whether these winners mean the same as what is there; finished work that does not counts no longer."""
+
+    verdicts: tuple[tuple[Contest, bool], ...]
+
+
+class Writes(Struct):
+    """What a batch did, a row at a time; `at` is its moment. `bulk` is made last, in order.
+
+    Items that are gone take their receipts with them, nodes that are gone all that hangs on them.
+    """
+
+    at: Millis
+    nodes: list[Write[Node]] = field(default_factory=list)
+    affiliations: list[Write[AffiliationRow]] = field(default_factory=list)
+    subscriptions: list[Write[Subscription]] = field(default_factory=list)
+    resources: list[Write[Jid]] = field(default_factory=list)
+    items: list[Write[Item]] = field(default_factory=list)
+    payloads: dict[int, bytes] = field(default_factory=dict)
+    """By sequence number: of items that are new, or have another payload than before."""
+    anew: list[int] = field(default_factory=list)
+    """Items whose receipts go; before `receipts` are added."""
+    receipts: list[tuple[int, Jid]] = field(default_factory=list)
+    finished: list[Write[Finished]] = field(default_factory=list)
+    apps: list[Write[App]] = field(default_factory=list)
+    versions: list[Write[Version]] = field(default_factory=list)
+    attempts: list[Write[Attempt]] = field(default_factory=list)
+    waiting: list[Write[Waiting]] = field(default_factory=list)
+    staged: list[StagedRow] = field(default_factory=list)
+    events: list[Entry] = field(default_factory=list)
+    """Appended to the event log before anything else is written, each under the next number."""
+    bulk: list[PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged] = field(
+        default_factory=list
+    )
+
+
+class Due(Struct, frozen=True, gc=False):
+    """What has run out by a moment, of each kind so many at most, the longest overdue first."""
+
+    locks: list[Item]
+    lives: list[Item]
+    """Items that nobody holds."""
+    delayed: list[Item]
+    versions: list[tuple[str, int]]
+    """Open versions whose time to wait for a commit has ended."""

@@ -1,0 +1,258 @@
+"""What a change makes of a row: before -> after. The one place that knows an after-state.
+
+From the two follow what a store writes, what the counters gain, which receipts are kept and which
+queues have something to hand out. The transition itself is `lifecycle.NEXT`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec.structs import replace
+
+from pubqueue.core.changes import (
+    AddItem,
+    AddSubscription,
+    ConfigureNode,
+    CreateNode,
+    DeleteNode,
+    EndSubscription,
+    Extend,
+    GiveUp,
+    ItemChange,
+    Lock,
+    NoteBounces,
+    Postpone,
+    Release,
+    RemoveItem,
+    ReplacePayload,
+    Revive,
+    Ripen,
+    SetAvailable,
+    SetWindow,
+    SubscriptionChange,
+)
+from pubqueue.core.lifecycle import GONE, NEXT, Event
+from pubqueue.core.model import DeadLetter, Item, State
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Jid, Node, NodeName, Subscription
+
+
+class ImpossibleChangeError(Exception):
+    """A change that an item in its state cannot meet. Facts: `item`, `event`."""
+
+    def __init__(self, item: Item, event: Event) -> None:
+        super().__init__(f"an item that is {item.state} cannot meet {event.name}")
+        self.item = item
+        self.event = event
+
+
+def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case for each change
+    """Return the item as the change leaves it, None when it is gone.
+
+    Raises:
+        ImpossibleChangeError: the item's state cannot meet the change.
+
+    """
+    match change:
+        case AddItem():
+            return _added(change)
+        case Lock():
+            return _locked(change)
+        case RemoveItem():
+            _next(change.item, Event.RETRACT)
+            return None
+        case Release():
+            return _released(change)
+        case ReplacePayload():
+            return replace(change.item, publisher=change.publisher, headers=change.headers)
+        case Extend():
+            return replace(change.item, deadline=change.deadline)
+        case Postpone():
+            state = _next(change.item, Event.POSTPONE)
+            return replace(change.item, state=state, due=change.due, aside=True)
+        case Ripen():
+            return replace(change.item, state=_next(change.item, Event.RIPEN), aside=False)
+        case GiveUp():
+            return _given_up(change)
+        case Revive():
+            _next(change.item, Event.REVIVE)
+            return _as_new(change.item, change.to, None)
+        case _:
+            assert_never(change)
+
+
+def _next(item: Item, event: Event) -> State:
+    found = NEXT[item.state, event]
+    if found is None:
+        raise ImpossibleChangeError(item, event)
+    return item.state if found == GONE else State(found)
+
+
+def _added(change: AddItem) -> Item:
+    draft = change.draft
+    return Item(
+        change.seq,
+        change.node,
+        draft.id,
+        change.state,
+        change.publisher,
+        change.published,
+        draft.priority,
+        change.due,
+        change.expires,
+        headers=draft.headers,
+        txn=change.txn,
+    )
+
+
+def _locked(change: Lock) -> Item:
+    """Spelled out: this is the hottest copy there is."""
+    was = change.item
+    return Item(
+        was.seq,
+        was.node,
+        was.id,
+        _next(was, Event.LOCK),
+        was.publisher,
+        was.published,
+        was.priority,
+        None,
+        was.expires,
+        was.acquired + 1,
+        was.failed,
+        was.released,
+        change.holder,
+        change.deadline,
+        change.token,
+        was.avoid,
+        False,  # noqa: FBT003  # aside: its place among the fields
+        change.at,
+        was.headers,
+        was.dead_letter,
+        was.txn,
+    )
+
+
+def _released(change: Release) -> Item:
+    item = change.item
+    failed = change.failed > item.failed
+    state = _next(item, Event.FAIL if failed else Event.RELEASE)
+    if change.due is not None:
+        state = _next(replace(item, state=state), Event.POSTPONE)
+    return replace(
+        item,
+        state=state,
+        due=change.due,
+        failed=change.failed,
+        released=change.released,
+        avoid=item.holder,
+        holder=None,
+        deadline=None,
+    )
+
+
+def _given_up(change: GiveUp) -> Item:
+    item = change.item
+    state = _next(item, Event.GIVE_UP)
+    came_from = item.dead_letter.origin if item.dead_letter else None
+    origin = came_from if change.to is None else item.node
+    dead = DeadLetter(change.number, change.at, change.reason, origin, item.holder or item.avoid)
+    if change.to is not None:
+        return _as_new(item, change.to, dead)
+    return replace(
+        item,
+        state=state,
+        failed=change.failed,
+        aside=False,
+        holder=None,
+        deadline=None,
+        dead_letter=dead,
+    )
+
+
+def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
+    """Let it wait in a node as if it were new there, in its old place."""
+    return replace(
+        item,
+        node=node,
+        state=State.QUEUED,
+        due=None,
+        expires=None,
+        acquired=0,
+        failed=0,
+        released=0,
+        holder=None,
+        deadline=None,
+        avoid=None,
+        aside=False,
+        taken=None,
+        dead_letter=dead_letter,
+    )
+
+
+# --- what follows from before and after ----------------------------------------------------------
+
+
+def lost_by(before: Item | None, now: Item | None) -> Jid | None:
+    """Return who has lost the lock and is remembered for it as long as the item is in its node."""
+    if before is None or now is None or before.holder is None or now.holder is not None:
+        return None
+    return before.holder if before.node == now.node else None
+
+
+def begins_anew(before: Item | None, now: Item | None) -> bool:
+    """Say whether nobody has held the item in the life that it has now."""
+    return before is not None and now is not None and before.acquired > 0 and now.acquired == 0
+
+
+def is_ready(item: Item | None) -> bool:
+    """Say whether the item can be handed out, to somebody at least."""
+    return item is not None and (item.state is State.QUEUED or item.aside)
+
+
+# --- nodes and those around them -----------------------------------------------------------------
+
+
+def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | None) -> Node | None:
+    """Return the node as the change leaves it, None when it is gone."""
+    match change:
+        case CreateNode():
+            return change.node
+        case ConfigureNode():
+            return None if before is None else replace(before, config=change.config)
+        case DeleteNode():
+            return None
+        case _:
+            assert_never(change)
+
+
+def subscription_after(
+    change: SubscriptionChange, before: Subscription | None
+) -> Subscription | None:
+    """Return the subscription as the change leaves it, None when it is ended."""
+    if isinstance(change, AddSubscription):
+        return change.subscription
+    if before is None:
+        return None
+    match change:
+        case SetWindow():
+            return replace(before, queue_requests=change.queue_requests, available=True)
+        case SetAvailable():
+            return replace(before, available=change.available)
+        case NoteBounces():
+            return replace(before, bounces=change.bounces)
+        case EndSubscription():
+            return None
+        case _:
+            assert_never(change)
+
+
+def has_room(subscription: Subscription | None) -> bool:
+    """Say whether the subscriber can be handed something."""
+    return (
+        subscription is not None
+        and subscription.available
+        and subscription.in_flight < subscription.queue_requests
+    )
