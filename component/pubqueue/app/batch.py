@@ -1,259 +1,142 @@
-"""One batch: many requests in one transaction, then the queues they touched, then nothing else.
+"""One batch: load what all its requests need, decide each, hand out, write, in one transaction.
 
-A request that fails inside rolls back alone. The common case pays for no savepoint of its own: all
-requests run under one, and only if that fails they run again, each under its own.
+Each request sees what those before it have done, in the working set. One that fails is undone there alone, unless
+something of it was written already: then the whole batch is run again, without its company.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from msgspec import Struct
 
+from pubqueue.app.handing_out import hand_out
 from pubqueue.app.ports import StaleError, StoreError
-from pubqueue.app.rules import decide
-from pubqueue.core.changes import (
-    AddItem,
-    AddSubscription,
-    ConfigureNode,
-    EndSubscription,
-    GiveUp,
-    Lock,
-    Postpone,
-    Release,
-    RemoveItem,
-    ReplacePayload,
-    Revive,
-    Ripen,
-    SetAvailable,
-    SetWindow,
-)
-from pubqueue.core.decision import (
-    Decision,
-    Deliver,
-    Notice,
-    Refusal,
-    refuse,
-)
-from pubqueue.core.dispatch import dispatch, free
-from pubqueue.core.model import Item, State
-from pubqueue.core.transactions import Commit
+from pubqueue.app.rules import RULES
+from pubqueue.core.decision import Decision, Refusal, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pubqueue.app.facts import Context
+    from pubqueue.app.changing import Changes
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
-    from pubqueue.core.changes import Change
+    from pubqueue.core.decision import Notice
     from pubqueue.core.model import Millis, NodeName
 
 log = structlog.get_logger(__name__)
 
-MOST: Final = 1000
-MOST_OCTETS: Final = 1024 * 1024
-"""Items and bytes of payload that a batch hands out; more follow in the next one, if there are still
-ears: whatever is free and ready, no more than this is in memory, or waits for a server that does not read."""
+AHEAD: Final = 128
+"""Requests whose needs are gathered together, at most."""
+
+ROUNDS: Final = 16
+"""Rounds of loading that a request can need at most; more of them are a fault of ours."""
 
 
-class Outcome(Struct, frozen=True, gc=False):
-    """What a batch has come to: a decision for each request, deliveries, when the clock is due.
+class Done(Struct, frozen=True, gc=False):
+    """What a batch came to: a decision for each request, in order, and the deliveries.
 
-    `rest` names the nodes in which more could be handed out at once, first those that had nothing.
+    `soonest` is when something ends next of what the batch has changed; `exact` says that it holds for the whole
+    store. `rest` are the nodes that may have more to hand out.
     """
 
     decisions: tuple[Decision, ...]
     deliveries: tuple[Notice, ...]
-    next_moment: Millis | None
+    soonest: Millis | None
+    exact: bool
     rest: tuple[NodeName, ...] = ()
 
 
-@dataclass(slots=True)
-class Allowance:
-    """What a batch may still hand out."""
+class Batch:
+    """Decides requests within one transaction."""
 
-    items: int = MOST
-    octets: int = MOST_OCTETS
+    def __init__(self, context: Context, changes: Changes, tx: Transaction) -> None:
+        self._context = context
+        self._rows = context.rows
+        self._changes = changes
+        self._tx = tx
 
-    def is_spent(self) -> bool:
-        """Say whether nothing is left of it."""
-        return self.items <= 0 or self.octets <= 0
+    def decide_all(self, requests: Sequence[Request]) -> list[Decision]:
+        """Decide the requests in order; one that fails is refused, the others are not."""
+        decisions: list[Decision] = []
+        for at, request in enumerate(requests):
+            self._changes.begin_request()
+            try:
+                decision = self._decide(requests, at)
+                self._changes.begin_request()
+                self._changes.make(request, decision.changes)
+            except StoreError:
+                raise
+            except Exception as problem:  # the boundary between requests: this one has failed
+                if self._changes.flushed and len(requests) > 1:
+                    raise StaleError("a request failed after a part of it was written") from problem
+                if self._changes.flushed:
+                    raise
+                self._rows.known.undo()
+                log.exception("request.failed", request=type(request).__name__)
+                decision = refuse(Refusal.STORE_FAILED)
+            decisions.append(decision)
+        return decisions
 
-    def spend(self, deliveries: Sequence[Deliver]) -> None:
-        """Take off what these need."""
-        self.items -= len(deliveries)
-        self.octets -= sum(len(notice.payload) for notice in deliveries)
+    def _decide(self, requests: Sequence[Request], at: int) -> Decision:
+        """Decide one request, once all that it needs is known."""
+        request, rows = requests[at], self._rows
+        facts_of, rule = RULES[type(request)]
+        for _ in range(ROUNDS):
+            facts = facts_of(self._context, request)
+            if not rows.lacking:
+                return rule(request, facts)
+            self._gather(requests[at + 1 : at + AHEAD])
+            rows.load()
+        raise RuntimeError(f"{type(request).__name__} needs ever more")
+
+    def _gather(self, requests: Iterable[Request]) -> None:
+        """Let the next requests say what they need, so that it is loaded with what is needed now."""
+        rows = self._rows
+        rows.gathering = True
+        for request in requests:
+            try:
+                RULES[type(request)][0](self._context, request)
+            except Exception:  # noqa: S112  # it fails again when its turn comes, and is told
+                continue
+        rows.gathering = False
 
 
 def run(
     context: Context,
+    changes: Changes,
+    tx: Transaction,
     requests: Sequence[Request],
     *,
     dispatching: bool,
     everywhere: bool,
     rest: Sequence[NodeName] = (),
-) -> Outcome:
+) -> Done:
     """Do the requests, then, if `dispatching`, hand out items of the nodes they touched.
 
     Before these come the nodes that were the `rest` of the batch before. `everywhere` looks at all
     nodes, whether touched or not.
     """
-    decisions = _all(context, requests)
-    nodes: dict[NodeName, None] = {}
+    decisions = Batch(context, changes, tx).decide_all(requests)
+    deliveries: list[Notice] = []
+    left: list[NodeName] = []
     if dispatching:
-        nodes.update(dict.fromkeys(rest))
-        if everywhere:
-            nodes.update(dict.fromkeys(context.tx.ready_nodes()))
-        for decision in decisions:
-            nodes.update(dict.fromkeys(_touched(decision.changes)))
-    deliveries, rest = _hand_out_all(context, nodes)
-    return Outcome(tuple(decisions), tuple(deliveries), context.tx.next_moment(), tuple(rest))
+        nodes = dict.fromkeys(rest)
+        deliveries, left = hand_out(context, changes, nodes, everywhere=everywhere)
+    changes.flush()
+    exact = everywhere or changes.unsure
+    soonest = tx.next_due() if exact else changes.soonest_or_none()
+    return Done(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left))
 
 
-def _hand_out_all(
-    context: Context, nodes: Iterable[NodeName]
-) -> tuple[list[Deliver], list[NodeName]]:
-    allowance = Allowance()
-    deliveries: list[Deliver] = []
-    unreached: list[NodeName] = []
-    cut_short: list[NodeName] = []
-    for node in nodes:
-        if allowance.is_spent():
-            unreached.append(node)
-            continue
-        deliveries += hand_out(context, node, allowance)
-        if allowance.is_spent():
-            cut_short.append(node)
-    return deliveries, unreached + cut_short
-
-
-def _all(context: Context, requests: Sequence[Request]) -> list[Decision]:
-    try:
-        with context.tx.savepoint():
-            return [_one(context, request) for request in requests]
-    except Exception as problem:  # whatever one request broke, its neighbours shall have answers
-        context.log.forget()
-        if _lost(problem):
-            raise
-        log.info("batch.divided", requests=len(requests))
-    return [_guarded(context, request) for request in requests]
-
-
-def _guarded(context: Context, request: Request) -> Decision:
-    try:
-        with context.tx.savepoint():
-            return _one(context, request)
-    except Exception as problem:  # the boundary between requests: this one has failed
-        context.log.forget()
-        if _lost(problem):
-            raise
-        log.exception("request.failed", request=type(request).__name__)
-        return refuse(Refusal.STORE_FAILED)
-
-
-def _lost(problem: Exception) -> bool:
-    """Say whether the whole transaction is lost: then nothing is left to divide."""
-    return isinstance(problem, StoreError) and not isinstance(problem, StaleError)
-
-
-def _one(context: Context, request: Request) -> Decision:
-    decision = decide(context, request)
-    if decision.changes:
-        context.log.record(context.tx, request, decision.changes, context.now)
-        context.tx.apply(decision.changes)
-    return decision
-
-
-def _touched(changes: Iterable[Change]) -> Iterable[NodeName]:
-    """Name the nodes in which something may have become free or ready."""
-    for change in changes:
-        match change:
-            case Release() | RemoveItem() | Postpone() | ReplacePayload():
-                yield change.item.node
-            case AddItem() | SetWindow() | SetAvailable() | EndSubscription() | Ripen():
-                yield change.node
-            case AddSubscription():
-                yield change.subscription.node
-            case Revive():
-                yield change.item.node
-                yield change.to
-            case GiveUp():
-                yield change.item.node
-                if change.to is not None:
-                    yield change.to
-            case ConfigureNode():
-                yield change.node
-            case Commit():
-                yield from (outcome.node for outcome in change.outcomes)
-            case _:
-                pass
-
-
-def hand_out(context: Context, name: NodeName, allowance: Allowance) -> list[Deliver]:
-    """Lock the node's ready items to its free subscribers and return the deliveries.
-
-    It ends when nothing is ready or nobody is free, or when the allowance is spent.
-    """
-    tx = context.tx
-    node = tx.node(name)
-    if node is None or not node.config.queueing or node.config.paused:
-        return []
-    deliveries: list[Deliver] = []
-    aside = tx.aside(name, context.now, MOST, allowance.octets)
-    while room := min(free(windows := tx.open_windows(name)), allowance.items):
-        ready = tx.ready(name, context.now, room, allowance.octets)
-        rows = sorted(aside + ready, key=_turn) if aside else ready
-        if not rows:
-            break
-        changes = dispatch(
-            node,
-            [item for item, _ in rows],
-            windows,
-            now=context.now,
-            first_token=tx.tokens(len(rows)),
-        )
-        context.log.record(tx, None, changes, context.now)
-        tx.apply(changes)
-        locks = [change for change in changes if isinstance(change, Lock)]
-        handed = _deliveries(locks, rows)
-        allowance.spend(handed)
-        deliveries += handed
-        aside = []
-        if allowance.is_spent() or len(locks) == len(changes):
-            break  # unless something was put aside: then items behind it got nearer
-    return deliveries
-
-
-def _turn(row: tuple[Item, bytes]) -> tuple[int, int]:
-    """Order as the store does: the higher priority first, then the older."""
-    return -row[0].priority, row[0].seq
-
-
-def _deliveries(locks: Iterable[Lock], rows: Iterable[tuple[Item, bytes]]) -> list[Deliver]:
-    payloads = {item.seq: payload for item, payload in rows}
-    return [Deliver(lock.holder, _locked(lock), payloads[lock.item.seq]) for lock in locks]
-
-
-def _locked(lock: Lock) -> Item:
-    """Return the item as the lock has left it (spelled out: this is the hottest copy there is)."""
-    was = lock.item
-    return Item(
-        seq=was.seq,
-        node=was.node,
-        id=was.id,
-        state=State.LOCKED,
-        publisher=was.publisher,
-        published=was.published,
-        priority=was.priority,
-        expires=was.expires,
-        acquired=was.acquired + 1,
-        failed=was.failed,
-        released=was.released,
-        holder=lock.holder,
-        deadline=lock.deadline,
-        token=lock.token,
-        avoid=was.avoid,
-        taken=lock.at,
-        headers=was.headers,
-    )
+def read(context: Context, request: Request) -> Decision:
+    """Decide a request that changes nothing, on rows that only it sees."""
+    facts_of, rule = RULES[type(request)]
+    for _ in range(ROUNDS):
+        facts = facts_of(context, request)
+        if not context.rows.lacking:
+            return rule(request, facts)
+        context.rows.load()
+    raise RuntimeError(f"{type(request).__name__} needs ever more")

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.batch import Outcome, run
-from pubqueue.app.events import EventLog
-from pubqueue.app.facts import Context
+from pubqueue.app.batch import Done, run
+from pubqueue.app.changing import Changes
+from pubqueue.app.facts.context import Context
 from pubqueue.app.looker import Looker
-from pubqueue.app.ports import StoreError
+from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
     Refusal,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.transactions import Limits
+
+    Taken = tuple[Request, Callable[[Reply], None]]
 
 log = structlog.get_logger(__name__)
 
@@ -69,11 +72,13 @@ class Broker:
         self._on_moment = on_moment
         self._limits = limits
         self._fingerprint = fingerprint
-        self._log = EventLog()
+        self._rows = WorkingSet()
+        self._changes = Changes(self._rows)
+        self._moment: Millis | None = None
         self._looker = Looker(store, self._context)
         self._speaker: Speaker | None = None
         self._dispatching = False
-        self._waiting: list[tuple[Request, Callable[[Reply], None]]] = []
+        self._waiting: list[Taken] = []
         self._kicked = False
         self._rest: tuple[NodeName, ...] = ()
         self._work = asyncio.Event()
@@ -168,45 +173,88 @@ class Broker:
     async def _one_batch(self) -> None:
         taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
         kicked, self._kicked = self._kicked, False
-        requests = [request for request, _ in taken]
+        slices = [taken]
+        while slices:
+            requests = slices.pop(0)
+            try:
+                done = await self._commit([request for request, _ in requests], kicked=kicked)
+            except StaleError as problem:
+                if len(requests) < 2:  # noqa: PLR2004  # it fails alone
+                    await self._lose(requests, problem, kicked=kicked)
+                else:
+                    half = len(requests) // 2
+                    slices[:0] = [requests[:half], requests[half:]]
+            except StoreError as problem:
+                await self._lose(requests, problem, kicked=kicked)
+            else:
+                self._finish(requests, done)
+                kicked = False
+
+    async def _commit(self, requests: Sequence[Request], *, kicked: bool) -> Done:
+        """Run one batch; if somebody else has changed its rows meanwhile, once more from fresh ones."""
+        job = partial(self._work_in, requests, kicked)
         try:
-            outcome = await self._store.batch(partial(self._work_in, requests, kicked))
-        except StoreError as problem:
-            self._log.forget()
-            log.error("batch.lost", requests=len(requests), why=str(problem))  # noqa: TRY400  # an answer, no trace
-            self._kicked = self._dispatching and (self._kicked or kicked)
-            for _, answer in taken:
-                answer(Refused(Refusal.STORE_FAILED))
-            if not taken:
-                await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
-            return
-        for (_, answer), decision in zip(taken, outcome.decisions, strict=True):
+            return await self._store.batch(job)
+        except StaleError:
+            self._changes.forget()
+            log.info("batch.stale", requests=len(requests))
+        except BaseException:
+            self._changes.forget()
+            raise
+        try:
+            return await self._store.batch(job)
+        except BaseException:
+            self._changes.forget()
+            raise
+
+    async def _lose(self, taken: Sequence[Taken], problem: StoreError, *, kicked: bool) -> None:
+        """Tell those whose batch came to nothing."""
+        log.error("batch.lost", requests=len(taken), why=str(problem))
+        self._kicked = self._dispatching and (self._kicked or kicked)
+        for _, answer in taken:
+            answer(Refused(Refusal.STORE_FAILED))
+        if not taken:
+            await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
+
+    def _finish(self, taken: Sequence[Taken], done: Done) -> None:
+        """Speak of what is committed now."""
+        self._rows.known.shrink()
+        for (_, answer), decision in zip(taken, done.decisions, strict=True):
             answer(decision.reply)
             self._say(decision.notices)
-        self._rest = outcome.rest if self._dispatching else ()
-        self._say(outcome.deliveries)
-        self._on_moment(outcome.next_moment)
+        self._rest = done.rest if self._dispatching else ()
+        self._say(done.deliveries)
+        self._note_moment(done)
 
-    def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> Outcome:  # noqa: FBT001
-        if kicked:
-            self._log.forget()  # another process may have configured a node
-        context = self._context(tx)
+    def _note_moment(self, done: Done) -> None:
+        if done.exact:
+            self._moment = done.soonest
+        elif done.soonest is not None:
+            known = self._moment
+            self._moment = done.soonest if known is None else min(known, done.soonest)
+        self._on_moment(self._moment)
+
+    def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> Done:  # noqa: FBT001
+        now = self._clock()
+        self._rows.begin(tx)
+        self._changes.begin(now, foreign=tx.foreign)
         return run(
-            context,
+            self._context(self._rows, now),
+            self._changes,
+            tx,
             requests,
             dispatching=self._dispatching,
             everywhere=kicked,
             rest=self._rest,
         )
 
-    def _context(self, tx: Transaction) -> Context:
+    def _context(self, rows: WorkingSet, now: Millis | None = None) -> Context:
         return Context(
-            tx,
-            now=self._clock(),
+            rows,
+            now=self._clock() if now is None else now,
             policy=self._policy,
             same_payload=self._same_payload,
             limits=self._limits,
-            log=self._log,
             fingerprint=self._fingerprint,
         )
 

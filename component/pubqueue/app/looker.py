@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
+from pubqueue.app.batch import read
 from pubqueue.app.ports import StoreError
-from pubqueue.app.rules import decide
+from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Refusal,
     Refused,
@@ -19,10 +21,10 @@ from pubqueue.core.decision import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.facts import Context
+    from pubqueue.app.facts.context import Context
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
+    from pubqueue.core.decision import Decision, Reply
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +32,7 @@ log = structlog.get_logger(__name__)
 class Looker:
     """Takes requests that change nothing and answers them one after the other."""
 
-    def __init__(self, store: Store, context_of: Callable[[Transaction], Context]) -> None:
+    def __init__(self, store: Store, context_of: Callable[[WorkingSet], Context]) -> None:
         self._store = store
         self._context_of = context_of
         self._waiting: deque[tuple[Request, Callable[[Reply], None]]] = deque()
@@ -75,7 +77,7 @@ class Looker:
 
     async def _look(self, request: Request) -> Reply:
         try:
-            decision = await self._store.read(lambda tx: decide(self._context_of(tx), request))
+            decision = await self._store.read(partial(self._read, request))
         except StoreError as problem:
             log.error("read.failed", why=str(problem))  # noqa: TRY400  # an answer, no trace
             return Refused(Refusal.STORE_FAILED)
@@ -85,6 +87,11 @@ class Looker:
             log.exception("request.failed", request=type(request).__name__)
             return Refused(Refusal.STORE_FAILED)
         return decision.reply
+
+    def _read(self, request: Request, tx: Transaction) -> Decision:
+        rows = WorkingSet()
+        rows.begin(tx)
+        return read(self._context_of(rows), request)
 
     def _tell(self, answer: Callable[[Reply], None], reply: Reply) -> None:
         try:

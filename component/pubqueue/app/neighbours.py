@@ -46,7 +46,7 @@ class Neighbours:
         while True:
             await asyncio.sleep(LOOK)
             try:
-                wrote = await self._store.others_wrote()
+                wrote = await self._store.changes()
             except StoreError:
                 wrote = True  # the broker's own look says what is wrong with the store
             if wrote:

@@ -1,11 +1,18 @@
-"""Which facts and which rule belong to each request: one table."""
+"""Which companion and which rule belong to each request: one table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pubqueue.app import facts, txn_facts, views
-from pubqueue.app import reading as looks
+from pubqueue.app.facts import (
+    committing,
+    ending,
+    managing,
+    publishing,
+    settling,
+    viewing,
+)
+from pubqueue.app.facts import reading as looking
 from pubqueue.core import (
     commit,
     expire,
@@ -26,7 +33,7 @@ from pubqueue.core import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.facts import Context
+    from pubqueue.app.facts.context import Context
     from pubqueue.core.decision import Decision
 
 Request = (
@@ -70,57 +77,49 @@ R = TypeVar("R")
 F = TypeVar("F")
 
 
-def _rule(
-    load: Callable[[Context, R], F], decide: Callable[[R, F], Decision]
-) -> Callable[[Context, Any], Decision]:
-    """Tie a rule to its facts; the types of the two must agree."""
+Rule = tuple["Callable[[Context, Any], Any]", "Callable[[Any, Any], Decision]"]
 
-    def judge(context: Context, request: R) -> Decision:
-        return decide(request, load(context, request))
 
-    return judge
+def _rule(facts: Callable[[Context, R], F], decide: Callable[[R, F], Decision]) -> Rule:
+    """Tie a rule to its companion; the types of the two must agree."""
+    return facts, decide
 
 
 # fmt: off
-RULES: Final[dict[type, Callable[[Context, Any], Decision]]] = {
-    publish.Publish:         _rule(facts.for_publish, publish.publish),
-    settle.Settle:           _rule(facts.for_unlock_outcome, settle.settle),
-    subscribe.Subscribe:     _rule(facts.for_subscription, subscribe.subscribe),
-    subscribe.SetOptions:    _rule(facts.for_subscription, subscribe.set_options),
-    subscribe.Unsubscribe:   _rule(facts.for_subscription, subscribe.unsubscribe),
-    manage.Create:           _rule(facts.for_node, manage.create),
-    manage.Declare:          _rule(facts.for_node, manage.declare),
-    manage.Describe:         _rule(facts.for_node, manage.describe),
-    manage.Configure:        _rule(facts.for_node, manage.configure_node),
-    manage.Delete:           _rule(facts.for_node, manage.delete),
-    manage.Purge:            _rule(facts.for_node, manage.purge),
-    manage.GetAffiliations:  _rule(facts.for_node, manage.get_affiliations),
-    manage.SetAffiliations:  _rule(facts.for_node, manage.set_affiliations),
-    manage.ListNodes:        _rule(facts.for_nodes, manage.list_nodes),
-    mine.ListMyAffiliations: _rule(facts.for_my_affiliations, mine.list_my_affiliations),
-    mine.ListMySubscriptions: _rule(facts.for_my_subscriptions, mine.list_my_subscriptions),
-    manage.ListItems:        _rule(facts.for_items, manage.list_items),
-    touch.Touch:             _rule(facts.for_settle, touch.touch),
-    redrive.Redrive:         _rule(views.for_redrive, redrive.redrive),
-    retrieve.Retrieve:       _rule(views.for_retrieve, retrieve.retrieve),
-    reading.ReadEvents:      _rule(looks.for_events, reading.read),
-    reading.ReadItems:       _rule(looks.for_items, reading.read),
-    reading.ReadNodes:       _rule(looks.for_read_nodes, reading.read),
-    trim.Trim:               _rule(looks.for_trim, trim.trim),
-    txn.StagePublish:        _rule(txn_facts.for_stage, txn.stage),
-    txn.AbortVersion:        _rule(txn_facts.for_app, txn.abort),
-    txn.AskMark:             _rule(txn_facts.for_app, txn.mark_of),
-    txn.ListTransactions:    _rule(txn_facts.for_list, txn.list_transactions),
-    commit.CommitVersion:    _rule(txn_facts.for_commit, commit.commit),
-    expire.Arrive:           _rule(facts.for_arrive, expire.arrive),
-    expire.Expire:           _rule(facts.for_expiry, expire.expire),
-    expire.Leave:            _rule(facts.for_leave, expire.leave),
-    expire.Return:           _rule(facts.for_return, expire.bounce),
-    recover.Recover:         _rule(facts.for_recovery, recover.recover),
+RULES: Final[dict[type, Rule]] = {
+    publish.Publish:         _rule(publishing.for_publish, publish.publish),
+    settle.Settle:           _rule(settling.for_end, settle.settle),
+    subscribe.Subscribe:     _rule(managing.for_subscription, subscribe.subscribe),
+    subscribe.SetOptions:    _rule(managing.for_subscription, subscribe.set_options),
+    subscribe.Unsubscribe:   _rule(managing.for_subscription, subscribe.unsubscribe),
+    manage.Create:           _rule(managing.for_node, manage.create),
+    manage.Declare:          _rule(managing.for_node, manage.declare),
+    manage.Describe:         _rule(managing.for_node, manage.describe),
+    manage.Configure:        _rule(managing.for_node, manage.configure_node),
+    manage.Delete:           _rule(managing.for_node, manage.delete),
+    manage.Purge:            _rule(managing.for_node, manage.purge),
+    manage.GetAffiliations:  _rule(managing.for_node, manage.get_affiliations),
+    manage.SetAffiliations:  _rule(managing.for_node, manage.set_affiliations),
+    manage.ListNodes:        _rule(managing.for_nodes, manage.list_nodes),
+    mine.ListMyAffiliations: _rule(managing.for_my_affiliations, mine.list_my_affiliations),
+    mine.ListMySubscriptions: _rule(managing.for_my_subscriptions, mine.list_my_subscriptions),
+    manage.ListItems:        _rule(managing.for_items, manage.list_items),
+    touch.Touch:             _rule(settling.for_settle, touch.touch),
+    redrive.Redrive:         _rule(viewing.for_redrive, redrive.redrive),
+    retrieve.Retrieve:       _rule(viewing.for_retrieve, retrieve.retrieve),
+    reading.ReadEvents:      _rule(looking.for_events, reading.read),
+    reading.ReadItems:       _rule(looking.for_items, reading.read),
+    reading.ReadNodes:       _rule(looking.for_read_nodes, reading.read),
+    trim.Trim:               _rule(looking.for_trim, trim.trim),
+    txn.StagePublish:        _rule(publishing.for_stage, txn.stage),
+    txn.AbortVersion:        _rule(committing.for_app, txn.abort),
+    txn.AskMark:             _rule(committing.for_app, txn.mark_of),
+    txn.ListTransactions:    _rule(committing.for_list, txn.list_transactions),
+    commit.CommitVersion:    _rule(committing.for_commit, commit.commit),
+    expire.Arrive:           _rule(ending.for_arrive, expire.arrive),
+    expire.Expire:           _rule(ending.for_expiry, expire.expire),
+    expire.Leave:            _rule(ending.for_leave, expire.leave),
+    expire.Return:           _rule(ending.for_return, expire.bounce),
+    recover.Recover:         _rule(ending.for_recovery, recover.recover),
 }
 # fmt: on
-
-
-def decide(context: Context, request: Request) -> Decision:
-    """Load the request's facts and decide it."""
-    return RULES[type(request)](context, request)

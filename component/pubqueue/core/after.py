@@ -34,9 +34,11 @@ from pubqueue.core.changes import (
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Event
 from pubqueue.core.model import DeadLetter, Item, State
+from pubqueue.core.transactions import App, Attempt, Version, Waiting
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
+    from pubqueue.core.transactions import Stage
 
 
 class ImpossibleChangeError(Exception):
@@ -255,4 +257,36 @@ def has_room(subscription: Subscription | None) -> bool:
         subscription is not None
         and subscription.available
         and subscription.in_flight < subscription.queue_requests
+    )
+
+
+# --- what waits for a commit ---------------------------------------------------------------------
+
+
+def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
+    change: Stage,
+    app: App | None,
+    version: Version | None,
+    attempt: Attempt | None,
+    mine: Waiting | None,
+    everybody: Waiting | None,
+) -> tuple[App, Version, Attempt, Waiting, Waiting]:
+    """Return the rows that count what is staged, as the change leaves them."""
+    mark, at = change.mark, change.at
+    items = sum(row.over is None for row in change.rows)
+    size = sum(row.size - (row.over or 0) for row in change.rows)
+    app = App(mark.app, change.owner) if app is None else app
+    if version is None:
+        version = Version(mark.app, mark.version, change.owner, mark.immediate, at, change.until)
+    if attempt is None:
+        attempt = Attempt(mark.app, mark.version, mark.part, mark.attempt)
+    mine, everybody = mine or Waiting(change.owner), everybody or Waiting("")
+    return (
+        replace(app, used=at),
+        replace(
+            version, items=version.items + items, bytes=version.bytes + size, until=change.until
+        ),
+        replace(attempt, items=attempt.items + items, bytes=attempt.bytes + size),
+        replace(mine, items=mine.items + items, bytes=mine.bytes + size),
+        replace(everybody, items=everybody.items + items, bytes=everybody.bytes + size),
     )

@@ -61,11 +61,9 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     Named items go all or none. Without names, those go that can: not one whose node is gone, or has
     its id by now. The counters begin anew.
     """
-    if facts.node is None:
-        return refuse(Refusal.NODE_NOT_FOUND)
-    affiliation = access.standing(request.by, facts.affiliation)
-    if not access.may(affiliation, Action.MANAGE, facts.node):
-        return refuse(Refusal.FORBIDDEN)
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND)
     if facts.missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
     if request.to is not None and request.to not in facts.targets:
@@ -79,6 +77,14 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
         elif request.ids is not None:
             return refuse(no, f"item {candidate.item.id} cannot go to {to}")
     return Decision(Redriven(facts.node.name, len(changes)), tuple(changes))
+
+
+def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal | None:
+    """Return why the asker may not revive anything here; no item is needed to say so."""
+    if node is None:
+        return Refusal.NODE_NOT_FOUND
+    manages = access.may(access.standing(by, affiliation), Action.MANAGE, node)
+    return None if manages else Refusal.FORBIDDEN
 
 
 def _obstacle(

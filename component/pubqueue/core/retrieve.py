@@ -46,21 +46,36 @@ class RetrieveFacts(Struct, frozen=True, gc=False):
 def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
     """Decide what of the items the asker may see. Looking makes no lock and extends none (row 14)."""
     node = facts.node
-    if node is None:
-        return refuse(Refusal.NODE_NOT_FOUND)
-    affiliation = access.standing(request.by, facts.affiliation)
-    if (closed := access.barred(affiliation, node, known=facts.subscribed)) is not None:
-        return refuse(closed)
-    if affiliation is Affiliation.PUBLISH_ONLY:
-        return refuse(Refusal.FORBIDDEN)
+    no = objection(request.by, node, facts.affiliation, subscribed=facts.subscribed)
+    if no is not None or node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND)
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
     items = facts.items
-    if node.config.queueing and affiliation not in {Affiliation.OWNER, Affiliation.PUBLISHER}:
+    if not sees_all(request.by, node, facts.affiliation):
         items = tuple(_for_worker(row) for row in items if _holds(request.by, row[0]))
-    elif not access.may(affiliation, Action.RETRIEVE, node) and not facts.subscribed:
-        return refuse(Refusal.FORBIDDEN)
     return Decision(Retrieved(node, items, facts.whole))
+
+
+def objection(
+    by: Asker, node: Node | None, affiliation: Affiliation, *, subscribed: bool
+) -> Refusal | None:
+    """Return why the asker may not retrieve from the node at all; no item is needed to say so."""
+    if node is None:
+        return Refusal.NODE_NOT_FOUND
+    affiliation = access.standing(by, affiliation)
+    if (closed := access.barred(affiliation, node, known=subscribed)) is not None:
+        return closed
+    if affiliation is Affiliation.PUBLISH_ONLY:
+        return Refusal.FORBIDDEN
+    plain = not node.config.queueing and not access.may(affiliation, Action.RETRIEVE, node)
+    return Refusal.FORBIDDEN if plain and not subscribed else None
+
+
+def sees_all(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker sees every item; else, in a queue, what it holds (row 14)."""
+    runs = access.standing(by, affiliation) in {Affiliation.OWNER, Affiliation.PUBLISHER}
+    return runs or not node.config.queueing
 
 
 def _for_worker(row: tuple[Item, bytes]) -> tuple[Item, bytes]:

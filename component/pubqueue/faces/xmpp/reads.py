@@ -101,15 +101,16 @@ def _items(page: Items) -> bytes:
     count = _fitting(entries)
     if count < len(entries):
         last = page.entries[count - 1]
-        through = last.grave.seq if page.dead and last.grave else last.item.seq
+        letter = last.item.dead_letter
+        through = letter.number if page.dead and letter else last.item.seq
         page = replace(page, through=through, more=True)
     words = _words(node=page.node, newest=page.newest, through=page.through, more=_more(page.more))
     return _element("items", words, entries[:count])
 
 
 def _item(shown: Shown) -> bytes:
-    item, grave = shown.item, shown.grave
-    app, version = shown.txn or (None, None)
+    item, letter = shown.item, shown.item.dead_letter
+    app, version = item.txn or (None, None)
     words = _words(
         id=item.id,
         seq=item.seq,
@@ -127,13 +128,13 @@ def _item(shown: Shown) -> bytes:
         txn_app=app,
         txn_version=version,
     )
-    if grave is not None:
+    if letter is not None:
         words += _words(
-            death=grave.seq,
-            dead_at=stamp(grave.at),
-            reason=grave.reason,
-            last_holder=grave.holder,
-            origin=grave.origin,
+            death=letter.number,
+            dead_at=stamp(letter.at),
+            reason=letter.reason,
+            last_holder=letter.holder,
+            origin=letter.origin,
         )
     payload = b"" if shown.payload is None else b"<payload>" + shown.payload + b"</payload>"
     return f"<item{words}>".encode() + payload + headers.render(item.headers).encode() + b"</item>"

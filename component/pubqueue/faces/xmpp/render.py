@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core import pages, transactions
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Death, Item, ItemId, Jid, Millis, NodeName, Subscription
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, NodeName, Subscription
 
     Answer = (
         Done
@@ -107,7 +107,7 @@ def entity_time(now: Millis) -> str:
 def _published(reply: Published) -> str:
     items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
     node = attribute(reply.node)
-    dead = "".join(map(_death, reply.deaths))
+    dead = "".join(map(_death, reply.dead))
     return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{dead}</pubsub>'
 
 
@@ -171,7 +171,7 @@ def _ours(reply: Touched | Redriven) -> str:
 def _retrieved(reply: Retrieved) -> bytes:
     """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
     inner = b"".join(_item(item.id, item.publisher, payload) for item, payload in reply.items)
-    beside = "".join(map(_death, reply.deaths))
+    beside = "".join(_death(item) for item, _ in reply.items if item.dead_letter)
     if not reply.whole and reply.items:
         first, last = reply.items[0][0].id, reply.items[-1][0].id
         beside += (
@@ -181,12 +181,15 @@ def _retrieved(reply: Retrieved) -> bytes:
     return head + _items(reply.node.name, inner) + f"{beside}</pubsub>".encode()
 
 
-def _death(death: Death) -> str:
+def _death(item: Item) -> str:
     """Return what is kept of an item's end; an addition of ours beside the items."""
-    words = f'item="{attribute(death.id)}" published="{stamp(death.published)}"'
-    words += f' at="{stamp(death.at)}" reason="{attribute(death.reason)}"'
-    words += f' node="{attribute(death.origin)}"' if death.origin else ""
-    words += f' holder="{attribute(death.holder)}"' if death.holder else ""
+    letter = item.dead_letter
+    if letter is None:
+        return ""
+    words = f'item="{attribute(item.id)}" published="{stamp(item.published)}"'
+    words += f' at="{stamp(letter.at)}" reason="{attribute(letter.reason)}"'
+    words += f' node="{attribute(letter.origin)}"' if letter.origin else ""
+    words += f' holder="{attribute(letter.holder)}"' if letter.holder else ""
     return f'<dead xmlns="{ns.OURS}" {words}/>'
 
 

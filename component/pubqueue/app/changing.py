@@ -1,0 +1,555 @@
+"""Makes changes in the working set, and gathers what the store has to write: before -> after, by kind of row.
+
+What a change makes of its row says `core.after`; everything else follows from the two: counters, receipts, the
+groups a row is in, the queues to look at, the next moment at which something ends. A change of many rows at once
+(a purge, a commit) is made by the store, after all that came before it is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from pubqueue.app.known_rows import ABSENT
+from pubqueue.app.line import Line
+from pubqueue.app.numbers import Numbers
+from pubqueue.app.ports import StaleError
+from pubqueue.app.rows import (
+    AffiliationRow,
+    Finished,
+    NotedKey,
+    StagedKey,
+    StagedRow,
+    Write,
+    Writes,
+)
+from pubqueue.core import changes as c
+from pubqueue.core import transactions as t
+from pubqueue.core.after import (
+    after,
+    begins_anew,
+    has_room,
+    is_ready,
+    lost_by,
+    node_after,
+    staged,
+    subscription_after,
+)
+from pubqueue.core.history import HISTORY
+from pubqueue.core.model import Affiliation, Millis, State, bare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.changes import Change, ItemChange, SubscriptionChange
+    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
+
+NEVER: Final = Millis(1 << 62)
+
+
+class Changes:
+    """What a process does to its working set; `touched` are the nodes to hand out items of."""
+
+    def __init__(self, rows: WorkingSet) -> None:
+        self._rows = rows
+        self._known = rows.known
+        rows.before_reading = self.flush
+        self._tokens = Numbers("token")
+        self._numbers = Numbers("item")
+        self.now = Millis(0)
+        self.touched: dict[NodeName, None] = {}
+        self.soonest = NEVER
+        """When something ends next, of what this batch has changed."""
+        self.unsure = True
+        """Something may end sooner than this process knows of."""
+        self.flushed = False
+        """Something was written that undoing in memory does not take back."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._nodes: dict[NodeName, Node | None] = {}
+        self._affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
+        self._subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
+        self._resources: dict[Jid, bool] = {}
+        self._items: dict[int, Item | None] = {}
+        self._payloads: dict[int, bytes] = {}
+        self._anew: dict[int, None] = {}
+        self._receipts: dict[tuple[int, Jid], None] = {}
+        self._finished: dict[Any, Finished | None] = {}
+        self._staging: dict[tuple[str, Any], Any] = {}
+        self._staged: dict[int, StagedRow] = {}
+        self._events: dict[int, Any] = {}
+        self._counts: dict[NodeName, int] = {}
+        self._locks: dict[tuple[NodeName, Jid], tuple[int, int, bool]] = {}
+
+    def begin(self, now: Millis, *, foreign: bool) -> None:
+        """Begin a batch."""
+        self.now = now
+        self.touched = {}
+        self.soonest = NEVER
+        self.unsure = foreign
+        if foreign:
+            self._tokens.forget()
+            self._numbers.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
+        self._known.forget()
+        self._clear()
+        self._tokens.forget()
+        self._numbers.forget()
+
+    def has_changed(self, seq: int) -> bool:
+        """Say whether this batch has changed the item and not written it yet."""
+        return seq in self._items
+
+    def soonest_or_none(self) -> Millis | None:
+        """Return when something ends next, of what this batch has changed."""
+        return None if self.soonest == NEVER else self.soonest
+
+    def tokens(self, count: int) -> int:
+        """Return the first of so many lock tokens; those that are used are taken by their locks."""
+        return self._tokens.first(self._rows.tx, count)
+
+    # --- one request ---
+
+    def begin_request(self) -> None:
+        """Let what comes now be undone, should it fail."""
+        self._known.journal.clear()
+        self.flushed = False
+
+    def make(self, asked: object, changes: Iterable[Change]) -> None:
+        """Make the changes that the request `asked` makes (None: a dispatch), in order.
+
+        Raises:
+            StaleError: a change believes something else than is known.
+
+        """
+        for change in changes:
+            _MAKE[type(change)](self, asked, change)
+
+    # --- items ---
+
+    def _item(self, asked: object, change: ItemChange) -> None:
+        if isinstance(change, c.AddItem):
+            before = None
+            change = replace(change, seq=self._numbers.take(self._rows.tx))
+            self._known.put(self._known.payloads, change.seq, change.draft.payload)
+            self._known.put(self._payloads, change.seq, change.draft.payload)
+        else:
+            before = change.item
+            known = self._known.numbered.get(before.seq, before)
+            if known is not before and known != before:
+                raise StaleError(f"item {before.seq} is not what was believed")
+        if isinstance(change, c.GiveUp):
+            change = replace(change, number=self._tokens.take(self._rows.tx))
+        elif isinstance(change, c.ReplacePayload):
+            self._known.put(self._known.payloads, change.item.seq, change.payload)
+            self._known.put(self._payloads, change.item.seq, change.payload)
+        elif isinstance(change, c.Lock):
+            self._tokens.used(change.token)
+        elif isinstance(change, c.RemoveItem) and change.absorb_until is not None:
+            self._absorb(change, change.absorb_until)
+        now = after(change)
+        self._tell(asked, change, before, now)
+        self._put_item(before, now)
+
+    def _absorb(self, change: c.RemoveItem, until: Millis) -> None:
+        key = change.item.node, change.item.id
+        before = self._known.finished.get(key)
+        row = Finished(*key, change.digest, until)
+        if key not in self._finished:
+            self._known.put(self._finished, key, before)
+        self._known.put(self._known.finished, key, row)
+
+    def _put_item(self, before: Item | None, now: Item | None) -> None:
+        known, put = self._known, self._known.put
+        row = now if now is not None else before
+        assert row is not None
+        seq = row.seq
+        if seq not in self._items:
+            put(self._items, seq, before)
+        put(known.numbered, seq, now)
+        if before is not None and (now is None or now.node != before.node):
+            put(known.items, (before.node, before.id), None)
+            known.passing.append((before.node, before.id, seq))
+            self._count(before.node, -1)
+        if now is not None and (before is None or now.node != before.node):
+            self._count(now.node, 1)
+        if now is not None:
+            put(known.items, (now.node, now.id), now)
+            known.passing.append((now.node, now.id, seq))
+            self._note_moment(now)
+        self._note_ready(before, now)
+        self._note_holder(before, now)
+
+    def _note_moment(self, now: Item) -> None:
+        moment = now.deadline if now.state is State.LOCKED else now.expires
+        if now.state is State.DELAYED and now.due is not None:
+            moment = now.due if moment is None else min(moment, now.due)
+        if moment is not None and moment < self.soonest and now.state is not State.DEAD:
+            self.soonest = moment
+
+    def _note_ready(self, before: Item | None, now: Item | None) -> None:
+        known = self._known
+        if before is not None and before.seq in known.ready.get(before.node, ()):
+            known.drop(known.ready[before.node], before.seq)
+        if now is not None and is_ready(now):
+            known.put(known.ready[now.node], now.seq, now)
+            self.touched[now.node] = None
+
+    def _note_holder(self, before: Item | None, now: Item | None) -> None:
+        held = None if before is None else before.holder
+        holds = None if now is None else now.holder
+        if held is None and holds is None:
+            if before is not None and begins_anew(before, now):
+                self._forget_receipts(before.seq)
+            return
+        known = self._known
+        if held is not None and before is not None:
+            if (group := known.held.get(held)) is not None:
+                known.drop(group, before.seq)
+            if (loser := lost_by(before, now)) is not None:
+                self._keep_receipt(before.seq, loser)
+            elif now is not None and begins_anew(before, now):
+                self._forget_receipts(before.seq)
+        if holds is not None and now is not None and (group := known.held.get(holds)) is not None:
+            known.put(group, now.seq, now)
+        if held != holds:
+            if held is not None and before is not None:
+                self.touched[before.node] = None
+                self._lock(before.node, held, -1, 0, reached=now is None)
+            if holds is not None and now is not None:
+                self._lock(now.node, holds, 1, now.token, reached=False)
+
+    def _keep_receipt(self, seq: int, jid: Jid) -> None:
+        self._known.put(self._receipts, (seq, jid), None)
+        if (group := self._known.receipts.get(seq)) is not None:
+            self._known.put(group, jid, None)
+
+    def _forget_receipts(self, seq: int) -> None:
+        self._known.put(self._anew, seq, None)
+        self._known.put(self._known.receipts, seq, {})
+        for key in [key for key in self._receipts if key[0] == seq]:
+            self._known.drop(self._receipts, key)
+
+    # --- counters, which stand in rows that need not be known yet ---
+
+    def _count(self, node: NodeName, by: int) -> None:
+        row = self._known.nodes.get(node)
+        if row is None:
+            self._known.put(self._counts, node, self._counts.get(node, 0) + by)
+        else:
+            self._put_node(node, replace(row, items=row.items + by))
+
+    def _lock(self, node: NodeName, jid: Jid, by: int, token: int, *, reached: bool) -> None:
+        row = self._known_subscription(node, jid)
+        if row is ABSENT:
+            was = self._locks.get((node, jid), (0, 0, False))
+            sums = was[0] + by, max(was[1], token), was[2] or reached
+            self._known.put(self._locks, (node, jid), sums)
+        elif row is not None:
+            self._put_subscription(row, _relocked(row, by, token, reached=reached))
+
+    def _known_subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
+        group = self._known.in_node.get(node)
+        if group is None:
+            group = self._known.of_account.get((node, bare(jid)))
+        return ABSENT if group is None else group.get(jid)
+
+    def resolve(self) -> None:
+        """Count what has gathered for rows that were not known."""
+        if not self._counts and not self._locks:
+            return
+        counts, locks = self._counts, self._locks
+        self._counts, self._locks = {}, {}
+        needs = self._rows.needs
+        needs.nodes.update(node for node in counts if node not in self._known.nodes)
+        for node, jid in locks:
+            if self._known_subscription(node, jid) is ABSENT:
+                needs.subscriptions.add((node, bare(jid)))
+        self._known.fill(needs, self._rows.tx.load(needs))
+        self._rows.needs = type(needs)()
+        for node, by in counts.items():
+            if (found := self._known.nodes.get(node)) is not None:
+                self._put_node(node, replace(found, items=found.items + by))
+        for (node, jid), (by, token, reached) in locks.items():
+            if (row := self._known_subscription(node, jid)) is not None:
+                self._put_subscription(row, _relocked(row, by, token, reached=reached))
+
+    # --- nodes and those around them ---
+
+    def _put_node(self, name: NodeName, now: Node | None) -> None:
+        if name not in self._nodes:
+            self._known.put(self._nodes, name, self._known.nodes.get(name))
+        self._known.put(self._known.nodes, name, now)
+
+    def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
+        name = change.node.name if isinstance(change, c.CreateNode) else change.node
+        before = self._known.nodes.get(name)
+        if (before is None) != isinstance(change, c.CreateNode):
+            raise StaleError(f"node {name} is there, or not, against what was believed")
+        self._tell(asked, change, None, None)
+        if isinstance(change, c.DeleteNode):
+            self.flush()
+        self._put_node(name, node_after(change, before))
+        self.touched[name] = None
+        if isinstance(change, c.DeleteNode):
+            self._write_and_forget()
+
+    def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
+        key = change.node, change.jid
+        before = self._rows.affiliation(*key)
+        if self._rows.lacking:
+            self._rows.load()
+            before = self._rows.affiliation(*key)
+        if key not in self._affiliations:
+            self._known.put(self._affiliations, key, before)
+        self._known.put(self._known.affiliations, key, change.affiliation)
+
+    def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
+        added = change.subscription if isinstance(change, c.AddSubscription) else None
+        node = change.subscription.node if isinstance(change, c.AddSubscription) else change.node
+        jid = change.subscription.jid if isinstance(change, c.AddSubscription) else change.jid
+        before = self._known_subscription(node, jid)
+        if before is ABSENT:
+            self._rows.needs.subscriptions.add((node, bare(jid)))
+            self._rows.load()
+            before = self._known_subscription(node, jid)
+        if (before is None) != (added is not None):
+            raise StaleError(f"{jid} subscribes to {node}, or not, against what was believed")
+        now = subscription_after(change, before)
+        self._put_subscription(before, now)
+        if now is None or has_room(now):
+            self.touched[node] = None
+        if (before is None) != (now is None) and (row := self._known.nodes.get(node)) is not None:
+            by = 1 if before is None else -1
+            self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
+
+    def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
+        known, put = self._known, self._known.put
+        row = now if now is not None else before
+        assert row is not None
+        node, jid, account = row.node, row.jid, bare(row.jid)
+        if (node, jid) not in self._subscriptions:
+            put(self._subscriptions, (node, jid), before)
+        everybody = known.in_node.get(node)
+        if everybody is not None and (node, account) not in known.of_account:
+            put(known.of_account, (node, account), {})
+        for group, key in (
+            (everybody, jid),
+            (known.of_account.get((node, account)), jid),
+            (known.everywhere.get(account), (node, jid)),
+        ):
+            if group is not None and now is None:
+                known.drop(group, key)
+            elif group is not None:
+                put(group, key, now)
+        if (line := known.lines.get(node)) is not None:
+            line.move(before, now)
+
+    def line(self, node: NodeName) -> Line | None:
+        """Return the line of the node's subscribers, None if they are not known yet."""
+        found = self._known.lines.get(node)
+        if found is None and (everybody := self._known.in_node.get(node)) is not None:
+            found = self._known.lines[node] = Line(everybody)
+        return found
+
+    def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
+        group = self._known.resources.get(bare(change.jid), {})
+        here = isinstance(change, c.NoteResource)
+        if change.jid not in self._resources:
+            self._known.put(self._resources, change.jid, change.jid in group)
+        if here:
+            self._known.put(group, change.jid, None)
+        else:
+            self._known.drop(group, change.jid)
+
+    # --- what waits for a commit ---
+
+    def _stage(self, _asked: object, change: t.Stage) -> None:
+        mark, known, put = change.mark, self._known, self._known.put
+        attempt = mark.app, mark.version, mark.part, mark.attempt
+        keys = (
+            ("apps", mark.app),
+            ("versions", (mark.app, mark.version)),
+            ("attempts", attempt),
+            ("waiting", change.owner),
+            ("waiting", ""),
+        )
+        befores = [getattr(known, table).get(key) for table, key in keys]
+        for place, before, now in zip(keys, befores, staged(change, *befores), strict=True):
+            if place not in self._staging:
+                put(self._staging, place, before)
+            put(getattr(known, place[0]), place[1], now)
+        for row in change.rows:
+            key = StagedKey(*attempt, change.node, row.draft.id)
+            put(known.staged, key, row.size)
+            put(self._staged, len(self._staged), StagedRow(key, row))
+            if mark.immediate:
+                noted = NotedKey(mark.app, mark.version, change.node, row.draft.id)
+                put(known.noted, noted, (row.draft.payload, row.known))
+        self.soonest = min(self.soonest, change.until)
+
+    # --- many rows at once ---
+
+    def _bulk(self, asked: object, change: Any) -> None:  # noqa: ANN401  # any change of many rows
+        self.flush()
+        self._tell(asked, change, None, None)
+        writes = self._gathered()
+        writes.bulk.append(change)
+        self._write(writes)
+        self.unsure = True
+        if not isinstance(change, c.Forget | c.ForgetEvents):
+            self._known.forget()
+        if isinstance(change, t.Commit):
+            self._numbers.forget()  # its items are numbered behind the block
+            self.touched.update(dict.fromkeys(outcome.node for outcome in change.outcomes))
+
+    def _write_and_forget(self) -> None:
+        self._write(self._gathered())
+        self._known.forget()
+
+    # --- the event log ---
+
+    def _logs(self, name: NodeName) -> bool:
+        row = self._known.nodes.get(name, ABSENT)
+        if row is ABSENT:
+            self._rows.needs.nodes.add(name)
+            self._rows.load()
+            row = self._known.nodes[name]
+        return row is not None and row.config.event_log
+
+    def _tell(self, asked: object, change: Change, before: Item | None, now: Item | None) -> None:
+        """Keep what the change means for the logs of the nodes it is about."""
+        if (before is None and now is None) or any(
+            self._logs(item.node) for item in (before, now) if item is not None
+        ):
+            entries = HISTORY[type(change)](asked, change, self.now)
+        else:
+            return
+        for entry in entries:
+            if self._logs(entry.node):
+                self._known.put(self._events, len(self._events), entry)
+
+    # --- writing ---
+
+    def flush(self) -> None:
+        """Write what has gathered, so that what is read next shows it."""
+        self.resolve()
+        pending = (
+            *(self._nodes, self._subscriptions, self._items, self._affiliations),
+            *(self._resources, self._finished, self._staging, self._staged, self._events),
+        )
+        if any(pending):
+            self._write(self._gathered())
+
+    def _write(self, writes: Writes) -> None:
+        self.flushed = True
+        self._rows.tx.write(writes)
+
+    def _gathered(self) -> Writes:
+        known = self._known
+        writes = Writes(self.now)
+        writes.nodes = _changed(self._nodes, known.nodes)
+        writes.subscriptions = [
+            Write(before, now)
+            for (node, jid), before in self._subscriptions.items()
+            if (now := self._known_subscription(node, jid)) != before
+        ]
+        self._gather_items(writes)
+        writes.affiliations = [
+            Write(_affiliation_row(key, before), _affiliation_row(key, now))
+            for key, before in self._affiliations.items()
+            if (now := known.affiliations[key]) is not before
+        ]
+        self._gather_rest(writes)
+        self._clear()
+        known.ready.clear()
+        return writes
+
+    def _gather_items(self, writes: Writes) -> None:
+        numbered, items, payloads = self._known.numbered, writes.items, self._payloads
+        for seq, before in self._items.items():
+            now = numbered.get(seq)
+            if now is before:
+                continue
+            items.append(Write(before, now))
+            if now is not None:
+                if is_ready(now):
+                    self._known.idle.discard(now.node)
+                if seq in payloads:
+                    writes.payloads[seq] = payloads[seq]
+        if self._anew:
+            writes.anew = [seq for seq in self._anew if numbered.get(seq) is not None]
+        if self._receipts:
+            writes.receipts = [key for key in self._receipts if numbered.get(key[0]) is not None]
+
+    def _gather_rest(self, writes: Writes) -> None:
+        known = self._known
+        writes.resources = [
+            Write(jid if was else None, jid if now else None)
+            for jid, was in self._resources.items()
+            if (now := jid in known.resources.get(bare(jid), ())) is not was
+        ]
+        writes.finished = _changed(self._finished, known.finished)
+        for (table, key), before in self._staging.items():
+            getattr(writes, table).append(Write(before, getattr(known, table)[key]))
+        writes.staged = list(self._staged.values())
+        writes.events = list(self._events.values())
+
+
+def _changed(befores: dict[Any, Any], rows: dict[Any, Any]) -> list[Any]:
+    return [
+        Write(before, now) for key, before in befores.items() if (now := rows.get(key)) != before
+    ]
+
+
+def _affiliation_row(key: tuple[NodeName, Jid], affiliation: Affiliation) -> AffiliationRow | None:
+    return None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)
+
+
+def _relocked(row: Subscription, by: int, token: int, *, reached: bool) -> Subscription:
+    """Return the subscription with so many locks more; a retract shows that deliveries arrive."""
+    return replace(
+        row,
+        in_flight=row.in_flight + by,
+        last_served=max(row.last_served, token),
+        bounces=0 if reached else row.bounces,
+    )
+
+
+# fmt: off
+_MAKE: Final[dict[type, Callable[[Changes, object, Any], None]]] = {
+    c.CreateNode:      Changes._node,
+    c.ConfigureNode:   Changes._node,
+    c.DeleteNode:      Changes._node,
+    c.PurgeNode:       Changes._bulk,
+    c.SetAffiliation:  Changes._affiliation,
+    c.AddSubscription: Changes._subscription,
+    c.SetWindow:       Changes._subscription,
+    c.SetAvailable:    Changes._subscription,
+    c.EndSubscription: Changes._subscription,
+    c.NoteBounces:     Changes._subscription,
+    c.NoteResource:    Changes._resource,
+    c.ForgetResource:  Changes._resource,
+    c.AddItem:         Changes._item,
+    c.ReplacePayload:  Changes._item,
+    c.Lock:            Changes._item,
+    c.Release:         Changes._item,
+    c.Postpone:        Changes._item,
+    c.Extend:          Changes._item,
+    c.Revive:          Changes._item,
+    c.Ripen:           Changes._item,
+    c.GiveUp:          Changes._item,
+    c.RemoveItem:      Changes._item,
+    c.Forget:          Changes._bulk,
+    c.ForgetEvents:    Changes._bulk,
+    t.Stage:           Changes._stage,
+    t.Commit:          Changes._bulk,
+    t.Abort:           Changes._bulk,
+    t.Sweep:           Changes._bulk,
+}
+# fmt: on

@@ -1,0 +1,120 @@
+"""For commits and what is asked of transactions. A commit's items are counted where they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.app.listings import (
+    AttemptsOf,
+    Contests,
+    NotedWinners,
+    RecordOf,
+    Records,
+    WinnerClasses,
+    Winners,
+    WinningDrafts,
+)
+from pubqueue.app.rows import Judged, Writes
+from pubqueue.core.commit import CommitFacts, Found, Tally, objection
+from pubqueue.core.model import State
+from pubqueue.core.publish import Known
+from pubqueue.core.txn import AppFacts, ListFacts, seen_by
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.listings import NodeWinners, WinnerClass
+    from pubqueue.app.rows import Contest
+    from pubqueue.core.commit import CommitVersion
+    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.core.txn import AbortVersion, AskMark, ListTransactions
+
+COMPARED: Final = 500
+"""Payloads that are compared by meaning at a time."""
+
+LONGEST_PAGE: Final = 200
+"""Records in one answer at most."""
+
+ALL: Final = 1 << 30
+
+
+def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
+    """Return the app and its attempts; the winners only if they are going to count."""
+    rows = context.rows
+    app, open_version = rows.standing(request.app, request.version)
+    there = rows.page(AttemptsOf(request.app, request.version), None, ALL) if open_version else []
+    attempts = {(one.part, one.number): one for one in there}
+    named = tuple((part.number, part.attempt) for part in request.parts)
+    facts = CommitFacts(
+        now=context.now,
+        app=app,
+        open=open_version,
+        record=next(iter(rows.page(RecordOf(request.app, request.version))), None),
+        staged={key: one.items for key, one in attempts.items()},
+        bytes=sum(attempts[key].bytes for key in named if key in attempts),
+    )
+    if open_version is None or rows.gathering or rows.lacking:
+        return facts
+    if objection(request, facts) is not None:
+        return facts
+    if open_version.immediate:
+        noted = rows.page(NotedWinners(request.app, request.version, named))
+        return replace(facts, noted=noted[0])
+    nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
+    return replace(facts, tallies=tuple(_tally(context, request, winners) for winners in nodes))
+
+
+def _tally(context: Context, request: CommitVersion, winners: NodeWinners) -> Tally:
+    rows, account, name = context.rows, request.by.bare, winners.node
+    node = rows.node(name)
+    affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
+    queueing = node is not None and node.config.queueing
+    heard = () if node is None or queueing else tuple(s.jid for s in rows.subscribers(name))
+    if node is not None and queueing:
+        _compare(context, name, context.now if node.config.dedup_window else None)
+    return Tally(
+        name=name,
+        node=node,
+        affiliation=affiliation,
+        subscribed=subscribed,
+        rows=winners.rows,
+        ids=winners.ids,
+        found=tuple(map(_found, rows.page(WinnerClasses(name), None, ALL))),
+        audience=heard,
+        drafts=tuple(rows.page(WinningDrafts(name), None, ALL)) if heard else (),
+    )
+
+
+def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
+    """Have every winner whose id is known to the node compared with what is there, by meaning."""
+    rows = context.rows
+    while contests := rows.page(Contests(node, absorbing), None, COMPARED):
+        verdicts = tuple((contest, _same(context, contest)) for contest in contests)
+        rows.tx.write(Writes(context.now, bulk=[Judged(verdicts)]))
+
+
+def _same(context: Context, contest: Contest) -> bool:
+    if contest.finished:
+        return contest.there == context.fingerprint(contest.offered)
+    return context.same_payload(contest.there, contest.offered)
+
+
+def _found(met: WinnerClass) -> Found:
+    if met.state == "finished":
+        return Found(Known.FINISHED, None, met.count, met.first)
+    known = Known.SAME if met.same else Known.OTHER
+    return Found(known, State(met.state), met.count, met.first)
+
+
+def for_app(context: Context, request: AbortVersion | AskMark) -> AppFacts:
+    """Return how far the app is."""
+    return AppFacts(context.rows.standing(request.app, 0)[0])
+
+
+def for_list(context: Context, request: ListTransactions) -> ListFacts:
+    """Return a page of records, and whether there are more."""
+    limit = min(request.max, LONGEST_PAGE)
+    listing = Records(request.open, request.app, seen_by(request.by))
+    records = context.rows.page(listing, request.after, limit + 1)
+    return ListFacts(tuple(records[:limit]), context.now, more=len(records) > limit)

@@ -1,0 +1,29 @@
+"""What a companion knows beside the request: the rows, the time, the service's settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pubqueue.core.model import digest
+from pubqueue.core.transactions import DEFAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.access import CreationPolicy
+    from pubqueue.core.model import Millis
+    from pubqueue.core.transactions import Limits
+
+
+class Context(Struct, frozen=True):
+    """`same_payload` and `fingerprint` know the payloads' language, of which nothing below the faces does."""
+
+    rows: WorkingSet
+    now: Millis
+    policy: CreationPolicy
+    same_payload: Callable[[bytes, bytes], bool]
+    limits: Limits = DEFAULTS
+    fingerprint: Callable[[bytes], bytes] = digest

@@ -1,0 +1,88 @@
+"""For publishes, staged ones too: what is there under each id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pubqueue.core.model import Affiliation
+from pubqueue.core.publish import Known, PublishFacts
+from pubqueue.core.transactions import Usage
+from pubqueue.core.txn import StageFacts, done
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName
+    from pubqueue.core.publish import Publish
+    from pubqueue.core.txn import StagePublish
+
+
+def for_publish(context: Context, request: Publish) -> PublishFacts:
+    """Return what is there under each draft's id."""
+    rows = context.rows
+    node = rows.node(request.node)
+    if node is None:
+        return PublishFacts(context.now, None, Affiliation.NONE, subscribed=False, existing=())
+    account = request.by.bare
+    return PublishFacts(
+        context.now,
+        node,
+        rows.affiliation(node.name, account),
+        rows.subscribed(node.name, account),
+        tuple([_existing(context, node, draft) for draft in request.drafts]),
+        audience(rows, node),
+    )
+
+
+def _existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | None]:
+    rows = context.rows
+    item = rows.item(node.name, draft.id)
+    if item is not None:
+        there = rows.payload(item)
+        same = not rows.lacking and context.same_payload(there, draft.payload)
+        return (Known.SAME if same else Known.OTHER), item
+    if node.config.dedup_window:
+        digest = rows.finished(node.name, draft.id, context.now)
+        if digest is not None and digest == context.fingerprint(draft.payload):
+            return Known.FINISHED, None
+    return Known.NEW, None
+
+
+def audience(rows: WorkingSet, node: Node) -> tuple[Jid, ...]:
+    """Return who hears of what happens in a plain node; a queue's items are handed out."""
+    if node.config.queueing:
+        return ()
+    return tuple(subscription.jid for subscription in rows.subscribers(node.name))
+
+
+def for_stage(context: Context, request: StagePublish) -> StageFacts:
+    """Return the node, how far the app is, and what the attempt has staged already."""
+    rows, mark, wanted = context.rows, request.mark, request.publish
+    app, open_version = rows.standing(mark.app, mark.version)
+    skips = done(app, mark.version)
+    looks = replace(wanted, drafts=wanted.drafts if mark.immediate and not skips else ())
+    return StageFacts(
+        publish=for_publish(context, looks),
+        app=app,
+        open=open_version,
+        usage=Usage() if skips else rows.usage(wanted.by.bare),
+        limits=context.limits,
+        sizes=tuple(
+            None if open_version is None else rows.staged_size(mark, wanted.node, draft.id)
+            for draft in wanted.drafts
+        ),
+        noted=_noted(context, request) if mark.immediate else (),
+    )
+
+
+def _noted(context: Context, request: StagePublish) -> tuple[tuple[bool, bool] | None, ...]:
+    """Compare what the open version has published already with what is offered again."""
+    node: NodeName = request.publish.node
+    seen: list[tuple[bool, bool] | None] = []
+    for draft in request.publish.drafts:
+        noted = context.rows.noted(request.mark, node, draft.id)
+        same = noted is not None and context.same_payload(noted.payload, draft.payload)
+        seen.append(None if noted is None else (same, noted.known))
+    return tuple(seen)

@@ -1,0 +1,91 @@
+"""For retract, unlock and touch: the items, who held them, and what their end needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pubqueue.app.facts.publishing import audience
+from pubqueue.core.ending import DeadLetterPlace
+from pubqueue.core.model import Affiliation, NodeName, State, covers
+from pubqueue.core.settle import Outcome, SettleFacts, Verb
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.model import Asker, Item, Jid, Node
+    from pubqueue.core.settle import Settle
+    from pubqueue.core.touch import Touch
+
+
+def for_settle(context: Context, request: Settle | Touch) -> SettleFacts:
+    """Return the items that are to be settled, and who held them."""
+    rows, asker = context.rows, request.by
+    node = rows.node(request.node)
+    if node is None:
+        return SettleFacts(context.now, None, Affiliation.NONE, (), frozenset(), subscribed=False)
+    account = asker.bare
+    items = tuple([rows.item(node.name, item) for item in request.ids])
+    return SettleFacts(
+        context.now,
+        node,
+        rows.affiliation(node.name, account),
+        items,
+        _receipts(rows, asker, items),
+        rows.subscribed(node.name, account),
+        audience(rows, node),
+    )
+
+
+def _receipts(
+    rows: WorkingSet, asker: Asker, items: tuple[Item | None, ...]
+) -> frozenset[tuple[int, Jid]]:
+    """Return who held which item, as far as it matters: holding it now outranks having held it."""
+    asked = [
+        item
+        for item in items
+        if item is not None
+        and _was_held(item)
+        and not (item.holder is not None and covers(item.holder, asker.jid))
+    ]
+    if not asked:
+        return frozenset()
+    jids = (asker.jid, asker.bare)
+    return frozenset((item.seq, jid) for item in asked for jid in rows.lost_by(item, jids))
+
+
+def _was_held(item: Item) -> bool:
+    """Say whether any lock of the item has ended, so that there can be receipts."""
+    return item.acquired > (1 if item.state is State.LOCKED else 0)
+
+
+def for_end(context: Context, request: Settle) -> SettleFacts:
+    """Return the same, and what the end of the items needs: their places if they die, their digests."""
+    facts = for_settle(context, request)
+    if request.verb is Verb.RETRACT:
+        return _with_digests(context, facts)
+    if request.outcome is Outcome.RELEASE or facts.node is None:
+        return facts
+    node, rows = facts.node, context.rows
+    places = tuple(None if item is None else place_of(rows, node, item) for item in facts.items)
+    return replace(facts, places=places)
+
+
+def _with_digests(context: Context, facts: SettleFacts) -> SettleFacts:
+    if facts.node is None or not facts.node.config.dedup_window:
+        return facts
+    there = [item for item in facts.items if item is not None]
+    payloads = [context.rows.payload(item) for item in there]
+    if context.rows.lacking:
+        return facts
+    return replace(facts, digests=tuple(map(context.fingerprint, payloads)))
+
+
+def place_of(rows: WorkingSet, node: Node, item: Item) -> DeadLetterPlace | None:
+    """Return the place for the item should it die, None where its node names none."""
+    name = NodeName(node.config.dead_letter_node)
+    if not name:
+        return None
+    exists = rows.node(name) is not None
+    return DeadLetterPlace(name, exists, taken=exists and rows.item(name, item.id) is not None)

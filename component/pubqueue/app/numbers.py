@@ -1,0 +1,41 @@
+"""Numbers of a sequence, reserved in blocks: most batches have no statement for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pubqueue.app.ports import Transaction
+
+BLOCK: Final = 1000
+"""Numbers that are reserved at once. Those that a process does not use are never used."""
+
+
+class Numbers:
+    """A block of one sequence. It holds only while nobody else numbers, so that numbers rise with commits."""
+
+    def __init__(self, sequence: str) -> None:
+        self._sequence = sequence
+        self._next = self._end = 0
+
+    def forget(self) -> None:
+        """Let the block go: somebody else has numbered since, or its reservation was undone."""
+        self._next = self._end = 0
+
+    def first(self, tx: Transaction, count: int) -> int:
+        """Return the first of so many numbers in a row, none of which is used yet."""
+        if self._end - self._next < count:
+            size = max(BLOCK, count)
+            self._next = tx.number(self._sequence, size)
+            self._end = self._next + size
+        return self._next
+
+    def used(self, number: int) -> None:
+        """Take note that a number was given."""
+        self._next = max(self._next, number + 1)
+
+    def take(self, tx: Transaction) -> int:
+        """Return a number that nobody has."""
+        number = self.first(tx, 1)
+        self._next = number + 1
+        return number

@@ -1,0 +1,259 @@
+"""The working set: what the rules see of the store, as the requests before them have changed it.
+
+A fact that is not known is noted in `needs` and answered as if there were nothing; whoever asked is asked again
+when it is loaded. So the needs of a whole batch come together before a statement is run. What a batch did to a
+row is gathered, and written once. Between batches rows stay, as long as nobody else writes to the store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pubqueue.app.known_rows import ABSENT, KnownRows
+from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
+from pubqueue.core.model import Affiliation, Jid, bare
+from pubqueue.core.transactions import Noted, Open, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.app.listings import Listing
+    from pubqueue.app.ports import Transaction
+    from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+    from pubqueue.core.transactions import App, Mark
+
+R = TypeVar("R")
+
+NOTHING_DUE: Final = Due([], [], [], [])
+
+
+class WorkingSet:
+    """Facts for the rules; only the shell loads, and only `changing.Changes` changes."""
+
+    def __init__(self) -> None:
+        self.known = KnownRows()
+        self.needs = Needs()
+        self.lacking = False
+        """Something was asked for that is not known."""
+        self.gathering = False
+        """Needs are being gathered: pages, which are read in their turn, are empty meanwhile."""
+        self._tx: Transaction | None = None
+        self.before_reading = _nothing
+        """Called before anything is read that has to show what the batch has done so far."""
+
+    @property
+    def tx(self) -> Transaction:
+        """The transaction that this batch is in."""
+        assert self._tx is not None, "no batch is under way"
+        return self._tx
+
+    def begin(self, tx: Transaction) -> None:
+        """Begin a batch; what is known is forgotten if somebody else has written."""
+        self._tx = tx
+        if tx.foreign:
+            self.known.forget()
+
+    def load(self) -> None:
+        """Load what has been asked for in vain."""
+        asked, self.needs, self.lacking = self.needs, Needs(), False
+        if asked.subscriptions or asked.subscribers or asked.accounts or asked.held:
+            self.before_reading()  # whole groups, as they are by now
+        self.known.fill(asked, self.tx.load(asked))
+
+    # --- nodes and those around them ---
+
+    def node(self, name: NodeName) -> Node | None:
+        """Return the node."""
+        row = self.known.nodes.get(name, ABSENT)
+        if row is ABSENT:
+            self.needs.nodes.add(name)
+            self.lacking = True
+            return None
+        return row  # type: ignore[no-any-return]  # what the table holds
+
+    def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
+        """Return what the bare JID is to the node."""
+        key = node, account
+        row = self.known.affiliations.get(key)
+        if row is None:
+            self.needs.affiliations.add(key)
+            self.lacking = True
+            return Affiliation.NONE
+        return row
+
+    def _of_account(self, node: NodeName, account: Jid) -> dict[Jid, Subscription]:
+        key = node, account
+        group = self.known.of_account.get(key)
+        if group is None:
+            if node in self.known.in_node:
+                return {}
+            self.needs.subscriptions.add(key)
+            self.lacking = True
+            return {}
+        return group
+
+    def subscription(self, node: NodeName, jid: Jid) -> Subscription | None:
+        """Return the subscription of exactly this JID."""
+        return self._of_account(node, bare(jid)).get(jid)
+
+    def subscribed(self, node: NodeName, account: Jid) -> bool:
+        """Say whether any JID of the account subscribes to the node."""
+        return bool(self._of_account(node, account))
+
+    def subscribers(self, node: NodeName) -> list[Subscription]:
+        """Return every subscription to the node."""
+        group = self.known.in_node.get(node)
+        if group is None:
+            self.needs.subscribers.add(node)
+            self.lacking = True
+            return []
+        return list(group.values())
+
+    def subscriptions_of_account(self, account: Jid) -> list[Subscription]:
+        """Return the subscriptions of all JIDs of the account, to any node, by node and JID."""
+        group = self.known.everywhere.get(account)
+        if group is None:
+            self.needs.accounts.add(account)
+            self.lacking = True
+            return []
+        return [group[key] for key in sorted(group)]
+
+    def resources(self, account: Jid) -> list[Jid]:
+        """Return the full JIDs of the account that are known to be here."""
+        group = self.known.resources.get(account)
+        if group is None:
+            self.needs.resources.add(account)
+            self.lacking = True
+            return []
+        return list(group)
+
+    # --- items ---
+
+    def item(self, node: NodeName, item: ItemId) -> Item | None:
+        """Return the item, without its payload."""
+        key = node, item
+        row = self.known.items.get(key, ABSENT)
+        if row is ABSENT:
+            self.needs.items.add(key)
+            self.lacking = True
+            return None
+        return row  # type: ignore[no-any-return]  # what the table holds
+
+    def item_at(self, seq: int) -> Item | None:
+        """Return the item with this sequence number."""
+        row = self.known.numbered.get(seq, ABSENT)
+        if row is ABSENT:
+            self.needs.numbers.add(seq)
+            self.lacking = True
+            return None
+        return row  # type: ignore[no-any-return]  # what the table holds
+
+    def payload(self, item: Item) -> bytes:
+        """Return the payload as it was published."""
+        found = self.known.payloads.get(item.seq)
+        if found is None:
+            self.needs.payloads.add(item.seq)
+            self.lacking = True
+            return b""
+        return found
+
+    def lost_by(self, item: Item, jids: Sequence[Jid]) -> list[Jid]:
+        """Return those of the JIDs that once held the item and lost it."""
+        group = self.known.receipts.get(item.seq)
+        if group is None:
+            self.needs.receipts.add(item.seq)
+            self.lacking = True
+            return []
+        return [jid for jid in jids if jid in group]
+
+    def finished(self, node: NodeName, item: ItemId, now: Millis) -> bytes | None:
+        """Return the digest of finished work whose id still absorbs a re-publish."""
+        key = node, item
+        row = self.known.finished.get(key, ABSENT)
+        if row is ABSENT:
+            self.needs.finished.add(key)
+            self.lacking = True
+            return None
+        return row.digest if row is not None and row.until > now else None
+
+    def held_by(self, jid: Jid) -> list[Item]:
+        """Return the items locked to exactly this JID, in any node, the oldest first."""
+        group = self.known.held.get(jid)
+        if group is None:
+            self.needs.held.add(jid)
+            self.lacking = True
+            return []
+        return [group[seq] for seq in sorted(group)]
+
+    # --- what waits for a commit ---
+
+    def standing(self, name: str, version: int) -> tuple[App | None, Open | None]:
+        """Return the app, and its version of this number if that is open."""
+        app = self.known.apps.get(name, ABSENT)
+        there = self.known.versions.get((name, version), ABSENT)
+        if app is ABSENT or there is ABSENT:
+            self.needs.apps.add(name)
+            self.needs.versions.add((name, version))
+            self.lacking = True
+            return None, None
+        return app, None if there is None else Open(there.immediate, there.items, there.bytes)
+
+    def usage(self, account: Jid) -> Usage:
+        """Return what waits for commits, of the account and in all."""
+        counts: list[int] = []
+        for name in (account, ""):
+            row = self.known.waiting.get(name, ABSENT)
+            if row is ABSENT:
+                self.needs.waiting.add(name)
+                self.lacking = True
+                row = None
+            counts += (0, 0) if row is None else (row.items, row.bytes)
+        return Usage(*counts)
+
+    def staged_size(self, mark: Mark, node: NodeName, item: ItemId) -> int | None:
+        """Return the size of what this very attempt has staged under the id."""
+        attempt = mark.app, mark.version, mark.part, mark.attempt
+        row = self.known.attempts.get(attempt, ABSENT)
+        if row is ABSENT:
+            self.needs.attempts.add(attempt)
+            self.lacking = True
+            return None
+        if row is None:  # an attempt that has staged nothing
+            return None
+        key = StagedKey(*attempt, node, item)
+        size = self.known.staged.get(key, ABSENT)
+        if size is ABSENT:
+            self.needs.staged.add(key)
+            self.lacking = True
+            return None
+        return size  # type: ignore[no-any-return]  # what the table holds
+
+    def noted(self, mark: Mark, node: NodeName, item: ItemId) -> Noted | None:
+        """Return what any attempt of the open version has noted of the id."""
+        key = NotedKey(mark.app, mark.version, node, item)
+        row = self.known.noted.get(key, ABSENT)
+        if row is ABSENT:
+            self.needs.noted.add(key)
+            self.lacking = True
+            return None
+        return None if row is None else Noted(*row)
+
+    # --- what is read in its turn ---
+
+    def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
+        """Return rows of a listing, as the requests before this one have left them."""
+        if self.gathering or self.lacking:  # whoever asks is asked again
+            return []
+        self.before_reading()
+        return self.tx.page(which, after, limit)
+
+    def due(self, now: Millis, limit: int) -> Due:
+        """Return what has run out, of each kind so many at most."""
+        if self.gathering:
+            return NOTHING_DUE
+        self.before_reading()
+        return self.tx.due(now, limit)
+
+
+def _nothing() -> None:
+    """Do nothing: a working set that only reads has nothing to write."""
