@@ -5,10 +5,10 @@ from harness.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waitin
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
-    GiveUp,
     EndSubscription,
     Forget,
     ForgetResource,
+    GiveUp,
     NoteBounces,
     NoteResource,
     Release,
@@ -143,11 +143,12 @@ def test_an_item_of_a_plain_node_whose_life_ended_is_gone():
     assert run_out(lives=[Case(item, plain())]).changes[0] == RemoveItem(item)
 
 
-def test_items_that_ripen_do_so_after_those_that_die():
+def test_an_item_that_ripens_and_is_too_old_dies():
     # A delayed item may be due for both; what it is believed to be must still be true.
     item = waiting(state=State.DELAYED, due=NOW, expires=NOW)
-    changes = run_out(ripe=[JOBS], lives=[Case(item, queue())]).changes
-    assert changes == (GiveUp(item, NOW, TOO_OLD, 0), Ripen(JOBS, NOW), Forget(NOW))
+    other = waiting(2, state=State.DELAYED, due=NOW)
+    changes = run_out(ripe=[item, other], lives=[Case(item, queue())]).changes
+    assert changes == (GiveUp(item, NOW, TOO_OLD, 0), Ripen(other), Forget(NOW))
 
 
 def test_who_comes_back_is_handed_out_to_again():

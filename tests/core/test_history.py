@@ -35,7 +35,7 @@ from pubqueue.core.history import (
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.settle import UNEXPLAINED, Outcome, Settle, Verb
 
-GRAVES, ETL_ACCOUNT = NodeName("graves"), Jid("etl@x")
+DEAD_LETTERS, ETL_ACCOUNT = NodeName("dead-letters"), Jid("etl@x")
 LATER = after(5)
 FREE = waiting(acquired=2)
 LOCKED = held(acquired=3, taken=after(2))
@@ -59,7 +59,7 @@ FREED = c.Release(LOCKED, State.QUEUED, None, failed=0, released=1)
 STAGED = t.Stage(t.Mark("app", 1), ETL_ACCOUNT, JOBS, (), NOW, NOW)
 OUTCOMES = (
     t.Outcome(JOBS, queueing=True, added=2, replaced=0, left=0),
-    t.Outcome(GRAVES, queueing=False, added=0, replaced=1, left=0),
+    t.Outcome(DEAD_LETTERS, queueing=False, added=0, replaced=1, left=0),
 )
 COMMITTED = t.Commit("app", ETL_ACCOUNT, 1, NOW, OUTCOMES, 3, 9, t.UNTOLD)
 NEW = c.AddItem(JOBS, draft("i1"), ETL_ACCOUNT, LATER, State.QUEUED, None, None)
@@ -92,10 +92,13 @@ TABLE = [
     (c.Extend(LOCKED, after(9)), []),
     (c.Revive(FREE, JOBS), [told(Kind.REQUEUED)]),
     (
-        c.Revive(FREE, GRAVES),
-        [told(Kind.REQUEUED, to=GRAVES), replace(told(Kind.REQUEUED, origin=JOBS), node=GRAVES)],
+        c.Revive(FREE, DEAD_LETTERS),
+        [
+            told(Kind.REQUEUED, to=DEAD_LETTERS),
+            replace(told(Kind.REQUEUED, origin=JOBS), node=DEAD_LETTERS),
+        ],
     ),
-    (c.Ripen(JOBS, NOW), []),
+    (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
     (c.Forget(NOW), []),
     (c.ForgetEvents(7), []),
     (c.GiveUp(FREE, LATER, "too old", 0), [told(Kind.DEAD, detail="too old")]),
@@ -104,16 +107,16 @@ TABLE = [
         [of_lock(Kind.UNLOCKED), of_lock(Kind.DEAD, detail="no seat")],
     ),
     (
-        c.GiveUp(FREE, LATER, "too old", 0, GRAVES),
+        c.GiveUp(FREE, LATER, "too old", 0, DEAD_LETTERS),
         [
-            told(Kind.DEAD, detail="too old", to=GRAVES),
-            replace(told(Kind.DEAD, detail="too old", origin=JOBS), node=GRAVES),
+            told(Kind.DEAD, detail="too old", to=DEAD_LETTERS),
+            replace(told(Kind.DEAD, detail="too old", origin=JOBS), node=DEAD_LETTERS),
         ],
     ),
     (c.RemoveItem(FREE), [told(Kind.RETRACTED)]),
     (c.RemoveItem(LOCKED), [of_lock(Kind.RETRACTED)]),
     (STAGED, []),
-    (COMMITTED, [Winners(JOBS, True, ETL_ACCOUNT), Winners(GRAVES, False, ETL_ACCOUNT)]),  # noqa: FBT003
+    (COMMITTED, [Winners(JOBS, True, ETL_ACCOUNT), Winners(DEAD_LETTERS, False, ETL_ACCOUNT)]),  # noqa: FBT003
     (t.Abort("app", 1), []),
     (t.Sweep(NOW, 9), []),
 ]

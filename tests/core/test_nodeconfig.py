@@ -69,7 +69,7 @@ def test_a_new_node_has_these_settings():
 
 
 def test_every_setting_of_a_node_has_its_field():
-    assert {field.attribute for field in FIELDS} == set(NodeConfig.__dataclass_fields__)
+    assert {field.attribute for field in FIELDS} == set(NodeConfig.__struct_fields__)
 
 
 @pytest.mark.parametrize(("var", "text"), GOOD)

@@ -35,7 +35,7 @@ ROUNDS: Final = 16
 """Rounds of loading that a request can need at most; more of them are a fault of ours."""
 
 
-class Done(Struct, frozen=True, gc=False):
+class BatchResult(Struct, frozen=True, gc=False):
     """What a batch came to: a decision for each request, in order, and the deliveries.
 
     `soonest` is when something ends next of what the batch has changed; `exact` says that it holds for the whole
@@ -113,7 +113,7 @@ def run(
     dispatching: bool,
     everywhere: bool,
     rest: Sequence[NodeName] = (),
-) -> Done:
+) -> BatchResult:
     """Do the requests, then, if `dispatching`, hand out items of the nodes they touched.
 
     Before these come the nodes that were the `rest` of the batch before. `everywhere` looks at all
@@ -128,7 +128,7 @@ def run(
     changes.flush()
     exact = everywhere or changes.unsure
     soonest = tx.next_due() if exact else changes.soonest_or_none()
-    return Done(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left))
+    return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left))
 
 
 def read(context: Context, request: Request) -> Decision:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.batch import Done, run
+from pubqueue.app.batch import BatchResult, run
 from pubqueue.app.changing import Changes
 from pubqueue.app.facts.context import Context
 from pubqueue.app.looker import Looker
@@ -190,7 +190,7 @@ class Broker:
                 self._finish(requests, done)
                 kicked = False
 
-    async def _commit(self, requests: Sequence[Request], *, kicked: bool) -> Done:
+    async def _commit(self, requests: Sequence[Request], *, kicked: bool) -> BatchResult:
         """Run one batch; if somebody else has changed its rows meanwhile, once more from fresh ones."""
         job = partial(self._work_in, requests, kicked)
         try:
@@ -216,7 +216,7 @@ class Broker:
         if not taken:
             await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
 
-    def _finish(self, taken: Sequence[Taken], done: Done) -> None:
+    def _finish(self, taken: Sequence[Taken], done: BatchResult) -> None:
         """Speak of what is committed now."""
         self._rows.known.shrink()
         for (_, answer), decision in zip(taken, done.decisions, strict=True):
@@ -226,7 +226,7 @@ class Broker:
         self._say(done.deliveries)
         self._note_moment(done)
 
-    def _note_moment(self, done: Done) -> None:
+    def _note_moment(self, done: BatchResult) -> None:
         if done.exact:
             self._moment = done.soonest
         elif done.soonest is not None:
@@ -234,7 +234,7 @@ class Broker:
             self._moment = done.soonest if known is None else min(known, done.soonest)
         self._on_moment(self._moment)
 
-    def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> Done:  # noqa: FBT001
+    def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> BatchResult:  # noqa: FBT001
         now = self._clock()
         self._rows.begin(tx)
         self._changes.begin(now, foreign=tx.foreign)

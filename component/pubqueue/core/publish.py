@@ -154,6 +154,8 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
     limit = node.config.max_items
     if limit is not None and len(request.drafts) > limit:
         return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
+    if len({draft.id for draft in request.drafts}) < len(request.drafts):
+        return refuse(Refusal.BAD_REQUEST, "an item is named twice")
     biggest = node.config.max_payload_size
     if any(len(draft.payload) > biggest for draft in request.drafts):
         return refuse(Refusal.PAYLOAD_TOO_BIG, limit=biggest)

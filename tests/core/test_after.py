@@ -1,0 +1,222 @@
+"""What a change makes of an item, field by field; and that none can meet a state that the table forbids."""
+
+from typing import get_args
+
+import pytest
+from harness.facts import ANN, BOB, ETL, JOBS, NOW, after, draft, held, waiting, window
+from msgspec.structs import replace
+
+from pubqueue.core import after as a
+from pubqueue.core import changes as c
+from pubqueue.core import transactions as t
+from pubqueue.core.lifecycle import GONE, NEXT, Event
+from pubqueue.core.model import DeadLetter, Item, Jid, NodeName, State, bare
+
+ELSEWHERE = NodeName("elsewhere")
+FREE = waiting(7, priority=3, headers=(("a", "1"),), txn=("app", 4))
+LOCKED = held(7, taken=NOW, acquired=2, avoid=BOB)
+DEAD = waiting(7, state=State.DEAD, failed=3, dead_letter=DeadLetter(9, NOW, "worn out"))
+AS_NEW = {
+    "state": State.QUEUED,
+    "due": None,
+    "expires": None,
+    "acquired": 0,
+    "failed": 0,
+    "released": 0,
+    "holder": None,
+    "deadline": None,
+    "avoid": None,
+    "aside": False,
+    "taken": None,
+}
+
+CHANGES = {
+    "an item is added": (
+        c.AddItem(
+            JOBS, draft("i7", priority=3), bare(ETL), NOW, State.DELAYED, after(5), after(9), seq=7
+        ),
+        Item(
+            7,
+            JOBS,
+            "i7",
+            State.DELAYED,
+            bare(ETL),
+            NOW,
+            priority=3,
+            due=after(5),
+            expires=after(9),
+        ),
+    ),
+    "it is locked": (
+        c.Lock(replace(FREE, due=NOW, expires=after(99)), ANN, 12, after(60), after(1)),
+        replace(
+            FREE,
+            expires=after(99),
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=after(1),
+            acquired=1,
+        ),
+    ),
+    "an item put aside is locked": (
+        c.Lock(replace(FREE, state=State.DELAYED, due=NOW, aside=True), ANN, 12, after(60), NOW),
+        replace(
+            FREE,
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=NOW,
+            acquired=1,
+        ),
+    ),
+    "it is released": (
+        c.Release(LOCKED, State.QUEUED, None, failed=0, released=1),
+        replace(LOCKED, state=State.QUEUED, released=1, avoid=ANN, holder=None, deadline=None),
+    ),
+    "it fails and pauses": (
+        c.Release(LOCKED, State.DELAYED, after(5), failed=1, released=0),
+        replace(
+            LOCKED,
+            state=State.DELAYED,
+            due=after(5),
+            failed=1,
+            avoid=ANN,
+            holder=None,
+            deadline=None,
+        ),
+    ),
+    "its payload is replaced": (
+        c.ReplacePayload(FREE, b"<new/>", Jid("eve@x"), (("b", "2"),)),
+        replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),)),
+    ),
+    "its lock is extended": (c.Extend(LOCKED, after(999)), replace(LOCKED, deadline=after(999))),
+    "it is put aside": (
+        c.Postpone(FREE, after(5)),
+        replace(FREE, state=State.DELAYED, due=after(5), aside=True),
+    ),
+    "its pause is over": (
+        c.Ripen(replace(FREE, state=State.DELAYED, due=NOW, aside=True)),
+        replace(FREE, due=NOW),
+    ),
+    "it dies where it is": (
+        c.GiveUp(LOCKED, after(1), "worn out", 20, number=9),
+        replace(
+            LOCKED,
+            state=State.DEAD,
+            failed=20,
+            holder=None,
+            deadline=None,
+            dead_letter=DeadLetter(9, after(1), "worn out", None, ANN),
+        ),
+    ),
+    "it dies and moves": (
+        c.GiveUp(LOCKED, after(1), "worn out", 20, ELSEWHERE, number=9),
+        replace(
+            LOCKED,
+            **AS_NEW | {"node": ELSEWHERE},
+            dead_letter=DeadLetter(9, after(1), "worn out", JOBS, ANN),
+        ),
+    ),
+    "it lives again elsewhere": (
+        c.Revive(DEAD, ELSEWHERE),
+        replace(DEAD, **AS_NEW | {"node": ELSEWHERE, "dead_letter": None}),
+    ),
+    "it is removed": (c.RemoveItem(LOCKED), None),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_a_change_makes_of_an_item(change, expected):
+    assert a.after(change) == expected
+
+
+def test_every_change_of_an_item_is_here():
+    assert {type(change) for change, _ in CHANGES.values()} == set(get_args(c.ItemChange))
+
+
+EVENTS = {
+    Event.LOCK: lambda item: c.Lock(item, ANN, 12, after(60), NOW),
+    Event.RETRACT: c.RemoveItem,
+    Event.RELEASE: lambda item: c.Release(item, State.QUEUED, None, item.failed, 1),
+    Event.FAIL: lambda item: c.Release(item, State.QUEUED, None, item.failed + 1, 0),
+    Event.GIVE_UP: lambda item: c.GiveUp(item, NOW, "worn out", 1),
+    Event.POSTPONE: lambda item: c.Postpone(item, after(5)),
+    Event.RIPEN: c.Ripen,
+    Event.REVIVE: lambda item: c.Revive(item, item.node),
+}
+IN_STATE = {
+    State.QUEUED: FREE,
+    State.LOCKED: LOCKED,
+    State.DELAYED: replace(FREE, state=State.DELAYED, due=NOW),
+    State.DEAD: DEAD,
+}
+
+
+@pytest.mark.parametrize(("state", "event"), NEXT)
+def test_the_state_after_it_is_that_of_the_table(state, event):
+    change, expected = EVENTS[event](IN_STATE[state]), NEXT[state, event]
+    if expected is None:
+        with pytest.raises(a.ImpossibleChangeError) as raised:
+            a.after(change)
+        assert (raised.value.item, raised.value.event) == (IN_STATE[state], event)
+    else:
+        now = a.after(change)
+        assert (GONE if now is None else now.state) == expected
+
+
+def test_who_loses_a_lock_is_remembered_while_the_item_stays_in_its_node():
+    released = a.after(CHANGES["it is released"][0])
+    moved = a.after(CHANGES["it dies and moves"][0])
+    assert [a.lost_by(LOCKED, now) for now in (released, moved, None, LOCKED)] == [
+        *(ANN, None, None, None)
+    ]
+    assert [a.begins_anew(LOCKED, now) for now in (released, moved, None)] == [False, True, False]
+
+
+def test_what_is_ready_can_be_handed_out_to_somebody():
+    aside = replace(FREE, state=State.DELAYED, due=NOW, aside=True)
+    ready = [FREE, aside, IN_STATE[State.DELAYED], LOCKED, DEAD, None]
+    assert [a.is_ready(item) for item in ready] == [True, True, False, False, False, False]
+
+
+MARK = t.Mark("app", 3, 1, 2)
+ROWS = (
+    t.Row(draft("a"), State.QUEUED, None, None, 10),
+    t.Row(draft("b"), State.QUEUED, None, None, 10, over=4),
+)
+STAGE = t.Stage(MARK, bare(ETL), JOBS, ROWS, NOW, after(60))
+
+
+def test_the_first_that_is_staged_makes_its_rows():
+    app, version, attempt, mine, everybody = a.staged(STAGE, None, None, None, None, None)
+    assert app == t.App("app", bare(ETL), used=NOW)
+    assert version == t.Version(
+        "app", 3, bare(ETL), immediate=False, began=NOW, until=after(60), items=1, bytes=16
+    )
+    assert attempt == t.Attempt("app", 3, 1, 2, 1, 16)
+    assert (mine, everybody) == (t.Waiting(bare(ETL), 1, 16), t.Waiting("", 1, 16))
+
+
+def test_more_that_is_staged_is_added():
+    before = a.staged(STAGE, None, None, None, None, None)
+    app, version, attempt, mine, everybody = a.staged(replace(STAGE, at=after(1)), *before)
+    assert (app.used, version.began) == (after(1), NOW)
+    counts = [(row.items, row.bytes) for row in (version, attempt, mine, everybody)]
+    assert counts == [(2, 32)] * 4
+
+
+def test_a_subscription_is_set_and_ended():
+    before = window(ANN, 1, available=False)
+    changes = (
+        (c.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
+        (c.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
+        (c.NoteBounces(JOBS, ANN, 2), replace(before, bounces=2)),
+        (c.EndSubscription(JOBS, ANN), None),
+    )
+    assert [a.subscription_after(change, before) for change, _ in changes] == [
+        expected for _, expected in changes
+    ]
+    assert a.subscription_after(c.AddSubscription(before), None) == before
