@@ -9,7 +9,6 @@ import os
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 from slixmpp.jid import JID, InvalidJID
@@ -17,6 +16,7 @@ from slixmpp.jid import JID, InvalidJID
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import seconds
 from pubqueue.core.transactions import DEFAULTS, Limits
+from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,18 +140,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ConfigError(f"secret_file {self.secret_file} has no secret in its first line")
         return lines[0].strip()
 
-    def store_path(self) -> Path:
-        """Return the file of the SQLite store.
+    def make_store(self) -> Store:
+        """Return the store that is configured, not opened yet.
 
         Raises:
             ConfigError: `store` is no address that this program knows.
 
         """
-        parts = urlsplit(self.store)
-        known = parts.scheme == "sqlite" and parts.path
-        if not known or parts.netloc or parts.query or parts.fragment:
-            raise ConfigError(f"store has to be sqlite:///path/to/file, not {self.store!r}")
-        return Path(unquote(parts.path))
+        try:
+            return store_at(self.store)
+        except ValueError as problem:
+            raise ConfigError(str(problem)) from None
 
 
 ENVIRONMENT: Final = {
@@ -208,7 +207,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _check(settings: Settings) -> None:
     """Find what the types alone do not show, before anything starts."""
     settings.address()
-    settings.store_path()
+    settings.make_store()
     if settings.secret and settings.secret_file:
         raise ConfigError("secret and secret_file are both there; one of them has to go")
     settings.shared_secret()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.listings import Nodes
 from pubqueue.app.neighbours import Neighbours
 from pubqueue.app.reaper import Reaper
 from pubqueue.config import ConfigError
@@ -17,11 +18,10 @@ from pubqueue.core.decision import Refused
 from pubqueue.core.manage import Declare
 from pubqueue.core.model import Asker, Jid, Millis, NodeName, seconds
 from pubqueue.core.trim import Trim
-from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces import FACES
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.parse.words import jid_of, name_of
 from pubqueue.faces.xmpp.payload import fingerprint, same
-from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pubqueue.config import NodeSettings, Settings
 
 log = structlog.get_logger(__name__)
+
+ALL = 1 << 30
 
 
 def now() -> Millis:
@@ -45,7 +47,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         ConfigError: a declared node does not fit.
 
     """
-    store = SqliteStore(settings.store_path())
+    store = settings.make_store()
     await store.open()
     trim = Trim(seconds(settings.event_log_days * 86_400), settings.event_log_size)
     reaper, neighbours = Reaper(clock=now, trim=trim), Neighbours(store)
@@ -111,29 +113,22 @@ async def serve(
 
     """
     async with queue(settings) as broker:
-        face = XmppFace(
-            broker,
-            jid=settings.jid,
-            secret=settings.shared_secret(),
-            server=settings.address(),
-            admins=frozenset(Jid(jid) for jid in settings.admins),
-            settle_by_get=settings.settle_by_get,
-            on_ready=on_ready,
-        )
-        serving = asyncio.create_task(face.run(), name="face")
+        faces = [make(broker, settings, on_ready) for make in FACES.values()]
+        serving = [asyncio.create_task(face.run(), name="face") for face in faces]
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
             await asyncio.wait(
-                {serving, stopping, broker.task}, return_when=asyncio.FIRST_COMPLETED
+                {*serving, stopping, broker.task}, return_when=asyncio.FIRST_COMPLETED
             )
-            for task in (serving, broker.task):
+            for task in (*serving, broker.task):
                 if task.done():
                     task.result()  # raises what ended it
-            await face.stop()
+            for face in faces:
+                await face.stop()
         finally:
-            stopping.cancel()
-            serving.cancel()
-            await asyncio.gather(serving, stopping, return_exceptions=True)
+            for task in (stopping, *serving):
+                task.cancel()
+            await asyncio.gather(*serving, stopping, return_exceptions=True)
 
 
 async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
@@ -145,9 +140,9 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
             there is one, is the condition of its last stream error.
 
     """
-    store = SqliteStore(settings.store_path())
+    store = settings.make_store()
     await store.open()
-    nodes = await store.batch(lambda tx: len(tx.nodes()))
+    nodes = len(await store.read(lambda tx: tx.page(Nodes(), None, ALL)))
     await store.close()
     component = Component(
         settings.jid,

@@ -18,6 +18,7 @@ from pubqueue.app.batch import BatchResult, run
 from pubqueue.app.changing import Changes
 from pubqueue.app.facts.context import Context
 from pubqueue.app.looker import Looker
+from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
@@ -33,7 +34,7 @@ from pubqueue.core.transactions import DEFAULTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.ports import Speaker, Store, Transaction
+    from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.access import CreationPolicy
     from pubqueue.core.decision import (
@@ -72,14 +73,16 @@ class Broker:
         self._on_moment = on_moment
         self._limits = limits
         self._fingerprint = fingerprint
+        self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
-        self._changes = Changes(self._rows)
+        self._changes = Changes(self._rows, self.outbox.reaches)
         self._moment: Millis | None = None
         self._looker = Looker(store, self._context)
-        self._speaker: Speaker | None = None
         self._dispatching = False
         self._waiting: list[Taken] = []
         self._kicked = False
+        self._stopping = False
+        self._others_reached = False
         self._rest: tuple[NodeName, ...] = ()
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
@@ -99,6 +102,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm."""
+        self._stopping = True
         self.pause()
         await self._looker.stop()
         if self._task is not None:
@@ -132,15 +136,14 @@ class Broker:
         self.submit(request, answer)
         return await reply
 
-    def speak_through(self, speaker: Speaker) -> None:
-        """Send notices through this speaker from now on."""
-        self._speaker = speaker
-
-    def resume(self) -> None:
-        """Hand out items, what has been waiting first."""
-        if not self._dispatching:
+    def _reach_others(self) -> None:
+        """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
+        self._others_reached = True
+        if self.outbox.is_open and not self._stopping:
             self._dispatching = True
             self.look_around()
+        else:
+            self.pause()
 
     def look_around(self) -> None:
         """Look at every node: another process may have left items to hand out, or locks to end."""
@@ -149,7 +152,7 @@ class Broker:
         self._work.set()
 
     def pause(self) -> None:
-        """Hand out nothing more until `resume`; requests are still answered."""
+        """Hand out nothing more until a face comes up; requests are still answered."""
         self._dispatching = False
         self._kicked = False
         self._rest = ()
@@ -237,6 +240,9 @@ class Broker:
     def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> BatchResult:  # noqa: FBT001
         now = self._clock()
         self._rows.begin(tx)
+        if self._others_reached:
+            self._others_reached = False
+            self._rows.known.lines.clear()
         self._changes.begin(now, foreign=tx.foreign)
         return run(
             self._context(self._rows, now),
@@ -262,8 +268,7 @@ class Broker:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""
         if not notices:
             return
-        unsaid = notices if self._speaker is None else self._speaker.speak(notices)
-        for notice in unsaid:
+        for notice in self.outbox.send(notices):
             if isinstance(notice, Deliver):
                 back = Return(notice.to, notice.item.seq, notice.item.token, gone=False)
                 self.submit(back, lambda _reply: None)

@@ -16,13 +16,10 @@ from pubqueue.app.line import Line
 from pubqueue.app.numbers import Numbers
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import (
-    AffiliationRow,
     Finished,
     NotedKey,
     StagedKey,
     StagedRow,
-    Write,
-    Writes,
 )
 from pubqueue.core import changes as c
 from pubqueue.core import transactions as t
@@ -37,11 +34,12 @@ from pubqueue.core.after import (
     subscription_after,
 )
 from pubqueue.core.history import HISTORY
-from pubqueue.core.model import Affiliation, Millis, State, bare
+from pubqueue.core.model import Millis, State, bare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pubqueue.app.rows import Bulk
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.changes import Change, ItemChange, SubscriptionChange
     from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
@@ -52,8 +50,9 @@ NEVER: Final = Millis(1 << 62)
 class Changes:
     """What a process does to its working set; `touched` are the nodes to hand out items of."""
 
-    def __init__(self, rows: WorkingSet) -> None:
+    def __init__(self, rows: WorkingSet, reaches: Callable[[Jid], bool]) -> None:
         self._rows = rows
+        self._reaches = reaches
         self._known = rows.known
         rows.before_reading = self.flush
         self._tokens = Numbers("token")
@@ -66,21 +65,10 @@ class Changes:
         """Something may end sooner than this process knows of."""
         self.flushed = False
         """Something was written that undoing in memory does not take back."""
-        self._clear()
+        self._renew()
 
-    def _clear(self) -> None:
-        self._nodes: dict[NodeName, Node | None] = {}
-        self._affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
-        self._subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
-        self._resources: dict[Jid, bool] = {}
-        self._items: dict[int, Item | None] = {}
-        self._payloads: dict[int, bytes] = {}
-        self._anew: dict[int, None] = {}
-        self._receipts: dict[tuple[int, Jid], None] = {}
-        self._finished: dict[Any, Finished | None] = {}
-        self._staging: dict[tuple[str, Any], Any] = {}
-        self._staged: dict[int, StagedRow] = {}
-        self._events: dict[int, Any] = {}
+    def _renew(self) -> None:
+        self._pending = Pending()
         self._counts: dict[NodeName, int] = {}
         self._locks: dict[tuple[NodeName, Jid], tuple[int, int, bool]] = {}
 
@@ -97,13 +85,13 @@ class Changes:
     def forget(self) -> None:
         """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
         self._known.forget()
-        self._clear()
+        self._renew()
         self._tokens.forget()
         self._numbers.forget()
 
     def has_changed(self, seq: int) -> bool:
         """Say whether this batch has changed the item and not written it yet."""
-        return seq in self._items
+        return seq in self._pending.items
 
     def soonest_or_none(self) -> Millis | None:
         """Return when something ends next, of what this batch has changed."""
@@ -137,7 +125,7 @@ class Changes:
             before = None
             change = replace(change, seq=self._numbers.take(self._rows.tx))
             self._known.put(self._known.payloads, change.seq, change.draft.payload)
-            self._known.put(self._payloads, change.seq, change.draft.payload)
+            self._known.put(self._pending.payloads, change.seq, change.draft.payload)
         else:
             before = change.item
             known = self._known.numbered.get(before.seq, before)
@@ -147,7 +135,7 @@ class Changes:
             change = replace(change, number=self._tokens.take(self._rows.tx))
         elif isinstance(change, c.ReplacePayload):
             self._known.put(self._known.payloads, change.item.seq, change.payload)
-            self._known.put(self._payloads, change.item.seq, change.payload)
+            self._known.put(self._pending.payloads, change.item.seq, change.payload)
         elif isinstance(change, c.Lock):
             self._tokens.used(change.token)
         elif isinstance(change, c.RemoveItem) and change.absorb_until is not None:
@@ -160,8 +148,8 @@ class Changes:
         key = change.item.node, change.item.id
         before = self._known.finished.get(key)
         row = Finished(*key, change.digest, until)
-        if key not in self._finished:
-            self._known.put(self._finished, key, before)
+        if key not in self._pending.finished:
+            self._known.put(self._pending.finished, key, before)
         self._known.put(self._known.finished, key, row)
 
     def _put_item(self, before: Item | None, now: Item | None) -> None:
@@ -169,8 +157,8 @@ class Changes:
         row = now if now is not None else before
         assert row is not None
         seq = row.seq
-        if seq not in self._items:
-            put(self._items, seq, before)
+        if seq not in self._pending.items:
+            put(self._pending.items, seq, before)
         put(known.numbered, seq, now)
         if before is not None and (now is None or now.node != before.node):
             put(known.items, (before.node, before.id), None)
@@ -225,15 +213,15 @@ class Changes:
                 self._lock(now.node, holds, 1, now.token, reached=False)
 
     def _keep_receipt(self, seq: int, jid: Jid) -> None:
-        self._known.put(self._receipts, (seq, jid), None)
+        self._known.put(self._pending.receipts, (seq, jid), None)
         if (group := self._known.receipts.get(seq)) is not None:
             self._known.put(group, jid, None)
 
     def _forget_receipts(self, seq: int) -> None:
-        self._known.put(self._anew, seq, None)
+        self._known.put(self._pending.anew, seq, None)
         self._known.put(self._known.receipts, seq, {})
-        for key in [key for key in self._receipts if key[0] == seq]:
-            self._known.drop(self._receipts, key)
+        for key in [key for key in self._pending.receipts if key[0] == seq]:
+            self._known.drop(self._pending.receipts, key)
 
     # --- counters, which stand in rows that need not be known yet ---
 
@@ -245,19 +233,13 @@ class Changes:
             self._put_node(node, replace(row, items=row.items + by))
 
     def _lock(self, node: NodeName, jid: Jid, by: int, token: int, *, reached: bool) -> None:
-        row = self._known_subscription(node, jid)
+        row = self._known.subscription(node, jid)
         if row is ABSENT:
             was = self._locks.get((node, jid), (0, 0, False))
             sums = was[0] + by, max(was[1], token), was[2] or reached
             self._known.put(self._locks, (node, jid), sums)
         elif row is not None:
             self._put_subscription(row, _relocked(row, by, token, reached=reached))
-
-    def _known_subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
-        group = self._known.in_node.get(node)
-        if group is None:
-            group = self._known.of_account.get((node, bare(jid)))
-        return ABSENT if group is None else group.get(jid)
 
     def resolve(self) -> None:
         """Count what has gathered for rows that were not known."""
@@ -268,7 +250,7 @@ class Changes:
         needs = self._rows.needs
         needs.nodes.update(node for node in counts if node not in self._known.nodes)
         for node, jid in locks:
-            if self._known_subscription(node, jid) is ABSENT:
+            if self._known.subscription(node, jid) is ABSENT:
                 needs.subscriptions.add((node, bare(jid)))
         self._known.fill(needs, self._rows.tx.load(needs))
         self._rows.needs = type(needs)()
@@ -276,14 +258,14 @@ class Changes:
             if (found := self._known.nodes.get(node)) is not None:
                 self._put_node(node, replace(found, items=found.items + by))
         for (node, jid), (by, token, reached) in locks.items():
-            if (row := self._known_subscription(node, jid)) is not None:
+            if (row := self._known.subscription(node, jid)) is not None:
                 self._put_subscription(row, _relocked(row, by, token, reached=reached))
 
     # --- nodes and those around them ---
 
     def _put_node(self, name: NodeName, now: Node | None) -> None:
-        if name not in self._nodes:
-            self._known.put(self._nodes, name, self._known.nodes.get(name))
+        if name not in self._pending.nodes:
+            self._known.put(self._pending.nodes, name, self._known.nodes.get(name))
         self._known.put(self._known.nodes, name, now)
 
     def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
@@ -297,7 +279,8 @@ class Changes:
         self._put_node(name, node_after(change, before))
         self.touched[name] = None
         if isinstance(change, c.DeleteNode):
-            self._write_and_forget()
+            self._write()
+            self._known.forget()
 
     def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
         key = change.node, change.jid
@@ -305,19 +288,19 @@ class Changes:
         if self._rows.lacking:
             self._rows.load()
             before = self._rows.affiliation(*key)
-        if key not in self._affiliations:
-            self._known.put(self._affiliations, key, before)
+        if key not in self._pending.affiliations:
+            self._known.put(self._pending.affiliations, key, before)
         self._known.put(self._known.affiliations, key, change.affiliation)
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
         added = change.subscription if isinstance(change, c.AddSubscription) else None
         node = change.subscription.node if isinstance(change, c.AddSubscription) else change.node
         jid = change.subscription.jid if isinstance(change, c.AddSubscription) else change.jid
-        before = self._known_subscription(node, jid)
+        before = self._known.subscription(node, jid)
         if before is ABSENT:
             self._rows.needs.subscriptions.add((node, bare(jid)))
             self._rows.load()
-            before = self._known_subscription(node, jid)
+            before = self._known.subscription(node, jid)
         if (before is None) != (added is not None):
             raise StaleError(f"{jid} subscribes to {node}, or not, against what was believed")
         now = subscription_after(change, before)
@@ -333,8 +316,8 @@ class Changes:
         row = now if now is not None else before
         assert row is not None
         node, jid, account = row.node, row.jid, bare(row.jid)
-        if (node, jid) not in self._subscriptions:
-            put(self._subscriptions, (node, jid), before)
+        if (node, jid) not in self._pending.subscriptions:
+            put(self._pending.subscriptions, (node, jid), before)
         everybody = known.in_node.get(node)
         if everybody is not None and (node, account) not in known.of_account:
             put(known.of_account, (node, account), {})
@@ -354,14 +337,14 @@ class Changes:
         """Return the line of the node's subscribers, None if they are not known yet."""
         found = self._known.lines.get(node)
         if found is None and (everybody := self._known.in_node.get(node)) is not None:
-            found = self._known.lines[node] = Line(everybody)
+            found = self._known.lines[node] = Line(everybody, self._reaches)
         return found
 
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
         group = self._known.resources.get(bare(change.jid), {})
         here = isinstance(change, c.NoteResource)
-        if change.jid not in self._resources:
-            self._known.put(self._resources, change.jid, change.jid in group)
+        if change.jid not in self._pending.resources:
+            self._known.put(self._pending.resources, change.jid, change.jid in group)
         if here:
             self._known.put(group, change.jid, None)
         else:
@@ -381,13 +364,13 @@ class Changes:
         )
         befores = [getattr(known, table).get(key) for table, key in keys]
         for place, before, now in zip(keys, befores, staged(change, *befores), strict=True):
-            if place not in self._staging:
-                put(self._staging, place, before)
+            if place not in self._pending.staging:
+                put(self._pending.staging, place, before)
             put(getattr(known, place[0]), place[1], now)
         for row in change.rows:
             key = StagedKey(*attempt, change.node, row.draft.id)
             put(known.staged, key, row.size)
-            put(self._staged, len(self._staged), StagedRow(key, row))
+            put(self._pending.staged, len(self._pending.staged), StagedRow(key, row))
             if mark.immediate:
                 noted = NotedKey(mark.app, mark.version, change.node, row.draft.id)
                 put(known.noted, noted, (row.draft.payload, row.known))
@@ -395,22 +378,16 @@ class Changes:
 
     # --- many rows at once ---
 
-    def _bulk(self, asked: object, change: Any) -> None:  # noqa: ANN401  # any change of many rows
+    def _bulk(self, asked: object, change: Bulk) -> None:
         self.flush()
         self._tell(asked, change, None, None)
-        writes = self._gathered()
-        writes.bulk.append(change)
-        self._write(writes)
+        self._write(change)
         self.unsure = True
         if not isinstance(change, c.Forget | c.ForgetEvents):
             self._known.forget()
         if isinstance(change, t.Commit):
             self._numbers.forget()  # its items are numbered behind the block
             self.touched.update(dict.fromkeys(outcome.node for outcome in change.outcomes))
-
-    def _write_and_forget(self) -> None:
-        self._write(self._gathered())
-        self._known.forget()
 
     # --- the event log ---
 
@@ -432,83 +409,22 @@ class Changes:
             return
         for entry in entries:
             if self._logs(entry.node):
-                self._known.put(self._events, len(self._events), entry)
+                self._known.put(self._pending.events, len(self._pending.events), entry)
 
     # --- writing ---
 
     def flush(self) -> None:
         """Write what has gathered, so that what is read next shows it."""
         self.resolve()
-        pending = (
-            *(self._nodes, self._subscriptions, self._items, self._affiliations),
-            *(self._resources, self._finished, self._staging, self._staged, self._events),
-        )
-        if any(pending):
-            self._write(self._gathered())
+        if not self._pending.is_empty():
+            self._write()
 
-    def _write(self, writes: Writes) -> None:
+    def _write(self, *bulk: Bulk) -> None:
+        writes = self._pending.writes(self._known, self.now)
+        writes.bulk.extend(bulk)
+        self._renew()
         self.flushed = True
         self._rows.tx.write(writes)
-
-    def _gathered(self) -> Writes:
-        known = self._known
-        writes = Writes(self.now)
-        writes.nodes = _changed(self._nodes, known.nodes)
-        writes.subscriptions = [
-            Write(before, now)
-            for (node, jid), before in self._subscriptions.items()
-            if (now := self._known_subscription(node, jid)) != before
-        ]
-        self._gather_items(writes)
-        writes.affiliations = [
-            Write(_affiliation_row(key, before), _affiliation_row(key, now))
-            for key, before in self._affiliations.items()
-            if (now := known.affiliations[key]) is not before
-        ]
-        self._gather_rest(writes)
-        self._clear()
-        known.ready.clear()
-        return writes
-
-    def _gather_items(self, writes: Writes) -> None:
-        numbered, items, payloads = self._known.numbered, writes.items, self._payloads
-        for seq, before in self._items.items():
-            now = numbered.get(seq)
-            if now is before:
-                continue
-            items.append(Write(before, now))
-            if now is not None:
-                if is_ready(now):
-                    self._known.idle.discard(now.node)
-                if seq in payloads:
-                    writes.payloads[seq] = payloads[seq]
-        if self._anew:
-            writes.anew = [seq for seq in self._anew if numbered.get(seq) is not None]
-        if self._receipts:
-            writes.receipts = [key for key in self._receipts if numbered.get(key[0]) is not None]
-
-    def _gather_rest(self, writes: Writes) -> None:
-        known = self._known
-        writes.resources = [
-            Write(jid if was else None, jid if now else None)
-            for jid, was in self._resources.items()
-            if (now := jid in known.resources.get(bare(jid), ())) is not was
-        ]
-        writes.finished = _changed(self._finished, known.finished)
-        for (table, key), before in self._staging.items():
-            getattr(writes, table).append(Write(before, getattr(known, table)[key]))
-        writes.staged = list(self._staged.values())
-        writes.events = list(self._events.values())
-
-
-def _changed(befores: dict[Any, Any], rows: dict[Any, Any]) -> list[Any]:
-    return [
-        Write(before, now) for key, before in befores.items() if (now := rows.get(key)) != before
-    ]
-
-
-def _affiliation_row(key: tuple[NodeName, Jid], affiliation: Affiliation) -> AffiliationRow | None:
-    return None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)
 
 
 def _relocked(row: Subscription, by: int, token: int, *, reached: bool) -> Subscription:

@@ -57,6 +57,13 @@ class KnownRows:
         """Items met in this batch, which are kept only if they are locked at its end."""
         self.journal: list[tuple[dict[Any, Any], Any, Any]] = []
 
+    def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
+        """Return the subscription of exactly this JID, ABSENT if it is not known."""
+        group = self.in_node.get(node)
+        if group is None:
+            group = self.of_account.get((node, bare(jid)))
+        return ABSENT if group is None else group.get(jid)
+
     # --- changing, so that it can be undone ---
 
     def put(self, table: dict[Any, Any], key: object, row: object) -> None:

@@ -1,4 +1,4 @@
-"""The seams of the shell: what a store promises, and what a face does with notices.
+"""The seam of the shell: what a store promises.
 
 The store's seam speaks of rows and not of questions (`rows`, `listings`). Inside a batch everything is
 synchronous, and a batch is one transaction. A store never ranks, prefers or judges.
@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from pubqueue.app.listings import Listing
     from pubqueue.app.rows import Due, Needs, Rows, Writes
-    from pubqueue.core.decision import Notice
     from pubqueue.core.model import Item, Millis, NodeName
 
 R = TypeVar("R")
@@ -112,10 +111,3 @@ class Store(Protocol):
             StoreError: the store cannot say.
 
         """
-
-
-class Speaker(Protocol):
-    """A face that sends notices."""
-
-    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
-        """Send the notices, in order, and return those that could not be sent."""

@@ -149,6 +149,11 @@ class Judged(Struct, frozen=True, gc=False):
     verdicts: tuple[tuple[Contest, bool], ...]
 
 
+if TYPE_CHECKING:
+    Bulk = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged
+    """A change of many rows at once, which a store makes where they are."""
+
+
 class Writes(Struct):
     """What a batch did, a row at a time; `at` is its moment. `bulk` is made last, in order.
 
@@ -174,9 +179,7 @@ class Writes(Struct):
     staged: list[StagedRow] = field(default_factory=list)
     events: list[Entry] = field(default_factory=list)
     """Appended to the event log before anything else is written, each under the next number."""
-    bulk: list[PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged] = field(
-        default_factory=list
-    )
+    bulk: list[Bulk] = field(default_factory=list)
 
 
 class Due(Struct, frozen=True, gc=False):

@@ -116,14 +116,14 @@ class XmppFace:
             server,
             on_stanza=self._take,
             on_up=self._up,
-            on_down=broker.pause,
+            on_down=partial(broker.outbox.set_up, self, up=False),
         )
         self._kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
             f"{ns.COMPONENT} message": self._take_message,
             f"{ns.COMPONENT} presence": self._take_presence,
         }
-        broker.speak_through(self)
+        broker.outbox.attach(self)
 
     async def run(self) -> None:
         """Serve until cancelled; the stream is kept up."""
@@ -131,12 +131,12 @@ class XmppFace:
 
     async def stop(self) -> None:
         """Hand out nothing more, answer what was asked, and close the stream."""
-        self._broker.pause()
+        self._broker.outbox.set_up(self, up=False)
         await self._broker.settled()
         await self.component.leave()
 
     def _up(self) -> None:
-        self._broker.resume()
+        self._broker.outbox.set_up(self, up=True)
         self._on_ready()
 
     # --- in ---
@@ -221,6 +221,10 @@ class XmppFace:
         )
 
     # --- out ---
+
+    def claims(self, address: Jid) -> bool:
+        """Say yes: every JID is this face's; other faces have other forms of address and come first."""
+        return bool(address)
 
     def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
         """Send the notices, in order, and return those for which there is no stream."""

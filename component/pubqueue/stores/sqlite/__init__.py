@@ -1,5 +1,26 @@
-"""The embedded store: one SQLite file in WAL mode, every commit synced to disk."""
+"""The SQLite store: one file, one writer, readers beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pubqueue.stores.sqlite.store import SqliteStore
 
-__all__ = ["SqliteStore"]
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+__all__ = ["SqliteStore", "store_at"]
+
+
+def store_at(address: SplitResult) -> SqliteStore:
+    """Return the store in the file that the address names.
+
+    Raises:
+        ValueError: it names no file.
+
+    """
+    if not address.path or address.netloc or address.query or address.fragment:
+        raise ValueError(f"store has to be sqlite:///path/to/file, not {address.geturl()!r}")
+    return SqliteStore(Path(unquote(address.path)))

@@ -1,0 +1,78 @@
+"""The outbox: notices go by address to the face that can reach it, in commit order.
+
+A face that is down stops its own deliveries and nobody else's: dispatch asks which holders can be reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.core.decision import Notice
+    from pubqueue.core.model import Jid
+
+
+class Face(Protocol):
+    """What the outbox needs of a face."""
+
+    def claims(self, address: Jid) -> bool:
+        """Say whether addresses of this form are its own, whether it is up or not."""
+
+    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
+        """Send the notices, in order, and return those that could not be sent."""
+
+
+class Outbox:
+    """Knows the faces of this process, and which of them are up.
+
+    Of several faces that claim an address the first that was attached has it. `on_change` is called when
+    it may be that others can be reached than before.
+    """
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._faces: list[Face] = []
+        self._up: list[Face] = []
+        self._on_change = on_change
+
+    def attach(self, face: Face) -> None:
+        """Let the face have notices; it is down until it is said to be up."""
+        self._faces.append(face)
+
+    def set_up(self, face: Face, *, up: bool) -> None:
+        """Take note that the face can send, or cannot. Saying it twice does no harm."""
+        if (face in self._up) is not up:
+            self._up = [*self._up, face] if up else [one for one in self._up if one is not face]
+            self._on_change()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody at all can be reached."""
+        return bool(self._up)
+
+    def _face_of(self, address: Jid) -> Face | None:
+        return next((face for face in self._faces if face.claims(address)), None)
+
+    def reaches(self, address: Jid) -> bool:
+        """Say whether a notice to this address can be sent now."""
+        if len(self._faces) == 1:
+            return bool(self._up)
+        face = self._face_of(address)
+        return face is not None and any(face is one for one in self._up)
+
+    def send(self, notices: Sequence[Notice]) -> list[Notice]:
+        """Send the notices, those of one face in order, and return those that could not be sent."""
+        if len(self._faces) == 1:
+            return list(self._faces[0].speak(notices))
+        unsent: list[Notice] = []
+        by_face: dict[int, tuple[Face, list[Notice]]] = {}
+        for notice in notices:
+            face = self._face_of(notice.to)
+            if face is None:
+                unsent.append(notice)
+            else:
+                by_face.setdefault(id(face), (face, []))[1].append(notice)
+        for face, own in by_face.values():
+            unsent += face.speak(own)
+        return unsent

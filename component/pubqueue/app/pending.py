@@ -1,0 +1,114 @@
+"""What a batch has changed and not yet written: of each row what it was when the batch first met it.
+
+What it is stands in the known rows. A row that is again what it was needs no write, nor one that came and went.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pubqueue.app.rows import AffiliationRow, Finished, StagedRow, Write, Writes
+from pubqueue.core.after import is_ready
+from pubqueue.core.model import Affiliation, bare
+
+if TYPE_CHECKING:
+    from pubqueue.app.known_rows import KnownRows
+    from pubqueue.core.history import Entry
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
+
+
+class Pending:
+    """Tables of befores, by kind of row."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[NodeName, Node | None] = {}
+        self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
+        self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
+        self.resources: dict[Jid, bool] = {}
+        self.items: dict[int, Item | None] = {}
+        self.payloads: dict[int, bytes] = {}
+        self.anew: dict[int, None] = {}
+        self.receipts: dict[tuple[int, Jid], None] = {}
+        self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
+        self.staging: dict[tuple[str, Any], Any] = {}
+        """By the table's name and the key in it."""
+        self.staged: dict[int, StagedRow] = {}
+        self.events: dict[int, Entry] = {}
+        """These two are lists, kept as tables so that a request can be undone."""
+
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to write."""
+        return not (
+            self.items
+            or self.nodes
+            or self.subscriptions
+            or self.affiliations
+            or self.resources
+            or self.finished
+            or self.staging
+            or self.events
+        )
+
+    def writes(self, known: KnownRows, at: Millis) -> Writes:
+        """Return what is to be written, and take note that it is."""
+        writes = Writes(at)
+        writes.nodes = _changed(self.nodes, known.nodes)
+        writes.subscriptions = [
+            Write(before, now)
+            for (node, jid), before in self.subscriptions.items()
+            if (now := known.subscription(node, jid)) != before
+        ]
+        self._add_items(writes, known)
+        if self.affiliations:
+            writes.affiliations = self._affiliation_writes(known)
+        if self.resources:
+            writes.resources = self._resource_writes(known)
+        if self.finished:
+            writes.finished = _changed(self.finished, known.finished)
+        for (table, key), before in self.staging.items():
+            getattr(writes, table).append(Write(before, getattr(known, table)[key]))
+        writes.staged = list(self.staged.values())
+        writes.events = list(self.events.values())
+        return writes
+
+    def _add_items(self, writes: Writes, known: KnownRows) -> None:
+        numbered, items, payloads = known.numbered, writes.items, self.payloads
+        for seq, before in self.items.items():
+            now = numbered.get(seq)
+            if now is before:
+                continue
+            items.append(Write(before, now))
+            if now is not None:
+                if is_ready(now):
+                    known.idle.discard(now.node)
+                if seq in payloads:
+                    writes.payloads[seq] = payloads[seq]
+        known.ready.clear()
+        if self.anew:
+            writes.anew = [seq for seq in self.anew if numbered.get(seq) is not None]
+        if self.receipts:
+            writes.receipts = [key for key in self.receipts if numbered.get(key[0]) is not None]
+
+    def _affiliation_writes(self, known: KnownRows) -> list[Write[AffiliationRow]]:
+        return [
+            Write(_row(key, before), _row(key, now))
+            for key, before in self.affiliations.items()
+            if (now := known.affiliations[key]) is not before
+        ]
+
+    def _resource_writes(self, known: KnownRows) -> list[Write[Jid]]:
+        return [
+            Write(jid if was else None, jid if now else None)
+            for jid, was in self.resources.items()
+            if (now := jid in known.resources.get(bare(jid), ())) is not was
+        ]
+
+
+def _changed(befores: dict[Any, Any], rows: dict[Any, Any]) -> list[Any]:
+    return [
+        Write(before, now) for key, before in befores.items() if (now := rows.get(key)) != before
+    ]
+
+
+def _row(key: tuple[NodeName, Jid], affiliation: Affiliation) -> AffiliationRow | None:
+    return None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)
