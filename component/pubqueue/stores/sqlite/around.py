@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rows import AffiliationRow, Finished, Write
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.sqlite.session import Session, Values
 
 MOST_RESOURCES: Final = 100_000
 """Full JIDs that are remembered to be here; the locks of one that is forgotten still time out."""
@@ -47,26 +47,29 @@ def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
         node = _id(session, now.name)
         more = now.items - before.items, now.subscriptions - before.subscriptions
         if before.config != now.config:
-            _configure(session, node, before, now)
+            _check_config(session, node, before)
+            session.must("configure", 1, packed_config(now.config), node)
         if more != (0, 0):
             counts.append((*more, node))
     session.each("count_node", counts)
 
 
-def _configure(session: Session, node: int, before: Node, now: Node) -> None:
-    """Write settings over those that were known; their text may be older than the fields of today."""
+def _check_config(session: Session, node: int, before: Node) -> None:
+    """Compare the settings with those that were known; their text may be older than the fields of today."""
     row = session.row("config", node)
     if row is None or unpacked_config(row[0]) != before.config:
-        raise StaleError("configure")
-    session.must("configure", 1, packed_config(now.config), node)
+        raise StaleError("config")
 
 
 def drop_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
     """Delete nodes, each with all that hangs on it: last of all."""
     for write in writes:
-        if write.before is not None and write.after is None:
-            session.must("drop_node", 1, write.before.name)
-            session.nodes.forget(write.before.name)
+        before = write.before
+        if before is not None and write.after is None:
+            node = _id(session, before.name)
+            _check_config(session, node, before)
+            session.must("drop_node", 1, node)
+            session.nodes.forget(before.name)
 
 
 def write_affiliations(session: Session, writes: Sequence[Write[AffiliationRow]]) -> None:
@@ -116,12 +119,20 @@ def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
 
 
 def write_finished(session: Session, writes: Sequence[Write[Finished]]) -> None:
-    """Write finished work. No row is guarded: one that no longer counts may be forgotten at any time."""
-    gone, kept = [], []
+    """Write finished work."""
+    rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}
     for write in writes:
-        if (row := write.after) is not None:
-            kept.append((_id(session, row.node), row.id, row.digest, row.until))
-        elif (row := write.before) is not None:
-            gone.append((_id(session, row.node), row.id))
-    session.many("drop_finished", gone)
-    session.many("put_finished", kept)
+        before, now = write.before, write.after
+        guard = () if before is None else (*_key(session, before), before.digest, before.until)
+        if now is None:
+            rows["drop"].append(guard)
+        else:
+            what = "add" if before is None else "change"
+            facts = now.digest, now.until
+            rows[what].append((*facts, *(guard or _key(session, now))))
+    for what, values in rows.items():
+        session.each(f"{what}_finished", values)
+
+
+def _key(session: Session, row: Finished) -> Values:
+    return _id(session, row.node), row.id

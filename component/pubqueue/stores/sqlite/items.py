@@ -26,9 +26,8 @@ class ItemWrites:
     def __init__(self, session: Session, writes: Writes) -> None:
         self._session = session
         self._payloads = writes.payloads
-        self._ids = session.ids(
-            {write.after.node for write in writes.items if write.after is not None}
-        )
+        rows = [row for write in writes.items for row in (write.before, write.after)]
+        self._ids = session.ids({row.node for row in rows if row is not None})
         self._rows: dict[str, list[Values]] = {}
         self._moved: list[tuple[Item, Item]] = []
         self._given: list[Values] = []
@@ -37,9 +36,7 @@ class ItemWrites:
                 if write.after is not None:
                     self._add(write.after)
             elif write.after is None:
-                before = write.before
-                key = before.seq, before.state._value_, before.token
-                self._rows.setdefault("remove_item", []).append(key)
+                self._rows.setdefault("remove_item", []).append(self._guard(write.before))
             else:
                 self._change(write.before, write.after)
 
@@ -62,6 +59,9 @@ class ItemWrites:
         except KeyError:
             raise StaleError(f"node {item.node} is not there") from None
 
+    def _guard(self, before: Item) -> Values:
+        return before.seq, self._node(before), before.state._value_, before.token
+
     def _parked(self) -> list[Item]:
         """Return the items that move to where another one is that moves too."""
         if len(self._moved) < 2:  # noqa: PLR2004  # it takes two
@@ -72,7 +72,7 @@ class ItemWrites:
     def _change(self, before: Item, now: Item) -> None:
         if now.seq in self._payloads:
             self._given.append((self._payloads[now.seq], now.seq))
-        guard = before.seq, before.state._value_, before.token
+        guard = self._guard(before)
         if _stays(before, now):
             self._rows.setdefault("hand_item", []).append((*_handing(now), *guard))
             return

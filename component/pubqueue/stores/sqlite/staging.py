@@ -68,11 +68,14 @@ def write_waiting(session: Session, writes: Sequence[Write[Waiting]]) -> None:
     """Write what waits, by account."""
     for write in writes:
         before, now = write.before, write.after
-        if now is not None:
-            items, size = (before.items, before.bytes) if before is not None else (0, 0)
-            session.must("wait", 1, now.account, now.items - items, now.bytes - size)
+        if before is None and now is not None:
+            session.must("wait", 1, now.account, now.items, now.bytes)
         elif before is not None:
-            session.must("wait_no_more", 1, before.account)
+            if now is None:
+                session.must("wait_no_more", 1, before.account)
+            else:
+                more = now.items - before.items, now.bytes - before.bytes
+                session.must("wait_more", 1, *more, now.account)
 
 
 def write_staged(session: Session, rows: Sequence[StagedRow]) -> None:

@@ -40,9 +40,11 @@ UPDATE attempt SET txn_id = NULL WHERE txn_id = (
     SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = ? AND t.version = ? AND t.committed IS NULL
 ) AND part = ? AND number = ?;
 
--- wait: what an account has more
-INSERT INTO staged_usage (account, items, bytes) VALUES (?, ?, ?)
-ON CONFLICT (account) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes;
+-- wait: an account of which nothing waited
+INSERT INTO staged_usage (account, items, bytes) VALUES (?, ?, ?);
+
+-- wait_more: what an account has more
+UPDATE staged_usage SET items = items + ?, bytes = bytes + ? WHERE account = ?;
 
 -- wait_no_more: an account of which nothing waits
 DELETE FROM staged_usage WHERE account = ?;

@@ -17,7 +17,7 @@ SELECT config FROM node WHERE id = ?;
 UPDATE node SET config = ? WHERE id = ?;
 
 -- drop_node: a node with all that hangs on it
-DELETE FROM node WHERE name = ?;
+DELETE FROM node WHERE id = ?;
 
 -- add_affiliation: what an account is to a node from now on
 INSERT INTO affiliation (node_id, jid, affiliation) VALUES (?, ?, ?);
@@ -51,7 +51,7 @@ DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - ?;
 DELETE FROM resource WHERE jid = ?;
 
 -- remove_item: the item is gone
-DELETE FROM item WHERE seq = ? AND state = ? AND token = ?;
+DELETE FROM item WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- park_item: a name that nobody can give, for an item whose place another one is about to leave
 UPDATE item SET id = char(0) || seq WHERE seq = ?;
@@ -62,14 +62,14 @@ UPDATE item SET id = ? WHERE seq = ?;
 -- hand_item: an item is locked or let go, in its place; the columns that this changes, for each costs time
 UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
     token = max(token, ?), avoid = ?, aside = ?, taken = ?
-WHERE seq = ? AND state = ? AND token = ?;
+WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- change_item: whatever may change of an item
 UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
     token = max(token, ?), avoid = ?, aside = ?, taken = ?,
     node_id = ?, publisher = ?, published = ?, priority = ?, expires = ?, headers = ?,
     death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?
-WHERE seq = ? AND state = ? AND token = ?;
+WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- change_payload: another payload
 UPDATE item SET payload = ? WHERE seq = ?;
@@ -95,12 +95,14 @@ DELETE FROM receipt WHERE seq = ?;
 -- add_receipt: who lost an item that is still there
 INSERT OR IGNORE INTO receipt (seq, jid) SELECT seq, ?2 FROM item WHERE seq = ?1;
 
--- put_finished: the id absorbs a re-publish until then
-INSERT INTO finished (node_id, id, digest, until) VALUES (?, ?, ?, ?)
-ON CONFLICT (node_id, id) DO UPDATE SET digest = excluded.digest, until = excluded.until;
+-- add_finished: the id absorbs a re-publish until then
+INSERT INTO finished (digest, until, node_id, id) VALUES (?, ?, ?, ?);
+
+-- change_finished: of another payload, or longer
+UPDATE finished SET digest = ?, until = ? WHERE node_id = ? AND id = ? AND digest = ? AND until = ?;
 
 -- drop_finished: the id absorbs nothing
-DELETE FROM finished WHERE node_id = ? AND id = ?;
+DELETE FROM finished WHERE node_id = ? AND id = ? AND digest = ? AND until = ?;
 
 -- purge_node: all items of a node
 DELETE FROM item WHERE node_id = ?;
