@@ -2,52 +2,65 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections import Counter
 from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.listings import AffiliationsOf, Items, Nodes
+from pubqueue.app.rows import Needs
+from pubqueue.core.model import State
 
 if TYPE_CHECKING:
     from pubqueue.app.ports import Transaction
+    from pubqueue.core.model import Item, Node, NodeName, Subscription
 
 ALL: Final = 1_000_000
 
 
+def nodes(tx: Transaction) -> list[Node]:
+    """Return every node, by name."""
+    return tx.page(Nodes(), None, ALL)
+
+
+def contents(tx: Transaction, node: NodeName) -> list[tuple[Item, bytes]]:
+    """Return every item of the node with its payload, the oldest first."""
+    return tx.page(Items(node), None, ALL)
+
+
+def subscribers(tx: Transaction, node: NodeName) -> list[Subscription]:
+    """Return every subscription to the node, the oldest first."""
+    return tx.load(Needs(subscribers={node})).subscriptions
+
+
 def everything(tx: Transaction) -> list[object]:
-    """Return every node with its people, subscriptions and items; a token, if any was given."""
+    """Return every node with its people, subscriptions and items, and who has lost one of these."""
     seen: list[object] = []
-    for node in tx.nodes():
-        seen += [node, *tx.affiliations(node.name), *tx.subscribers(node.name)]
-        for name in tx.item_ids(node.name, ALL):
-            item = tx.item(node.name, name)
-            assert item is not None
-            seen += [item, tx.payload(item)]
-    if (token := next_token(tx)) > 1:
-        seen.append(token)
+    for node in nodes(tx):
+        seen += [node, *tx.page(AffiliationsOf(node.name), None, ALL), *subscribers(tx, node.name)]
+        rows = contents(tx, node.name)
+        for item, payload in rows:
+            seen += [item, payload]
+        seen += sorted(tx.load(Needs(receipts={item.seq for item, _ in rows})).receipts)
     return seen
 
 
-class _UndoneError(Exception):
-    """Takes a look back."""
-
-
 def next_token(tx: Transaction) -> int:
-    """Return the token that would be given next, without giving it."""
-    token = 0
-    with suppress(_UndoneError), tx.savepoint():
-        token = tx.tokens(1)
-        raise _UndoneError
-    return token
+    """Return the token that would be given next; it is given."""
+    return tx.number("token", 1)
 
 
 def recount(tx: Transaction) -> list[str]:
     """Return a sentence for every count that is not what counting gives."""
     wrong = []
-    for node in tx.nodes():
-        subscribers = tx.subscribers(node.name)
-        counted = len(tx.item_ids(node.name, ALL)), len(subscribers)
+    for node in nodes(tx):
+        items = [item for item, _ in contents(tx, node.name)]
+        people = subscribers(tx, node.name)
+        counted = len(items), len(people)
         if (node.items, node.subscriptions) != counted:
             wrong.append(f"{node.name} counts {node.items, node.subscriptions} for {counted}")
-        for subscription in subscribers:
-            holds = tx.held_count(node.name, subscription.jid)
-            if subscription.in_flight != holds:
-                wrong.append(f"{subscription.jid} counts {subscription.in_flight} for {holds}")
+        holds = Counter(item.holder for item in items if item.state is State.LOCKED)
+        wrong += [
+            f"{one.jid} counts {one.in_flight} for {holds[one.jid]}"
+            for one in people
+            if one.in_flight != holds[one.jid]
+        ]
     return wrong

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from harness.picture import recount
-from stores.of_batches import OfBatches
+from stores.of_batches import OfBatches, OfSharing
 from stores.of_history import OfHistory
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
@@ -19,7 +19,7 @@ from pubqueue.core import changes as c
 
 
 class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfHistory):
-    """Inherit it, and give a fixture `make_store`: every call is a store at one and the same place."""
+    """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 
     @pytest.fixture
     async def store(self, make_store):
@@ -31,3 +31,7 @@ class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfHistory):
             assert await store.batch(recount) == []
         finally:
             await store.close()
+
+
+class SharedStoreContract(StoreContract, OfSharing):
+    """Every call of `make_store` is a store at one and the same place, which outlives them all."""

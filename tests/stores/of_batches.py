@@ -1,12 +1,11 @@
-"""What every store promises about transactions: guards, savepoints, opening and closing."""
+"""What every store promises about transactions: guards, what a failure leaves, opening and closing."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
-from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, plain, window
+from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, window
 from harness.picture import everything
 from msgspec.structs import replace
 from stores.steps import (
@@ -15,91 +14,132 @@ from stores.steps import (
     EMPTY,
     BrokenError,
     add,
-    broken,
+    do,
+    ids,
     items,
+    listed,
     lock,
     make,
+    node_row,
     release,
 )
 
+from pubqueue.app.listings import ItemIds, Nodes
 from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.rows import AffiliationRow, Finished, Write, Writes
 from pubqueue.core import changes as c
-from pubqueue.core.model import (
-    Affiliation,
-    Jid,
-    NodeName,
-    State,
-)
+from pubqueue.core.model import Affiliation, Jid, State
+from pubqueue.core.transactions import App, Attempt, Version, Waiting
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+OWNER = AffiliationRow(JOBS, ANN_ACCOUNT, Affiliation.OWNER)
+MEMBER = replace(OWNER, affiliation=Affiliation.MEMBER)
+DONE = Finished(JOBS, "done", b"digest", after(5))
+APP = App("app", Jid("etl@x"), 4, NOW, NOW)
+VERSION = Version("app", 5, Jid("etl@x"), False, NOW, after(9))  # noqa: FBT003
+ATTEMPT = Attempt("app", 5, 0, 0)
+WAITING = Waiting("etl@x", 1, 2)
 
-    from pubqueue.app.ports import Transaction
+# What is there in these tests, of each kind: a row, and the same row in another state.
+THERE = {
+    "nodes": (EMPTY, replace(EMPTY, config=replace(EMPTY.config, title="other"))),
+    "affiliations": (OWNER, MEMBER),
+    "subscriptions": (window(ANN, 3), window(ANN, 3, subid="other")),
+    "finished": (DONE, replace(DONE, digest=b"other")),
+    "apps": (APP, replace(APP, version=3, committed=NOW)),
+    "versions": (VERSION, None),
+    "attempts": (ATTEMPT, None),
+    "waiting": (WAITING, None),
+}
+# And rows that are not there.
+ABSENT = {
+    "nodes": replace(EMPTY, name=DEAD),
+    "affiliations": replace(OWNER, account=Jid("eve@x")),
+    "subscriptions": window(EVE),
+    "finished": replace(DONE, id="none"),
+    "apps": replace(APP, name="none"),
+    "versions": replace(VERSION, number=6),
+    "attempts": replace(ATTEMPT, part=1),
+    "waiting": replace(WAITING, account="none"),
+}
+
+
+async def furnish(store):
+    """Write all that is there."""
+    rows = {kind: [Write(None, row)] for kind, (row, _) in THERE.items() if kind != "nodes"}
+    rows["nodes"] = [Write(EMPTY, replace(EMPTY, subscriptions=1))]
+    await store.batch(lambda tx: tx.write(Writes(NOW, **rows)))
 
 
 class OfBatches:
     """Part of the contract."""
 
+    async def is_stale(self, store, **rows):
+        """Say that the batch fails, and leaves nothing of what it did before."""
+        before = await store.batch(everything)
+
+        def attempt(tx):
+            do(tx, add("in-vain"))
+            tx.write(Writes(NOW, **rows))
+
+        with pytest.raises(StaleError):
+            await store.batch(attempt)
+        assert await store.batch(everything) == before
+
+    @pytest.mark.parametrize("kind", ABSENT)
+    async def test_a_row_that_is_not_there_is_neither_changed_nor_removed(self, store, kind):
+        await furnish(store)
+        row = ABSENT[kind]
+        await self.is_stale(store, **{kind: [Write(row, None)]})
+        await self.is_stale(store, **{kind: [Write(row, other(row))]})
+
+    @pytest.mark.parametrize("kind", THERE)
+    async def test_a_row_that_is_there_does_not_come_again(self, store, kind):
+        await furnish(store)
+        await self.is_stale(store, **{kind: [Write(None, THERE[kind][0])]})
+
+    @pytest.mark.parametrize("kind", [kind for kind, (_, row) in THERE.items() if row])
+    async def test_a_row_that_is_otherwise_is_neither_changed_nor_removed(self, store, kind):
+        await furnish(store)
+        _, row = THERE[kind]
+        await self.is_stale(store, **{kind: [Write(row, None)]})
+        await self.is_stale(store, **{kind: [Write(row, other(row))]})
+
+    @pytest.mark.parametrize("kind", ["affiliations", "subscriptions", "finished"])
+    async def test_nothing_is_written_of_a_node_that_is_not_there(self, store, kind):
+        row = replace(THERE[kind][0], node=DEAD)
+        await self.is_stale(store, **{kind: [Write(None, row)]})
+
     @pytest.mark.parametrize(
-        "change",
+        "believed",
         [
-            lambda free, held: c.CreateNode(EMPTY),
-            lambda free, held: c.ConfigureNode(DEAD, EMPTY.config),
-            lambda free, held: c.DeleteNode(DEAD),
-            lambda free, held: c.SetAffiliation(DEAD, ANN_ACCOUNT, Affiliation.OWNER),
-            lambda free, held: c.AddSubscription(window(ANN)),
-            lambda free, held: c.AddSubscription(replace(window(EVE), node=DEAD)),
-            lambda free, held: c.SetWindow(JOBS, EVE, 2),
-            lambda free, held: c.SetAvailable(JOBS, EVE, available=True),
-            lambda free, held: c.EndSubscription(JOBS, EVE),
-            lambda free, held: add("free"),
-            lambda free, held: add("new", node=DEAD),
-            lambda free, held: c.ReplacePayload(held, b"<new/>", Jid("eve@x")),
-            lambda free, held: c.ReplacePayload(replace(free, seq=99), b"<new/>", Jid("eve@x")),
-            lambda free, held: c.Lock(held, BOB, 9, after(9), NOW),
-            lambda free, held: c.Lock(replace(held, state=State.QUEUED), BOB, 9, after(9), NOW),
-            lambda free, held: c.Lock(replace(free, token=3), BOB, 9, after(9), NOW),
-            lambda free, held: c.Lock(replace(free, seq=99), BOB, 9, after(9), NOW),
-            lambda free, held: release(free),
-            lambda free, held: release(replace(held, token=6)),
-            lambda free, held: release(replace(held, seq=99)),
-            lambda free, held: c.Extend(free, after(99)),
-            lambda free, held: c.Extend(replace(held, token=6), after(99)),
-            lambda free, held: c.Postpone(held, after(9)),
-            lambda free, held: c.GiveUp(replace(free, state=State.DELAYED), NOW, "x", 1),
-            lambda free, held: c.GiveUp(replace(held, token=6), NOW, "x", 1),
-            lambda free, held: c.GiveUp(replace(held, token=6), NOW, "x", 1, to=DEAD),
-            lambda free, held: c.GiveUp(held, NOW, "x", 1, to=NodeName("no-such-node")),
-            lambda free, held: c.Revive(replace(free, state=State.DEAD), JOBS),
-            lambda free, held: c.RemoveItem(replace(held, token=6)),
-            lambda free, held: c.RemoveItem(replace(free, state=State.LOCKED)),
-            lambda free, held: c.RemoveItem(replace(free, seq=99)),
-            lambda free, held: c.RemoveItem(replace(free, seq=99), absorb_until=after(9)),
+            lambda free, held: replace(free, state=State.LOCKED, holder=BOB, deadline=NOW),
+            lambda free, held: replace(free, state=State.DELAYED, due=NOW),
+            lambda free, held: replace(free, token=3),
+            lambda free, held: replace(free, seq=99),
+            lambda free, held: replace(free, node=DEAD),
+            lambda free, held: replace(held, token=6),
+            lambda free, held: replace(held, seq=99),
+            lambda free, held: replace(held, state=State.QUEUED, holder=None, deadline=None),
         ],
     )
-    async def test_a_change_that_finds_something_else_is_not_made(self, store, change):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("free"), add("held"))
+    async def test_an_item_that_is_otherwise_is_neither_changed_nor_removed(self, store, believed):
+        await make(
+            store, c.AddSubscription(window(ANN, 3)), c.CreateNode(replace(EMPTY, name=DEAD))
+        )
+        await make(store, add("free"), add("held"))
         held = await lock(store, "held")
         (free,) = await items(store, "free")
-        before = await store.batch(everything)
+        row = believed(free, held)
+        await self.is_stale(store, items=[Write(row, None)])
+        await self.is_stale(store, items=[Write(row, replace(row, failed=7))])
 
-        def attempt(tx: Transaction) -> None:
-            with pytest.raises(StaleError), tx.savepoint():
-                tx.apply([add("in-vain"), change(free, held)])
-
-        await store.batch(attempt)
-        assert await store.batch(everything) == before
-        with pytest.raises(StaleError):
-            await make(store, add("in-vain"), change(free, held))
-        assert await store.batch(everything) == before
-
-    async def test_a_dead_item_does_not_take_the_place_of_another(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("i1"), add("i1", node=DEAD))
-        (item,) = await items(store, "i1")
-        before = await store.batch(everything)
-        with pytest.raises(StaleError):
-            await make(store, c.GiveUp(item, NOW, "x", 1, to=DEAD))
-        assert await store.batch(everything) == before
+    async def test_an_item_does_not_come_where_it_cannot(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("a"), add("a", node=DEAD))
+        (a,) = await items(store, "a")
+        for row in (a, replace(a, id="b"), replace(a, seq=99), replace(a, seq=99, node="none")):
+            await self.is_stale(store, items=[Write(None, row)], payloads={row.seq: b"<job/>"})
+        for node in (DEAD, "none"):
+            await self.is_stale(store, items=[Write(a, replace(a, node=node))])
 
     async def test_one_stale_lock_of_many_makes_none(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "abc"))
@@ -110,109 +150,119 @@ class OfBatches:
             await make(store, *(c.Lock(item, ANN, 9, after(9), NOW) for item in known))
         assert await store.batch(everything) == before
 
-    async def test_a_savepoint_undoes_what_is_inside_and_only_that(self, store):
-        def inside(tx: Transaction) -> None:
-            tx.apply([add("inside"), c.AddSubscription(window(ANN))])
-            assert tx.node(JOBS).items == 2
-            assert tx.subscribed(JOBS, ANN_ACCOUNT)
-
-        def job(tx: Transaction) -> object:
-            tx.apply([add("before")])
-            broken(tx, lambda: inside(tx))
-            seen = tx.node(JOBS).items, tx.subscribed(JOBS, ANN_ACCOUNT)
-            tx.apply([add("after")])
-            return seen
-
-        assert await store.batch(job) == (1, False)
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == ["before", "after"]
-
-    async def test_savepoints_nest(self, store):
-        def inner(tx: Transaction) -> None:
-            tx.apply([add("inner")])
-            tx.nodes()  # which writes what has been counted so far
-
-        def job(tx: Transaction) -> None:
-            with tx.savepoint():
-                tx.apply([add("outer")])
-                broken(tx, lambda: inner(tx))
-                tx.apply([add("outer-too")])
-
-        await store.batch(job)
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == ["outer", "outer-too"]
-
-    async def test_an_outer_savepoint_undoes_the_inner_ones(self, store):
-        def inner(tx: Transaction) -> None:
-            with tx.savepoint():
-                tx.apply([add("inner")])
-
-        def job(tx: Transaction) -> None:
-            broken(tx, lambda: inner(tx))
-            tx.apply([add("after")])
-
-        await store.batch(job)
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == ["after"]
-
     @pytest.mark.parametrize("fault", [BrokenError, asyncio.CancelledError, StoreError])
     async def test_a_batch_that_raises_leaves_nothing(self, store, fault):
+        await furnish(store)
+        await make(store, c.AddSubscription(window(BOB)), *map(add, ("a", "gone", "held", "late")))
+        await make(store, release(await lock(store, "a", BOB)))
+        await make(store, c.NoteResource(ANN))
+        held = await lock(store, "held", token=8)
+        a, gone, late = await items(store, "a", "gone", "late")
         before = await store.batch(everything)
+        ready, due = await store.batch(look)
 
-        def job(tx: Transaction) -> None:
-            tx.apply([add("i1"), c.AddSubscription(window(ANN))])
-            tx.tokens(5)
+        def job(tx):
+            do(tx, add("i1"), c.AddSubscription(window(EVE)), c.RemoveItem(gone, NOW))
+            do(tx, release(held), c.Lock(a, BOB, 9, after(9), NOW), c.Postpone(late, after(3)))
+            do(tx, c.EndSubscription(JOBS, BOB), c.NoteResource(EVE), c.ForgetResource(ANN))
+            do(tx, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.NONE), c.PurgeNode(JOBS))
+            do(tx, c.CreateNode(replace(EMPTY, name=DEAD)), c.DeleteNode(JOBS))
+            tx.number("token", 5)
             raise fault
 
         with pytest.raises(fault):
             await store.batch(job)
         assert await store.batch(everything) == before
+        assert await store.batch(look) == (ready, due)
+
+    async def test_a_batch_sees_what_it_has_written(self, store):
+        def job(tx):
+            do(tx, add("a"))
+            seen = tx.page(ItemIds(JOBS), None, 9)
+            do(tx, add("b"))
+            return seen, tx.page(ItemIds(JOBS), None, 9), tx.page(Nodes())[0].items
+
+        assert await store.batch(job) == (["a"], ["a", "b"], 2)
 
     async def test_batches_wait_for_each_other(self, store):
-        def job(tx: Transaction) -> int:
-            tx.apply([add(f"i{tx.node(JOBS).items}")])
-            return tx.node(JOBS).items
+        def job(tx):
+            do(tx, add(f"i{tx.page(Nodes())[0].items}"))
+            return tx.page(Nodes())[0].items
 
         counts = await asyncio.gather(*(store.batch(job) for _ in range(20)))
         assert sorted(counts) == list(range(1, 21))
 
-    async def test_tokens_only_rise(self, store):
-        def job(tx: Transaction) -> Sequence[int]:
-            return tx.tokens(3), tx.tokens(1), tx.tokens(1)
+    async def test_a_reader_sees_all_of_a_batch_or_nothing(self, store):
+        def job(tx):
+            do(tx, add(f"i{tx.page(Nodes())[0].items}"))
+            do(tx, add(f"i{tx.page(Nodes())[0].items}"))
+
+        def read(tx):
+            return tx.page(Nodes())[0].items, len(tx.page(ItemIds(JOBS), None, 99))
+
+        asked = [asked for _ in range(10) for asked in (store.batch(job), store.read(read))]
+        seen = [one for one in await asyncio.gather(*asked) if one]
+        assert {(count % 2, count == listed) for count, listed in seen} == {(0, True)}
+
+    async def test_reading_sees_what_is_committed_and_changes_nothing(self, store):
+        await make(store, add("a"))
+        for write in (lambda tx: do(tx, add("b")), lambda tx: tx.write(Writes(NOW, anew=[1]))):
+            with pytest.raises(StoreError):
+                await store.read(write)
+        assert await store.read(lambda tx: tx.page(ItemIds(JOBS), None, 9)) == ["a"]
+        await make(store, add("b"))
+        assert await store.read(lambda tx: tx.page(ItemIds(JOBS), None, 9)) == ["a", "b"]
+
+    async def test_a_reader_that_raises_does_no_harm(self, store):
+        def fail(tx):
+            tx.page(Nodes())
+            raise BrokenError
+
+        with pytest.raises(BrokenError):
+            await store.read(fail)
+        await make(store, add("a"))
+        assert await store.read(lambda tx: tx.page(ItemIds(JOBS), None, 9)) == ["a"]
+
+    @pytest.mark.parametrize("sequence", ["item", "token"])
+    async def test_numbers_only_rise(self, store, sequence):
+        def job(tx):
+            return tx.number(sequence, 3), tx.number(sequence, 1), tx.number(sequence, 1)
 
         first, second, third = await store.batch(job)
-        assert (second - first, third - second) == (3, 1)
+        assert (first > 0, second - first >= 3, third > second) == (True, True, True)
+        assert await store.batch(lambda tx: tx.number(sequence, 1)) > third
 
-    async def test_what_was_confirmed_is_there_after_opening_again(self, store, make_store):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
-        await lock(store, "i1")
-        before = await store.batch(everything)
-        await store.close()
-        again = make_store()
-        await again.open()
-        try:
-            assert await again.batch(everything) == before
-        finally:
-            await again.close()
-            await store.open()
-
-    async def test_tokens_rise_over_re_opening(self, store):
-        given = await store.batch(lambda tx: tx.tokens(5))
+    @pytest.mark.parametrize("sequence", ["item", "token"])
+    async def test_numbers_rise_over_re_opening(self, store, sequence):
+        given = await store.batch(lambda tx: tx.number(sequence, 5))
         await store.close()
         await store.open()
-        assert await store.batch(lambda tx: tx.tokens(1)) == given + 5
+        assert await store.batch(lambda tx: tx.number(sequence, 1)) >= given + 5
+
+    async def test_an_empty_write_changes_nothing(self, store):
+        before = await store.batch(everything)
+        await store.batch(lambda tx: tx.write(Writes(NOW)))
+        assert await store.batch(everything) == before
+
+    async def test_nobody_else_has_written_what_we_wrote_ourselves(self, store):
+        await make(store, add("a"))
+        assert not await store.batch(lambda tx: tx.foreign)
+        await make(store, add("b"))
+        assert not await store.batch(lambda tx: tx.foreign)
+        assert not await store.changes()
 
     async def test_opening_twice_does_no_harm(self, store):
         await store.open()
         await make(store, add("i1"))
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == ["i1"]
+        assert await ids(store) == ["i1"]
 
-    async def test_two_stores_at_one_place_see_the_same(self, store, make_store):
-        other = make_store()
-        await other.open()
-        try:
-            await make(other, add("i1"))
-            await make(store, add("i2"))
-            assert await other.batch(everything) == await store.batch(everything)
-        finally:
-            await other.close()
+    async def test_a_store_that_was_closed_opens_again_with_all_that_was_there(self, store):
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
+        await lock(store, "i1")
+        before = await store.batch(everything)
+        await store.close()
+        await store.open()
+        assert await store.batch(everything) == before
 
     async def test_closing_twice_does_no_harm(self, make_store):
         store = make_store()
@@ -221,10 +271,110 @@ class OfBatches:
         await store.close()
 
     async def test_a_closed_store_says_so(self, make_store):
+        store = make_store()
+        for asked in (store.batch, store.read):
+            with pytest.raises(StoreError, match="closed"):
+                await asked(lambda tx: tx.page(Nodes()))
         with pytest.raises(StoreError, match="closed"):
-            await make_store().batch(lambda tx: tx.nodes())
+            await store.changes()
 
-    async def test_plain_nodes_and_queues_live_side_by_side(self, store):
-        node = replace(plain(), name=NodeName("news"))
-        await make(store, c.CreateNode(node), add("i1", node=node.name), add("i1"))
-        assert await store.batch(lambda tx: [n.items for n in tx.nodes()]) == [1, 1]
+
+def other(row):
+    """Return the row, changed by its batch."""
+    known = {
+        "config": lambda row: replace(row.config, title="new"),
+        "affiliation": lambda row: Affiliation.OUTCAST,
+        "queue_requests": lambda row: 9,
+        "until": lambda row: after(99),
+        "used": lambda row: after(99),
+        "items": lambda row: row.items + 1,
+    }
+    name = next(name for name in known if hasattr(row, name))
+    return replace(row, **{name: known[name](row)})
+
+
+def look(tx):
+    """Return what is ready, and when something ends."""
+    return tx.ready({JOBS: 9}, NOW, 999), tx.next_due()
+
+
+class OfSharing:
+    """Part of the contract of stores that several processes may use at once."""
+
+    async def test_what_was_confirmed_is_there_after_opening_again(self, store, make_store):
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
+        await lock(store, "i1")
+        before = await store.batch(everything)
+        given = await store.batch(lambda tx: tx.number("token", 5))
+        await store.close()
+        again = make_store()
+        await again.open()
+        try:
+            assert await again.batch(everything) == before
+            assert await again.batch(lambda tx: tx.number("token", 1)) >= given + 5
+        finally:
+            await again.close()
+            await store.open()
+
+    async def test_two_stores_at_one_place_see_the_same(self, store, make_store):
+        other = make_store()
+        await other.open()
+        try:
+            await make(other, add("i1"))
+            await make(store, add("i2"))
+            assert await other.batch(everything) == await store.batch(everything)
+            assert await listed(other, ItemIds(JOBS)) == ["i1", "i2"]
+            assert (await node_row(other)).items == 2
+        finally:
+            await other.close()
+
+    async def test_what_another_has_changed_is_not_as_was_believed(self, store, make_store):
+        await make(store, add("i1"))
+        (item,) = await items(store, "i1")
+        other = make_store()
+        await other.open()
+        await lock(other, "i1", BOB)
+        await other.close()
+        with pytest.raises(StaleError):
+            await make(store, c.Lock(item, ANN, 9, after(9), NOW))
+        assert [one.holder for one in await items(store, "i1")] == [BOB]
+
+    async def test_numbers_are_given_once_to_all(self, store, make_store):
+        other = make_store()
+        await other.open()
+        given = [
+            await each.batch(lambda tx: tx.number("token", 1)) for each in (store, other, store)
+        ]
+        await other.close()
+        assert given == sorted(set(given))
+
+    async def test_who_else_wrote_is_seen_once_and_we_ourselves_never(self, store, make_store):
+        await make(store, add("a"))
+        assert not await store.changes()
+        other = make_store()
+        await other.open()
+        await other.batch(lambda tx: tx.page(ItemIds(JOBS), None, 9))
+        assert not await store.changes()
+        await make(other, add("b"))
+        assert (await store.changes(), await store.changes()) == (True, False)
+        assert not await other.changes()
+        await other.close()
+
+    async def test_a_transaction_knows_that_somebody_else_has_written_since_the_last(
+        self, store, make_store
+    ):
+        async def foreign():
+            return await store.batch(lambda tx: tx.foreign)
+
+        other = make_store()
+        await other.open()
+        await make(store, add("a"))
+        assert not await foreign()
+        await other.batch(lambda tx: tx.page(ItemIds(JOBS), None, 9))
+        assert not await foreign()
+        await make(other, add("b"))
+        assert (await foreign(), await foreign()) == (True, False)
+        await make(other, add("c"))
+        assert await store.changes()
+        assert (await foreign(), await foreign()) == (True, False)
+        await other.close()

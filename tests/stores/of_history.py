@@ -5,13 +5,26 @@ from __future__ import annotations
 import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, after, window
 from msgspec.structs import replace
-from stores.steps import DEAD, EMPTY, BrokenError, add, broken, items, lock, make, release
+from stores.steps import (
+    DEAD,
+    EMPTY,
+    BrokenError,
+    add,
+    items,
+    listed,
+    lock,
+    make,
+    node_row,
+    release,
+    write,
+)
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.listings import AgedEvents, Events, LogEnds, NewestItem, ShownItems, Tallies
+from pubqueue.app.rows import Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.history import Event, Kind
-from pubqueue.core.model import ItemId, Jid, Millis, NodeName, State
-from pubqueue.core.pages import Grave, Logged, Shown, Tally
+from pubqueue.core.model import DeadLetter, ItemId, Jid, Millis, NodeName, State
+from pubqueue.core.pages import Logged, Shown, Tally
 
 BARE = Event(Kind.PURGED, JOBS, detail="3")
 FULL = Event(
@@ -21,11 +34,11 @@ FULL = Event(
 
 
 async def record(store, *events, at=NOW):
-    await store.batch(lambda tx: tx.history.record(events, at))
+    await store.batch(lambda tx: tx.write(Writes(at, events=list(events))))
 
 
-async def events(store, nodes=None, after=0, until=99, limit=99):
-    return await store.read(lambda tx: tx.history.events(nodes, after, until, limit))
+async def events(store, nodes=None, after=None, until=99, limit=99):
+    return await listed(store, Events(nodes, until), after, limit)
 
 
 async def numbers(store, *args, **given):
@@ -33,7 +46,8 @@ async def numbers(store, *args, **given):
 
 
 async def ends(store):
-    return await store.read(lambda tx: tx.history.ends())
+    (both,) = await store.read(lambda tx: tx.page(LogEnds()))
+    return both
 
 
 class OfHistory:
@@ -52,29 +66,33 @@ class OfHistory:
         await record(store, BARE, replace(BARE, node=DEAD), BARE, BARE)
         assert await numbers(store, after=1, until=3) == [2, 3]
         assert await numbers(store, limit=2) == [1, 2]
-        assert await numbers(store, [DEAD]) == [2]
-        assert await numbers(store, [JOBS], after=1) == [3, 4]
-        assert await numbers(store, [JOBS, DEAD, NodeName("none")]) == [1, 2, 3, 4]
-        assert await numbers(store, []) == []
+        assert await numbers(store, (DEAD,)) == [2]
+        assert await numbers(store, (JOBS,), after=1) == [3, 4]
+        assert await numbers(store, (JOBS, DEAD, NodeName("none"))) == [1, 2, 3, 4]
+        assert await numbers(store, ()) == []
 
     async def test_numbers_that_were_not_committed_are_given_again(self, store):
         await record(store, BARE)
 
         def fail(tx):
-            broken(tx, lambda: tx.history.record([BARE, BARE], NOW))
-            tx.history.record([FULL], NOW)
+            tx.write(Writes(NOW, events=[BARE, BARE]))
             raise BrokenError
 
         with pytest.raises(BrokenError):
             await store.batch(fail)
-        assert await numbers(store) == [1]
-
-        def recover(tx):
-            broken(tx, lambda: tx.history.record([BARE, BARE], NOW))
-            tx.history.record([FULL], NOW)
-
-        await store.batch(recover)
+        assert (await numbers(store), await ends(store)) == ([1], (1, 1))
+        await record(store, FULL)
         assert await events(store) == [Logged(1, NOW, BARE), Logged(2, NOW, FULL)]
+
+    async def test_events_are_written_before_the_node_is_gone(self, store):
+        await write(store, events=[BARE], nodes=[Write(EMPTY, None)])
+        assert (await numbers(store), await ends(store)) == ([], (1, 1))
+
+    async def test_events_of_a_node_that_is_made_with_them_are_its(self, store):
+        node = replace(EMPTY, name=DEAD)
+        await write(store, events=[replace(BARE, node=DEAD), BARE], nodes=[Write(None, node)])
+        assert await numbers(store, (DEAD,)) == [1]
+        assert await numbers(store) == [1, 2]
 
     async def test_what_is_forgotten_is_no_more_but_the_newest_stays(self, store):
         await record(store, *[BARE] * 4)
@@ -87,15 +105,27 @@ class OfHistory:
         await record(store, FULL)
         assert await numbers(store) == [4, 5]
 
+    async def test_what_is_forgotten_in_vain_is_there_again(self, store):
+        await record(store, *[BARE] * 4)
+
+        def fail(tx):
+            tx.write(Writes(NOW, bulk=[c.ForgetEvents(2)]))
+            assert tx.page(LogEnds()) == [(3, 4)]
+            raise BrokenError
+
+        with pytest.raises(BrokenError):
+            await store.batch(fail)
+        assert (await numbers(store), await ends(store)) == ([1, 2, 3, 4], (1, 4))
+
     async def test_what_is_too_old_is_found_among_the_oldest(self, store):
         for at in (after(1), after(2), after(3), after(2)):
             await record(store, BARE, at=at)
 
         async def aged(before, among):
-            return await store.read(lambda tx: tx.history.aged(before, among))
+            return await listed(store, AgedEvents(before), None, among)
 
-        assert [await aged(after(s), 9) for s in (1, 2, 3, 4)] == [None, 1, 4, 4]
-        assert await aged(after(3), 3) == 2
+        assert [await aged(after(s), 9) for s in (1, 2, 3, 4)] == [[], [1], [4], [4]]
+        assert await aged(after(3), 3) == [2]
 
     async def test_the_events_of_a_deleted_node_are_not_those_of_the_next_by_its_name(self, store):
         await record(store, BARE)
@@ -103,41 +133,47 @@ class OfHistory:
         assert (await numbers(store), await ends(store)) == ([], (1, 1))
         await make(store, c.CreateNode(EMPTY))
         await record(store, FULL)
-        assert await numbers(store) == [2]
+        assert await numbers(store) == await numbers(store, (JOBS,)) == [2]
 
     # --- pages ---
 
-    async def page(self, store, **wanted):
-        known = {"after": 0, "until": 99, "state": None, "payloads": True, "limit": 9, "room": 99}
-        return await store.read(lambda tx: tx.history.items(JOBS, **(known | wanted)))
+    async def page(self, store, after=None, limit=9, **wanted):
+        known = {"until": 99, "state": None, "payloads": True, "room": 99} | wanted
+        return await listed(store, ShownItems(JOBS, **known), after, limit)
 
-    async def names(self, store, **wanted):
-        shown, more = await self.page(store, **wanted)
-        return "".join(one.item.id for one in shown), more
+    async def names(self, store, *place, **wanted):
+        return "".join(one.item.id for one in await self.page(store, *place, **wanted))
+
+    async def newest(self, store, node=JOBS, *, dead=False):
+        (number,) = await store.read(lambda tx: tx.page(NewestItem(node, dead)))
+        return number
 
     async def test_an_item_is_shown_as_it_is(self, store):
         await make(store, add("a", headers=(("n", "v"),)), add("b", payload=b"<\xc3\xa4/>"))
         held = await lock(store, "b")
         (first, _) = await items(store, "a", "b")
         expected = [Shown(first, 6, b"<job/>"), Shown(held, 5, b"<\xc3\xa4/>")]
-        assert await self.page(store) == (expected, False)
+        assert await self.page(store) == expected
         without = [replace(shown, payload=None) for shown in expected]
-        assert await self.page(store, payloads=False) == (without, False)
+        assert await self.page(store, payloads=False) == without
 
     async def test_items_come_by_number_state_and_room(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
         at_hand = {"state": State.DELAYED, "due": after(5)}
         await make(store, add("a"), add("b", **at_hand), add("c"), add("d", priority=5))
         seqs = [item.seq for item in await items(store, *"abcd")]
-        assert await self.names(store, after=seqs[0], until=seqs[2]) == ("bc", False)
-        assert await self.names(store, limit=2) == ("ab", True)
-        assert await self.names(store, limit=4) == ("abcd", False)
-        assert await self.names(store, state=State.QUEUED) == ("acd", False)
-        assert await self.names(store, state=State.DELAYED, limit=1) == ("b", False)
-        assert await self.names(store, room=12) == ("ab", True)
-        assert await self.names(store, room=1) == ("a", True)
-        assert await self.names(store, room=1, payloads=False) == ("abcd", False)
-        assert await store.read(lambda tx: tx.history.newest(JOBS, dead=False)) == seqs[3]
-        assert await store.read(lambda tx: tx.history.newest(DEAD, dead=False)) == 0
+        assert await self.names(store, seqs[0], until=seqs[2]) == "bc"
+        assert await self.names(store, None, 2) == "ab"
+        assert await self.names(store, None, 4) == "abcd"
+        assert await self.names(store, state=State.QUEUED) == "acd"
+        assert await self.names(store, state=State.DELAYED) == "b"
+        assert await self.names(store, room=12) == "ab"
+        assert await self.names(store, room=17) == "ab"
+        assert await self.names(store, room=1) == "a"
+        assert await self.names(store, room=1, payloads=False) == "abcd"
+        assert await self.newest(store) == seqs[3]
+        assert await self.newest(store, DEAD) == 0
+        assert await self.newest(store, NodeName("none")) == 0
 
     async def test_the_dead_come_by_their_deaths_here_or_elsewhere(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
@@ -147,56 +183,53 @@ class OfHistory:
         held = await lock(store, "b")
         for item, to, at in ((held, None, 1), (x, JOBS, 2), (a, None, 3)):
             await make(store, c.GiveUp(item, after(at), f"why {at}", 1, to))
-        shown, more = await self.page(store, state=State.DEAD, payloads=False)
-        assert (more, [one.item.id for one in shown]) == (False, ["b", "x", "a"])
-        deaths = [one.grave.seq for one in shown]
+        dead = {"state": State.DEAD}
+        shown = await self.page(store, **dead, payloads=False)
+        assert [one.item.id for one in shown] == ["b", "x", "a"]
+        letters = [one.item.dead_letter for one in shown]
+        deaths = [letter.number for letter in letters]
         assert deaths == sorted(set(deaths))
-        assert [one.grave for one in shown] == [
-            Grave(deaths[0], after(1), "why 1", ANN),
-            Grave(deaths[1], after(2), "why 2", None, DEAD),
-            Grave(deaths[2], after(3), "why 3"),
+        assert letters == [
+            DeadLetter(deaths[0], after(1), "why 1", None, ANN),
+            DeadLetter(deaths[1], after(2), "why 2", DEAD),
+            DeadLetter(deaths[2], after(3), "why 3"),
         ]
-        assert await self.names(store, state=State.DEAD, after=deaths[0], limit=1) == ("x", True)
-        assert await self.names(store, state=State.DEAD, until=deaths[1]) == ("bx", False)
-        assert await store.read(lambda tx: tx.history.newest(JOBS, dead=True)) == deaths[2]
-        assert await store.read(lambda tx: tx.history.newest(DEAD, dead=True)) == 0
-        (dead,) = await items(store, "b")
-        await make(store, c.Revive(dead, JOBS))
+        assert await self.names(store, deaths[0], 1, **dead) == "x"
+        assert await self.names(store, until=deaths[1], **dead) == "bx"
+        assert await self.names(store, **dead, room=6) == "b"
+        assert await self.newest(store, dead=True) == deaths[2]
+        assert await self.newest(store, DEAD, dead=True) == 0
+        (b,) = await items(store, "b")
+        await make(store, c.Revive(b, JOBS))
         (again,) = await items(store, "b")
         await make(store, c.GiveUp(again, after(4), "again", 1))
-        assert await self.names(store, state=State.DEAD, after=deaths[2]) == ("b", False)
+        assert await self.names(store, deaths[2], **dead) == "b"
+        assert await self.names(store, **dead) == "xab"
 
-    async def test_a_node_is_counted_by_state(self, store):
+    async def test_nodes_are_counted_by_state(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)), c.AddSubscription(window(BOB, 2)))
         await make(store, c.SetAvailable(JOBS, BOB, available=False))
-        await make(store, *map(add, "abcde"), add("f", state=State.DELAYED, due=after(5)))
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        published = {"published": after(3)}
+        await make(store, replace(add("a"), **published), replace(add("b"), **published))
+        await make(store, replace(add("c"), **published), add("d"), add("e"))
+        await make(store, add("f", state=State.DELAYED, due=after(5)))
         await lock(store, "a")
         _, b, *_ = await items(store, *"abc")
         await make(store, c.GiveUp(b, NOW, "x", 1))
         await make(store, release(await lock(store, "c", token=9)))
-
-        def tally(tx):
-            return tx.history.tally(tx.node(JOBS))
-
-        node = await store.read(lambda tx: tx.node(JOBS))
+        node = await node_row(store)
         assert (node.items, node.subscriptions) == (6, 2)
-        expected = Tally(node, queued=3, locked=1, delayed=1, dead=1, window_free=2, oldest=NOW)
-        assert await store.read(tally) == expected
+        counted = {"queued": 3, "locked": 1, "delayed": 1, "dead": 1, "window_free": 2}
+        expected = Tally(node, **counted, oldest=after(3))
+        assert await listed(store, Tallies((JOBS,))) == [expected]
+        empty = Tally(await node_row(store, DEAD), 0, 0, 0, 0, 0)
+        tallies = await listed(store, Tallies((JOBS, NodeName("none"), DEAD)))
+        assert sorted(tallies, key=lambda one: one.node.name) == [expected, empty]
 
-    async def test_reading_sees_what_is_committed_and_changes_nothing(self, store):
-        await make(store, add("a"))
-
-        def write(tx):
-            tx.apply([add("b")])
-
-        with pytest.raises(StoreError):
-            await store.read(write)
-
-        assert await store.read(lambda tx: tx.item_ids(JOBS, 9)) == ["a"]
-        await make(store, add("b"))
-        assert await store.read(lambda tx: tx.item_ids(JOBS, 9)) == ["a", "b"]
-
-    async def test_a_closed_store_cannot_be_read(self, make_store):
-        other = make_store()
-        with pytest.raises(StoreError):
-            await other.read(lambda tx: tx.nodes())
+    async def test_what_died_and_moved_is_counted_as_what_it_is(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("a"))
+        (a,) = await items(store, "a")
+        await make(store, c.GiveUp(a, NOW, "x", 1, to=DEAD))
+        (tally,) = await listed(store, Tallies((DEAD,)))
+        assert (tally.queued, tally.dead) == (1, 0)

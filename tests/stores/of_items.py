@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from harness.facts import ANN, BOB, JOBS, NOW, after, waiting, window
 from harness.picture import everything
 from msgspec.structs import replace
@@ -11,24 +9,26 @@ from stores.steps import (
     ANN_ACCOUNT,
     DEAD,
     EMPTY,
-    ENOUGH,
     add,
+    ids,
     items,
+    listed,
+    load,
     lock,
+    losers,
     make,
+    node_row,
+    payloads,
+    ready,
     release,
+    window_row,
+    write,
 )
 
+from pubqueue.app.listings import DeadItems, ItemIds, Items
+from pubqueue.app.rows import Finished, Rows, Write
 from pubqueue.core import changes as c
-from pubqueue.core.model import (
-    ItemId,
-    Jid,
-    State,
-    digest,
-)
-
-if TYPE_CHECKING:
-    from pubqueue.app.ports import Transaction
+from pubqueue.core.model import DeadLetter, ItemId, Jid, State, digest
 
 
 class OfItems:
@@ -38,7 +38,8 @@ class OfItems:
         said = (("b", "2"), ("a", "\u00e4<&>\n"), ("b", ""))
         given = {"priority": -2, "payload": b"<job>\xc3\xa4</job>", "expires": after(9)}
         given["headers"] = said
-        await make(store, add("i1", state=State.DELAYED, due=after(5), **given))
+        txn = {"txn": ("app", 4)}
+        await make(store, add("i1", state=State.DELAYED, due=after(5), **given, **txn))
         (item,) = await items(store, "i1")
         assert item == waiting(
             item.seq,
@@ -48,33 +49,99 @@ class OfItems:
             expires=after(9),
             priority=-2,
             headers=said,
+            txn=("app", 4),
         )
-        assert await store.batch(lambda tx: tx.item_at(item.seq)) == item
-        assert await store.batch(lambda tx: tx.payload(item)) == given["payload"]
+        assert await load(store, numbers={item.seq}) == Rows(items=[item])
+        expected = Rows(payloads=[(item.seq, given["payload"])])
+        assert await load(store, payloads={item.seq}) == expected
+
+    async def test_every_fact_of_an_item_is_kept(self, store):
+        dead = DeadLetter(3, after(2), "w\u00f6rn", DEAD, BOB)
+        locked = waiting(
+            *(40,),
+            state=State.LOCKED,
+            priority=3,
+            expires=after(9),
+            acquired=4,
+            failed=2,
+            released=1,
+            holder=ANN,
+            deadline=after(8),
+            token=6,
+            avoid=BOB,
+            taken=after(1),
+            headers=(("a", "b"),),
+            dead_letter=dead,
+            txn=("app", 2),
+        )
+        aside = waiting(41, state=State.DELAYED, due=after(3), aside=True, avoid=ANN)
+        died = waiting(42, state=State.DEAD, dead_letter=replace(dead, number=4, origin=None))
+        rows = [locked, aside, died]
+        await write(
+            store,
+            items=[Write(None, row) for row in rows],
+            payloads={row.seq: b"<job/>" for row in rows},
+            nodes=[Write(EMPTY, replace(EMPTY, items=3))],
+        )
+        assert await listed(store, Items(JOBS)) == [(row, b"<job/>") for row in rows]
 
     async def test_an_item_that_is_not_there_is_none(self, store):
         await make(store, add("i1"))
+        keys = {(JOBS, ItemId("I1")), (DEAD, ItemId("i1"))}
+        nothing = {"items": keys, "numbers": {999}, "payloads": {999}, "receipts": {999}}
+        assert await load(store, **nothing, held={ANN}, finished=keys) == Rows()
 
-        def look(tx: Transaction) -> object:
-            return tx.item(JOBS, ItemId("I1")), tx.item(DEAD, ItemId("i1")), tx.item_at(999)
+    async def test_many_items_are_found_at_once_and_each_of_them_once(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abcd"))
+        await make(store, add("a", node=DEAD))
+        held = await lock(store, "c")
+        a, b, c_, _ = await items(store, *"abcd")
+        (other,) = await items(store, "a", node=DEAD)
+        found = await load(
+            store,
+            items={(JOBS, ItemId("a")), (JOBS, ItemId("b")), (DEAD, ItemId("a"))},
+            numbers={b.seq, c_.seq},
+            held={ANN, BOB},
+            payloads={a.seq, b.seq},
+        )
+        assert sorted(item.seq for item in found.items) == [a.seq, b.seq, c_.seq, other.seq]
+        assert (held in found.items, other in found.items) == (True, True)
+        assert sorted(found.payloads) == [(a.seq, b"<job/>"), (b.seq, b"<job/>")]
 
-        assert await store.batch(look) == (None, None, None)
+    async def test_hundreds_of_items_are_found_at_once(self, store):
+        names = [f"i{n}" for n in range(700)]
+        await make(store, *map(add, names))
+        keys = {(JOBS, ItemId(name)) for name in names}
+        found = await load(store, items=keys)
+        assert {(item.node, item.id) for item in found.items} == keys
+        seqs = {item.seq for item in found.items}
+        assert {item.seq for item in (await load(store, numbers=seqs)).items} == seqs
+        assert {seq for seq, _ in (await load(store, payloads=seqs)).payloads} == seqs
 
     async def test_ids_come_oldest_first_and_not_more_than_asked_for(self, store):
         await make(store, add("c"), add("a", priority=9), add("b"))
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == ["c", "a", "b"]
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 2)) == ["c", "a"]
+        (first,) = await items(store, "c")
+        assert await listed(store, ItemIds(JOBS)) == ["c", "a", "b"]
+        assert await listed(store, ItemIds(JOBS), None, 2) == ["c", "a"]
+        assert await listed(store, ItemIds(JOBS), first.seq, 9) == ["a", "b"]
+        assert await listed(store, ItemIds(DEAD)) == []
 
     async def test_nodes_count_their_items_while_they_change(self, store):
-        def change(tx: Transaction) -> list[int]:
-            counts = [tx.node(JOBS).items]
-            for changes in ([add("i1"), add("i2")], [add("i3")]):
-                tx.apply(changes)
-                counts.append(tx.node(JOBS).items)
-            tx.apply([c.RemoveItem(tx.item(JOBS, ItemId("i2")))])
-            return [*counts, tx.node(JOBS).items, tx.nodes()[0].items]
+        counts = []
+        for changes in ([add("i1"), add("i2")], [add("i3")]):
+            await make(store, *changes)
+            counts.append((await node_row(store)).items)
+        await make(store, c.RemoveItem((await items(store, "i2"))[0]))
+        assert [*counts, (await node_row(store)).items] == [2, 3, 2]
 
-        assert await store.batch(change) == [0, 2, 3, 2, 2]
+    async def test_numbers_of_items_only_rise_also_after_the_newest_has_gone(self, store):
+        seen = []
+        for name in "abc":
+            await make(store, add(name))
+            (item,) = await items(store, name)
+            seen.append(item.seq)
+            await make(store, c.RemoveItem(item))
+        assert seen == sorted(set(seen))
 
     async def test_another_payload_leaves_the_rest(self, store):
         await make(store, add("i1"), add("i2"))
@@ -82,7 +149,51 @@ class OfItems:
         await make(store, c.ReplacePayload(item, b"<new/>", Jid("eve@x"), (("a", "1"),)))
         expected = replace(item, publisher=Jid("eve@x"), headers=(("a", "1"),))
         assert await items(store, "i1") == [expected]
-        assert await store.batch(lambda tx: tx.payload(item)) == b"<new/>"
+        assert await payloads(store) == {"i1": b"<new/>", "i2": b"<job/>"}
+
+    async def test_an_id_goes_and_comes_again_at_once(self, store):
+        await make(store, add("a", payload=b"<old/>"), add("b"))
+        (old,) = await items(store, "a")
+        await make(store, release(await lock(store, "a")))
+        (old,) = await items(store, "a")
+        new = replace(old, seq=old.seq + 10, token=0, acquired=0, avoid=None, taken=None)
+        await write(
+            store, items=[Write(old, None), Write(None, new)], payloads={new.seq: b"<new/>"}
+        )
+        assert (await items(store, "a"), await losers(store, new)) == ([new], [])
+        assert await payloads(store) == {"b": b"<job/>", "a": b"<new/>"}
+        assert await load(store, numbers={old.seq}, payloads={old.seq}) == Rows()
+
+    async def test_an_id_comes_and_goes_whatever_the_order_of_the_rows(self, store):
+        await make(store, add("a"))
+        (old,) = await items(store, "a")
+        new = replace(old, seq=old.seq + 10)
+        rows = [Write(None, new), Write(old, None)]
+        await write(store, items=rows, payloads={new.seq: b"<new/>"})
+        assert await items(store, "a") == [new]
+
+    async def test_an_item_that_takes_the_id_of_one_that_moves_away(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("a"))
+        (old,) = await items(store, "a")
+        moved, new = replace(old, node=DEAD), replace(old, seq=old.seq + 10)
+        more = replace(EMPTY, name=DEAD)
+        await write(
+            store,
+            items=[Write(None, new), Write(old, moved)],
+            payloads={new.seq: b"<new/>"},
+            nodes=[Write(more, replace(more, items=1))],
+        )
+        assert await items(store, "a") == [new]
+        assert await items(store, "a", node=DEAD) == [moved]
+
+    async def test_an_item_that_comes_and_goes_at_once_leaves_nothing(self, store):
+        before = await store.batch(everything)
+        seq = await store.batch(lambda tx: tx.number("item", 1))
+        await write(store, items=[Write(None, None)], payloads={seq: b"<job/>"})
+        assert await store.batch(everything) == before
+        assert await load(store, payloads={seq}) == Rows()
+
+    # --- locks ---
 
     async def test_a_lock_has_a_holder_a_deadline_and_a_token(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
@@ -97,9 +208,8 @@ class OfItems:
             acquired=1,
             taken=NOW,
         )
-        served = window(ANN, 3, in_flight=1, last_served=7)
-        assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == served
-        assert await store.batch(lambda tx: tx.held_count(JOBS, ANN)) == 1
+        assert await window_row(store, ANN) == window(ANN, 3, in_flight=1, last_served=7)
+        assert await load(store, held={ANN}) == Rows(items=[item])
 
     async def test_many_locks_are_made_in_one_go(self, store):
         await make(store, c.AddSubscription(window(ANN, 9)), *map(add, "abc"))
@@ -116,15 +226,24 @@ class OfItems:
         expected = {"state": State.DELAYED, "due": after(5), "failed": 2, "released": 3}
         cleared = {"holder": None, "deadline": None, "avoid": ANN}
         assert freed == replace(item, **expected, **cleared)
-        assert await store.batch(lambda tx: tx.held(freed, [ANN, ANN_ACCOUNT])) == [ANN]
-        assert await store.batch(lambda tx: tx.held(freed, [BOB, Jid("bob@x")])) == []
+        assert await losers(store, freed) == [ANN]
 
-    async def test_losing_it_twice_is_remembered_once(self, store):
-        await make(store, add("i1"))
-        for token in (7, 8):
-            await make(store, release(await lock(store, "i1", token=token)))
-        (freed,) = await items(store, "i1")
-        assert await store.batch(lambda tx: tx.held(freed, [ANN])) == [ANN]
+    async def test_all_who_lost_it_are_found_each_of_them_once(self, store):
+        await make(store, add("i1"), add("i2"))
+        for token, who in enumerate((ANN, ANN, BOB)):
+            await make(store, release(await lock(store, "i1", who, token=token + 1)))
+        await make(store, release(await lock(store, "i2", BOB, token=8)))
+        one, two = await items(store, "i1", "i2")
+        found = await load(store, receipts={one.seq, two.seq})
+        assert sorted(found.receipts) == [(one.seq, ANN), (one.seq, BOB), (two.seq, BOB)]
+
+    async def test_receipts_go_before_others_are_added(self, store):
+        await make(store, add("i1"), add("i2"))
+        for name in ("i1", "i2"):
+            await make(store, release(await lock(store, name)))
+        one, two = await items(store, "i1", "i2")
+        await write(store, anew=[one.seq], receipts=[(one.seq, BOB)])
+        assert (await losers(store, one), await losers(store, two)) == ([BOB], [ANN])
 
     async def test_a_lock_can_be_extended(self, store):
         await make(store, add("i1"))
@@ -138,20 +257,19 @@ class OfItems:
         await make(store, c.Postpone(item, after(5)))
         (postponed,) = await items(store, "i1")
         assert postponed == replace(item, state=State.DELAYED, due=after(5), aside=True)
-        assert await store.batch(lambda tx: tx.aside(JOBS, NOW, 9, ENOUGH)) == [
-            (postponed, b"<job/>")
-        ]
+        assert await ready(store) == ("i2", "i1")
         taken = await lock(store, "i1", BOB)
         assert (taken.state, taken.aside, taken.due) == (State.LOCKED, False, None)
+        assert await ready(store) == ("i2", "")
 
     async def test_ripe_items_wait_again_and_keep_the_sign_that_they_have_waited(self, store):
-        at_hand = {"state": State.DELAYED, "due": after(5)}
-        await make(store, add("i1", **at_hand), add("i2", **(at_hand | {"due": after(6)})))
-        assert await store.batch(lambda tx: tx.ripe(after(4))) == []
-        assert await store.batch(lambda tx: tx.ripe(after(5))) == [JOBS]
-        await make(store, c.Ripen(JOBS, after(5)))
-        found = [(item.state, item.due) for item in await items(store, "i1", "i2")]
-        assert found == [(State.QUEUED, after(5)), (State.DELAYED, after(6))]
+        await make(store, add("i1", state=State.DELAYED, due=after(5)))
+        (item,) = await items(store, "i1")
+        await make(store, c.Ripen(item))
+        assert await items(store, "i1") == [replace(item, state=State.QUEUED)]
+        assert await ready(store) == ("i1", "")
+
+    # --- death and after ---
 
     async def test_a_dead_item_stays(self, store):
         await make(store, c.AddSubscription(window(ANN)), add("i1"))
@@ -159,9 +277,11 @@ class OfItems:
         await make(store, c.GiveUp(item, NOW, "worn out", 20))
         (dead,) = await items(store, "i1")
         cleared = {"holder": None, "deadline": None}
-        assert dead == replace(item, state=State.DEAD, failed=20, **cleared)
-        assert await store.batch(lambda tx: tx.dead(JOBS, 9)) == [(dead, None)]
-        assert await store.batch(lambda tx: tx.held(dead, [ANN])) == [ANN]
+        letter = DeadLetter(dead.dead_letter.number, NOW, "worn out", None, ANN)
+        expected = replace(item, state=State.DEAD, failed=20, dead_letter=letter, **cleared)
+        assert dead == expected
+        assert await listed(store, DeadItems(JOBS)) == [dead]
+        assert await losers(store, dead) == [ANN]
 
     async def test_a_dead_item_moves_and_waits_in_its_new_node_as_if_it_were_new(self, store):
         await make(
@@ -170,15 +290,16 @@ class OfItems:
             c.AddSubscription(window(ANN)),
             add("i1", expires=after(900), headers=(("a", "1"),)),
         )
-        item = await lock(store, "i1")
+        await make(store, release(await lock(store, "i1", BOB)))
+        item = await lock(store, "i1", token=8)
         await make(store, c.GiveUp(item, NOW, "worn out", 20, to=DEAD))
         (moved,) = await items(store, "i1", node=DEAD)
-        expected = waiting(item.seq, id="i1", node=DEAD, token=item.token, headers=(("a", "1"),))
-        assert moved == expected
-        assert await store.batch(lambda tx: tx.dead(DEAD, 9)) == [(moved, JOBS)]
-        assert await store.batch(lambda tx: tx.origin(moved)) == JOBS
-        assert await store.batch(lambda tx: tx.held(moved, [ANN])) == []
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == []
+        letter = DeadLetter(moved.dead_letter.number, NOW, "worn out", JOBS, ANN)
+        expected = {"token": item.token, "headers": (("a", "1"),), "dead_letter": letter}
+        assert moved == waiting(item.seq, id="i1", node=DEAD, **expected)
+        assert await listed(store, DeadItems(DEAD)) == [moved]
+        assert await losers(store, moved) == []
+        assert (await ids(store), await payloads(store, DEAD)) == ([], {"i1": b"<job/>"})
 
     async def test_a_dead_item_lives_again_in_its_place(self, store):
         await make(store, add("i1"), add("i2"))
@@ -188,38 +309,74 @@ class OfItems:
         await make(store, c.Revive(dead, JOBS))
         (revived, _) = await items(store, "i1", "i2")
         assert revived == waiting(item.seq, id="i1", token=item.token)
-        assert await store.batch(lambda tx: tx.dead(JOBS, 9)) == []
-        assert [
-            row.id for row, _ in await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
-        ] == [
-            "i1",
-            "i2",
+        assert await listed(store, DeadItems(JOBS)) == []
+        assert await losers(store, revived) == []
+        rows = await store.batch(lambda tx: tx.ready({JOBS: 9}, NOW, 999))
+        assert [row.id for row, _ in rows] == ["i1", "i2"]
+
+    async def test_the_dead_that_nobody_holds_come_oldest_first_in_pages(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abcde"))
+        a, b, _, d, e = await items(store, *"abcde")
+        for item in (d, b, e, a):
+            await make(store, c.GiveUp(item, NOW, "x", 1, to=DEAD))
+        a, b, d, e = await items(store, *"abde", node=DEAD)
+        await make(store, c.Lock(b, ANN, 9, after(9), NOW))
+        assert await listed(store, DeadItems(DEAD)) == [a, d, e]
+        assert await listed(store, DeadItems(DEAD), a.seq, 1) == [d]
+        assert await listed(store, DeadItems(JOBS)) == []
+
+    async def test_what_is_removed_takes_all_with_it(self, store):
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, release(await lock(store, "i1", BOB)))
+        item = await lock(store, "i1", token=8)
+        await make(store, c.RemoveItem(item))
+        keys = {"numbers": {item.seq}, "payloads": {item.seq}, "receipts": {item.seq}}
+        assert await load(store, **keys, held={ANN}) == Rows()
+        served = window(ANN, 3, last_served=8)
+        assert await store.batch(everything) == [replace(EMPTY, subscriptions=1), served]
+
+    # --- finished work ---
+
+    async def test_the_id_of_finished_work_is_kept_until_it_is_forgotten(self, store):
+        await make(store, add("i1", payload=b"<done/>"), add("i2"))
+        one, two = await items(store, "i1", "i2")
+        await make(store, c.RemoveItem(one, after(5), digest(b"<done/>")))
+        await make(store, c.RemoveItem(two, after(6), digest(b"<job/>")))
+        rows = [
+            Finished(JOBS, one.id, digest(b"<done/>"), after(5)),
+            Finished(JOBS, two.id, digest(b"<job/>"), after(6)),
         ]
-
-    async def test_the_id_of_finished_work_absorbs_until_its_time(self, store):
-        await make(store, add("i1", payload=b"<done/>"))
-        (item,) = await items(store, "i1")
-        await make(store, c.RemoveItem(item, after(5), digest(b"<done/>")))
-
-        def look(tx: Transaction) -> object:
-            times = (NOW, after(4.999), after(5))
-            return [tx.finished(JOBS, item.id, moment) for moment in times]
-
-        assert await store.batch(look) == [digest(b"<done/>")] * 2 + [None]
+        keys = {(JOBS, one.id), (JOBS, two.id), (DEAD, one.id)}
+        found = await load(store, finished=keys)
+        assert sorted(found.finished, key=str) == sorted(rows, key=str)
+        await make(store, c.Forget(after(4.999)))
+        assert len((await load(store, finished=keys)).finished) == 2
         await make(store, c.Forget(after(5)))
-        assert await store.batch(lambda tx: tx.finished(JOBS, item.id, NOW)) is None
+        assert await load(store, finished=keys) == Rows(finished=rows[1:])
 
     async def test_work_that_finishes_again_is_remembered_anew(self, store):
         for payload in (b"<a/>", b"<b/>"):
             await make(store, add("i1", payload=payload))
             (item,) = await items(store, "i1")
             await make(store, c.RemoveItem(item, after(5), digest(payload)))
-        assert await store.batch(lambda tx: tx.finished(JOBS, item.id, NOW)) == digest(b"<b/>")
+        row = Finished(JOBS, item.id, digest(b"<b/>"), after(5))
+        assert await load(store, finished={(JOBS, item.id)}) == Rows(finished=[row])
+        await write(store, finished=[Write(row, None)])
+        assert await load(store, finished={(JOBS, item.id)}) == Rows()
+
+    # --- many at once ---
 
     async def test_a_purge_takes_all_items_and_all_locks(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))
         await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "abc"))
-        await lock(store, "a", token=7)
+        await make(store, release(await lock(store, "b", token=6)))
+        held = await lock(store, "a", token=7)
         await make(store, c.PurgeNode(JOBS))
         served = window(ANN, 3, last_served=7)
         expected = [replace(EMPTY, subscriptions=1), served]
-        assert await store.batch(everything) == expected
+        seen = await store.batch(everything)
+        assert seen[:2] == expected
+        assert [row.name for row in seen[2:3]] == [DEAD]
+        keys = {"numbers": {held.seq}, "payloads": {held.seq}, "held": {ANN, ANN_ACCOUNT}}
+        assert await load(store, **keys) == Rows()
+        assert await store.batch(lambda tx: tx.next_due()) is None

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from harness.facts import ANN, BOB, EVE, JOBS, window
+from harness.facts import ANN, BOB, EVE, JOBS, NOW, plain, window
 from harness.picture import everything
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,
     DEAD,
     EMPTY,
+    IN_TIME,
+    Desk,
     add,
+    ids,
+    listed,
+    load,
     lock,
     make,
+    node_row,
     release,
+    window_row,
+    write,
 )
 
+from pubqueue.app.listings import AffiliationsOf, AffiliationsOfAccount, Nodes, ReadyNodes
+from pubqueue.app.rows import AffiliationRow, Needs, Rows, Write
 from pubqueue.core import changes as c
+from pubqueue.core.after import after as after_change
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
@@ -25,11 +34,10 @@ from pubqueue.core.model import (
     NodeConfig,
     NodeName,
     PublishModel,
-    bare,
 )
 
-if TYPE_CHECKING:
-    from pubqueue.app.ports import Transaction
+OTHER = NodeName("other")
+BOB_ACCOUNT = Jid("bob@x")
 
 
 class OfNodes:
@@ -46,64 +54,84 @@ class OfNodes:
             queueing=True,
             dead_letter_node="jobs-dead",
         )
-        node = replace(EMPTY, name=NodeName("other"), config=config)
-        await make(store, c.CreateNode(node))
-        assert await store.batch(lambda tx: tx.node(node.name)) == node
+        node = replace(EMPTY, name=OTHER, config=config)
+        await write(store, nodes=[Write(None, node)])
+        assert await load(store, nodes={OTHER}) == Rows(nodes=[node])
 
     async def test_a_node_that_is_not_there_is_none(self, store):
-        assert await store.batch(lambda tx: tx.node(DEAD)) is None
+        assert await load(store, nodes={DEAD}) == Rows()
+
+    async def test_many_nodes_are_found_at_once(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=OTHER)))
+        found = await load(store, nodes={OTHER, DEAD, JOBS})
+        assert sorted(node.name for node in found.nodes) == [JOBS, OTHER]
 
     async def test_resources_are_noted_by_account_and_forgotten(self, store):
         phone, other = Jid(f"{ANN_ACCOUNT}/phone"), Jid("bob@x/phone")
         await make(store, *map(c.NoteResource, (phone, ANN, other, phone)))
-        assert await store.batch(lambda tx: tx.resources(ANN_ACCOUNT)) == [phone, ANN]
+        assert await load(store, resources={ANN_ACCOUNT}) == Rows(resources=[phone, ANN])
+        both = await load(store, resources={ANN_ACCOUNT, BOB_ACCOUNT, Jid("eve@x")})
+        assert sorted(both.resources) == sorted([phone, ANN, other])
         await make(store, c.ForgetResource(phone), c.ForgetResource(phone))
-        assert await store.batch(lambda tx: tx.resources(ANN_ACCOUNT)) == [ANN]
+        assert await load(store, resources={ANN_ACCOUNT}) == Rows(resources=[ANN])
+
+    async def test_a_resource_that_comes_again_is_the_last_to_come(self, store):
+        phone = Jid(f"{ANN_ACCOUNT}/phone")
+        await make(store, c.NoteResource(phone), c.NoteResource(ANN))
+        await make(store, c.ForgetResource(phone))
+        await make(store, c.NoteResource(phone))
+        assert await load(store, resources={ANN_ACCOUNT}) == Rows(resources=[ANN, phone])
 
     async def test_a_node_is_ready_with_an_item_and_a_window_for_it(self, store):
-        def ready():
-            return store.batch(lambda tx: tx.ready_nodes())
-
         await make(store, c.AddSubscription(window(ANN, 1)))
-        assert await ready() == []
+        assert await listed(store, ReadyNodes()) == []
         await make(store, add("a"), add("b"))
-        assert await ready() == [JOBS]
+        assert await listed(store, ReadyNodes()) == [JOBS]
         item = await lock(store, "a")
-        assert await ready() == []
+        assert await listed(store, ReadyNodes()) == []
         await make(store, release(item), c.SetAvailable(JOBS, ANN, available=False))
-        assert await ready() == []
+        assert await listed(store, ReadyNodes()) == []
 
-    async def test_who_else_wrote_is_seen_once_and_we_ourselves_never(self, store, make_store):
-        await make(store, add("a"))
-        assert not await store.others_wrote()
-        other = make_store()
-        await other.open()
-        await other.batch(lambda tx: tx.item_ids(JOBS, 9))
-        assert not await store.others_wrote()
-        await make(other, add("b"))
-        assert (await store.others_wrote(), await store.others_wrote()) == (True, False)
-        assert not await other.others_wrote()
-        await other.close()
+    async def test_ready_nodes_come_in_pages(self, store):
+        for name in ("b", "a"):
+            node = NodeName(name)
+            seat = replace(window(ANN, 1), node=node, subid=name)
+            await make(store, c.CreateNode(replace(EMPTY, name=node)), c.AddSubscription(seat))
+            await make(store, add("x", node=node))
+        assert await listed(store, ReadyNodes()) == ["a", "b"]
+        assert await listed(store, ReadyNodes(), "a") == ["b"]
+        assert await listed(store, ReadyNodes(), None, 1) == ["a"]
 
-    async def test_nodes_come_by_name(self, store):
+    async def test_nodes_come_by_name_in_pages(self, store):
         other = replace(EMPTY, name=NodeName("a"))
         await make(store, c.CreateNode(other))
-        assert await store.batch(lambda tx: tx.nodes()) == [other, EMPTY]
+        assert await listed(store, Nodes()) == [other, EMPTY]
+        assert await listed(store, Nodes(), "a") == [EMPTY]
+        assert await listed(store, Nodes(), None, 1) == [other]
+        assert await listed(store, Nodes(), JOBS) == []
+
+    async def test_a_page_has_one_row_if_nothing_else_is_said(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=NodeName("a"))))
+        assert [node.name for node in await store.batch(lambda tx: tx.page(Nodes()))] == ["a"]
 
     async def test_names_are_compared_exactly(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=NodeName("Jobs"))))
-        assert len(await store.batch(lambda tx: tx.nodes())) == 2
+        assert len(await listed(store, Nodes())) == 2
 
     async def test_settings_change_within_and_after_the_transaction(self, store):
         config = replace(EMPTY.config, lock_timeout=9)
+        changed = replace(EMPTY, config=config)
+        await write(store, nodes=[Write(EMPTY, changed)])
+        assert await node_row(store) == changed
 
-        def change(tx: Transaction) -> object:
-            before = tx.node(JOBS)
-            tx.apply([c.ConfigureNode(JOBS, config)])
-            return before.config.lock_timeout, tx.node(JOBS).config
+    async def test_what_is_written_is_seen_within_the_transaction(self, store):
+        def change(tx):
+            node = replace(EMPTY, name=OTHER)
+            Desk(tx).make(c.CreateNode(node))
+            return tx.load(Needs(nodes={OTHER})).nodes, tx.page(Nodes(), JOBS, 9)
 
-        assert await store.batch(change) == (300, config)
-        assert (await store.batch(lambda tx: tx.node(JOBS))).config == config
+        node = replace(EMPTY, name=OTHER)
+        assert await store.batch(change) == ([node], [node])
 
     async def test_a_deleted_node_takes_everything_with_it(self, store):
         await make(
@@ -112,108 +140,182 @@ class OfNodes:
             c.AddSubscription(window()),
             add("i1"),
             add("i2"),
+            add("done"),
         )
         item = await lock(store, "i1")
         await make(store, release(item))
-        await make(store, c.DeleteNode(JOBS))
+        await lock(store, "i2")
+        done = (await load(store, items={(JOBS, "done")})).items[0]
+        await make(store, c.RemoveItem(done, NOW))
+        node = await node_row(store)
+        await write(store, nodes=[Write(node, None)])
+        gone = {
+            "nodes": {JOBS},
+            "affiliations": {(JOBS, ANN_ACCOUNT)},
+            "subscriptions": {(JOBS, ANN_ACCOUNT)},
+            "subscribers": {JOBS},
+            "accounts": {ANN_ACCOUNT},
+            "items": {(JOBS, "i1"), (JOBS, "i2")},
+            "numbers": {item.seq},
+            "held": {ANN},
+            "payloads": {item.seq},
+            "receipts": {item.seq},
+            "finished": {(JOBS, "done")},
+        }
+        assert await load(store, **gone) == Rows()
+        assert await store.batch(lambda tx: tx.next_due()) is None
         await make(store, c.CreateNode(EMPTY))
+        assert await load(store, **gone) == Rows(nodes=[EMPTY])
         assert await store.batch(everything) == [EMPTY]
 
     async def test_a_node_can_be_made_anew_at_once(self, store):
         await make(store, add("i1"), c.DeleteNode(JOBS), c.CreateNode(EMPTY), add("i2"))
-        assert await store.batch(lambda tx: tx.item_ids(JOBS, 9)) == ["i2"]
+        assert await ids(store) == ["i2"]
+
+    # --- affiliations ---
 
     async def test_affiliations_are_set_changed_and_dropped(self, store):
         people = [(Jid(f"{kind.name.lower()}@x"), kind) for kind in Affiliation]
         await make(store, *(c.SetAffiliation(JOBS, *person) for person in people))
         await make(store, c.SetAffiliation(JOBS, Jid("owner@x"), Affiliation.MEMBER))
         await make(store, c.SetAffiliation(JOBS, Jid("member@x"), Affiliation.NONE))
-        assert await store.batch(lambda tx: tx.affiliations(JOBS)) == [
-            ("outcast@x", Affiliation.OUTCAST),
-            ("owner@x", Affiliation.MEMBER),
-            ("publish_only@x", Affiliation.PUBLISH_ONLY),
-            ("publisher@x", Affiliation.PUBLISHER),
+        rows = [
+            AffiliationRow(JOBS, Jid("outcast@x"), Affiliation.OUTCAST),
+            AffiliationRow(JOBS, Jid("owner@x"), Affiliation.MEMBER),
+            AffiliationRow(JOBS, Jid("publish_only@x"), Affiliation.PUBLISH_ONLY),
+            AffiliationRow(JOBS, Jid("publisher@x"), Affiliation.PUBLISHER),
         ]
+        assert await listed(store, AffiliationsOf(JOBS)) == rows
+        assert await listed(store, AffiliationsOf(JOBS), "owner@x") == rows[2:]
+        assert await listed(store, AffiliationsOf(JOBS), None, 2) == rows[:2]
+        assert await listed(store, AffiliationsOf(DEAD)) == []
 
-    async def test_an_affiliation_is_read_anew_after_a_change(self, store):
-        def change(tx: Transaction) -> list[Affiliation]:
-            seen = [tx.affiliation(JOBS, ANN_ACCOUNT)]
-            for kind in (Affiliation.OWNER, Affiliation.NONE):
-                tx.apply([c.SetAffiliation(JOBS, ANN_ACCOUNT, kind)])
-                seen.append(tx.affiliation(JOBS, ANN_ACCOUNT))
-            return seen
+    async def test_affiliations_are_found_by_node_and_account(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=OTHER)))
+        kinds = {
+            (JOBS, ANN_ACCOUNT): Affiliation.OWNER,
+            (OTHER, ANN_ACCOUNT): Affiliation.OUTCAST,
+            (JOBS, BOB_ACCOUNT): Affiliation.MEMBER,
+        }
+        await make(store, *(c.SetAffiliation(*key, kind) for key, kind in kinds.items()))
+        keys = {
+            (JOBS, ANN_ACCOUNT),
+            (OTHER, ANN_ACCOUNT),
+            (OTHER, BOB_ACCOUNT),
+            (DEAD, ANN_ACCOUNT),
+        }
+        found = (await load(store, affiliations=keys)).affiliations
+        assert {(row.node, row.account): row.affiliation for row in found} == {
+            key: kinds[key] for key in keys & set(kinds)
+        }
+        assert len(found) == 2
 
-        expected = [Affiliation.NONE, Affiliation.OWNER, Affiliation.NONE]
-        assert await store.batch(change) == expected
+    async def test_an_account_lists_the_nodes_that_it_is_something_to(self, store):
+        names = [NodeName(name) for name in ("c", "a", "b")]
+        await make(store, *(c.CreateNode(replace(EMPTY, name=name)) for name in names))
+        await make(store, *(c.SetAffiliation(n, ANN_ACCOUNT, Affiliation.OWNER) for n in names))
+        await make(store, c.SetAffiliation(JOBS, BOB_ACCOUNT, Affiliation.OWNER))
+        a, b, c_ = (AffiliationRow(NodeName(n), ANN_ACCOUNT, Affiliation.OWNER) for n in "abc")
+        mine = AffiliationsOfAccount(ANN_ACCOUNT)
+        assert await listed(store, mine) == [a, b, c_]
+        assert await listed(store, mine, "a", 1) == [b]
+        assert await listed(store, AffiliationsOfAccount(Jid("eve@x"))) == []
+
+    # --- subscriptions ---
+
+    async def test_a_subscription_is_read_as_it_was_written(self, store):
+        row = window(ANN, 3, in_flight=2, last_served=7, available=False, bounces=4)
+        await make(store, add("a"), add("b"))
+        for name in "ab":
+            await lock(store, name)
+        await write(
+            store,
+            subscriptions=[Write(None, row)],
+            nodes=[Write(await node_row(store), replace(EMPTY, items=2, subscriptions=1))],
+        )
+        assert await window_row(store, ANN) == row
 
     async def test_a_subscription_is_of_exactly_one_jid(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)))
-
-        def look(tx: Transaction) -> object:
-            jids = (ANN, ANN_ACCOUNT, Jid("ann@x/2"))
-            return [tx.subscription(JOBS, jid) for jid in jids]
-
-        assert await store.batch(look) == [window(ANN, 3), None, None]
+        jids = ANN, ANN_ACCOUNT, Jid("ann@x/2")
+        assert [await window_row(store, jid) for jid in jids] == [window(ANN, 3), None, None]
 
     async def test_an_account_subscribes_by_any_of_its_jids(self, store):
-        def look(tx: Transaction) -> object:
-            before = tx.subscribed(JOBS, ANN_ACCOUNT)
-            tx.apply([c.AddSubscription(window(ANN))])
-            during = tx.subscribed(JOBS, ANN_ACCOUNT), tx.subscribed(JOBS, Jid("bob@x"))
-            tx.apply([c.EndSubscription(JOBS, ANN)])
-            return before, *during, tx.subscribed(JOBS, ANN_ACCOUNT)
-
-        assert await store.batch(look) == (False, True, False, False)
+        mine = [window(ANN), window(ANN_ACCOUNT)]
+        await make(store, *map(c.AddSubscription, [*mine, window(BOB), window("ann@xy")]))
+        found = await load(store, subscriptions={(JOBS, ANN_ACCOUNT), (DEAD, ANN_ACCOUNT)})
+        assert sorted(found.subscriptions, key=str) == sorted(mine, key=str)
+        await make(store, *(c.EndSubscription(JOBS, one.jid) for one in mine))
+        assert await load(store, subscriptions={(JOBS, ANN_ACCOUNT)}) == Rows()
 
     async def test_subscribers_come_oldest_first(self, store):
         await make(store, c.AddSubscription(window(EVE)), c.AddSubscription(window(ANN)))
-        assert await store.batch(lambda tx: tx.subscribers(JOBS)) == [window(EVE), window(ANN)]
-        assert (await store.batch(lambda tx: tx.node(JOBS))).subscriptions == 2
+        found = await load(store, subscribers={JOBS})
+        assert found == Rows(subscriptions=[window(EVE), window(ANN)])
+        assert (await node_row(store)).subscriptions == 2
+        await make(store, c.EndSubscription(JOBS, EVE))
+        await make(store, c.AddSubscription(window(EVE, subid="again")))
+        found = await load(store, subscribers={JOBS})
+        assert [one.jid for one in found.subscriptions] == [ANN, EVE]
 
-    async def test_open_windows_are_those_that_are_free_and_here(self, store):
-        await make(
-            store,
-            c.AddSubscription(window(ANN, 1)),
-            c.AddSubscription(window(BOB, 2)),
-            c.AddSubscription(window(EVE, 2)),
-            c.SetAvailable(JOBS, EVE, available=False),
-            add("i1"),
-            add("i2"),
-        )
-        await lock(store, "i1", ANN, token=8)
-        await lock(store, "i2", BOB, token=9)
-        expected = [window(BOB, 2, in_flight=1, last_served=9)]
-        assert await store.batch(lambda tx: tx.open_windows(JOBS)) == expected
-
-    async def test_a_new_window_brings_the_subscriber_back(self, store):
-        await make(
-            store, c.AddSubscription(window(ANN, 1)), c.SetAvailable(JOBS, ANN, available=False)
-        )
-        await make(store, c.SetWindow(JOBS, ANN, 5))
-        assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == window(ANN, 5)
+    async def test_a_subscription_changes_and_keeps_its_place(self, store):
+        await make(store, c.AddSubscription(window(EVE)), c.AddSubscription(window(ANN)))
+        changed = window(EVE, 5, available=False, bounces=3, last_served=9)
+        await write(store, subscriptions=[Write(window(EVE), changed)])
+        found = await load(store, subscribers={JOBS})
+        assert found == Rows(subscriptions=[changed, window(ANN)])
 
     async def test_subscriptions_are_found_in_all_nodes(self, store):
         other = replace(window(ANN), node=DEAD, subid="2")
+        again = replace(window(ANN_ACCOUNT), subid="3")
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
-        await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB))))
-        jids = [ANN, EVE]
-        assert await store.batch(lambda tx: tx.subscriptions_of(jids)) == [window(ANN), other]
-        again = replace(window(Jid(f"{bare(ANN)}/again")), subid="3")
-        await make(store, c.AddSubscription(again))
-        mine = await store.batch(lambda tx: tx.subscriptions_of_account(bare(ANN)))
-        assert mine == sorted([window(ANN), other, again], key=lambda one: (one.node, one.jid))
+        await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB), again)))
+        mine = await load(store, accounts={ANN_ACCOUNT, Jid("eve@x")})
+        assert sorted(mine.subscriptions, key=str) == sorted([window(ANN), other, again], key=str)
+
+    async def test_a_subscription_that_several_needs_name_comes_once(self, store):
+        await make(store, c.AddSubscription(window(ANN)), c.AddSubscription(window(BOB)))
+        found = await load(
+            store,
+            subscriptions={(JOBS, ANN_ACCOUNT), (JOBS, BOB_ACCOUNT)},
+            subscribers={JOBS},
+            accounts={ANN_ACCOUNT},
+        )
+        assert sorted(found.subscriptions, key=str) == [window(ANN), window(BOB)]
 
     async def test_locks_outlive_the_subscription_and_are_counted_in_the_next(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
         item = await lock(store, "i1")
         await make(store, c.EndSubscription(JOBS, ANN))
-        assert await store.batch(lambda tx: tx.held_by([ANN])) == [item]
-        await make(store, c.AddSubscription(window(ANN, 3, in_flight=1)), c.RemoveItem(item))
-        assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == window(ANN, 3)
+        assert await load(store, held={ANN}) == Rows(items=[item])
+        again = window(ANN, 3, in_flight=1)
+        await make(store, c.AddSubscription(again), c.RemoveItem(item))
+        assert await window_row(store, ANN) == window(ANN, 3)
 
     async def test_what_happened_under_an_old_subscription_does_not_count_for_the_new(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
         item = await lock(store, "i1")
         again = c.AddSubscription(window(ANN, 3))
         await make(store, release(item), c.EndSubscription(JOBS, ANN), again)
-        assert await store.batch(lambda tx: tx.subscription(JOBS, ANN)) == window(ANN, 3)
+        assert await window_row(store, ANN) == window(ANN, 3)
+
+    async def test_counters_are_added_to_whatever_others_have_added(self, store):
+        seat = window(ANN, 9)
+        await make(store, c.AddSubscription(seat), *map(add, "abc"))
+        node = await node_row(store)
+        one, two, three = (await load(store, items={(JOBS, name) for name in "abc"})).items
+        fewer = Write(node, replace(node, items=2))
+        await write(store, nodes=[fewer], items=[Write(one, None)])
+        await write(store, nodes=[fewer], items=[Write(two, None)])
+        assert await node_row(store) == replace(node, items=1)
+        taken = after_change(c.Lock(three, ANN, 7, IN_TIME, NOW))
+        more = Write(seat, replace(seat, in_flight=1))
+        await write(store, subscriptions=[more])  # somebody else's lock, which
+        await write(store, subscriptions=[more], items=[Write(three, taken)])
+        await write(store, subscriptions=[Write(more.after, seat)])  # has ended
+        assert await window_row(store, ANN) == more.after
+
+    async def test_plain_nodes_and_queues_live_side_by_side(self, store):
+        node = replace(plain(), name=NodeName("news"))
+        await make(store, c.CreateNode(node), add("i1", node=node.name), add("i1"))
+        assert [one.items for one in await listed(store, Nodes())] == [1, 1]

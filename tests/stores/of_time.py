@@ -1,8 +1,6 @@
-"""What every store promises about order and time: what is ready, what is due."""
+"""What every store promises about order and time: what is ready, what is due, what comes in pages."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, after, queue
@@ -14,18 +12,34 @@ from stores.steps import (
     ENOUGH,
     add,
     items,
+    listed,
+    load,
     lock,
     make,
+    ready,
     release,
 )
 
+from pubqueue.app.listings import Items, LateLocks
+from pubqueue.app.rows import Due
 from pubqueue.core import changes as c
-from pubqueue.core.model import (
-    State,
-)
+from pubqueue.core.model import State
 
-if TYPE_CHECKING:
-    from pubqueue.app.ports import Transaction
+
+def names(rows):
+    return "".join(row.id for row in rows)
+
+
+async def due(store, moment, limit=9):
+    return await store.batch(lambda tx: tx.due(moment, limit))
+
+
+async def next_due(store):
+    return await store.batch(lambda tx: tx.next_due())
+
+
+async def load_held(store, *jids):
+    return (await load(store, held=set(jids))).items
 
 
 class OfTime:
@@ -33,80 +47,141 @@ class OfTime:
 
     async def test_ready_items_come_by_priority_then_age(self, store):
         await make(store, add("a"), add("b", priority=5), add("c"), add("d", priority=-1))
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
-        assert [item.id for item, _ in rows] == ["b", "a", "c", "d"]
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 2, ENOUGH))
-        assert [item.id for item, _ in rows] == ["b", "a"]
+        assert await ready(store) == ("bacd", "")
+        assert await ready(store, 2) == ("ba", "")
+        rows = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH))
+        assert rows == [((await items(store, "b"))[0], b"<job/>")]
+
+    async def test_of_each_node_there_is_so_much_ready_as_it_has_room_for(self, store):
+        await make(store, *(c.CreateNode(replace(EMPTY, name=name)) for name in (DEAD, "other")))
+        for node in (JOBS, DEAD, "other"):
+            await make(store, *(add(name, node=node) for name in "abc"))
+        rooms = {DEAD: 2, JOBS: 1, "none": 5}
+        rows = await store.batch(lambda tx: tx.ready(rooms, NOW, ENOUGH))
+        assert sorted((row.node, row.id) for row, _ in rows) == [
+            (JOBS, "a"),
+            (DEAD, "a"),
+            (DEAD, "b"),
+        ]
+        assert await store.batch(lambda tx: tx.ready({}, NOW, ENOUGH)) == []
+        assert await store.batch(lambda tx: tx.ready({JOBS: 0}, NOW, ENOUGH)) == []
+
+    async def test_what_is_put_aside_comes_besides_and_as_many_again_at_most(self, store):
+        await make(store, *map(add, "abc"), *(add(name, priority=3) for name in "def"))
+        await make(store, *(c.Postpone(row, after(5)) for row in await items(store, *"aceb")))
+        assert await ready(store) == ("df", "eabc")
+        assert await ready(store, 1) == ("d", "e")
+        assert await ready(store, 3) == ("df", "eab")
 
     async def test_no_more_payload_is_read_than_was_asked_for_but_for_the_last(self, store):
         await make(store, *(add(name, payload=b"x" * 10) for name in "abc"))
-        for octets, names in ((1, "a"), (10, "a"), (11, "ab"), (20, "ab"), (30, "abc")):
-            rows = await store.batch(lambda tx, most=octets: tx.ready(JOBS, NOW, 9, most))
-            assert [item.id for item, _ in rows] == list(names)
+        for octets, expected in ((1, "a"), (10, "a"), (11, "ab"), (20, "ab"), (30, "abc")):
+            assert await ready(store, 9, octets) == (expected, "")
+
+    async def test_the_bound_of_payload_is_one_for_all(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, *(add(name, payload=b"x" * 10) for name in "abc"))
+        await make(store, *(add(name, payload=b"x" * 10, node=DEAD) for name in "abc"))
+        await make(store, *(c.Postpone(row, after(5)) for row in await items(store, "b", "c")))
+        for octets, count in ((10, 1), (11, 2), (30, 3), (60, 6)):
+            rooms = {JOBS: 9, DEAD: 9}
+            rows = await store.batch(lambda tx, r=rooms, most=octets: tx.ready(r, NOW, most))
+            assert len(rows) == count
 
     async def test_a_released_item_returns_to_its_old_place(self, store):
         await make(store, *map(add, "abc"))
         await make(store, release(await lock(store, "a")))
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
-        assert [item.id for item, _ in rows] == ["a", "b", "c"]
+        assert await ready(store) == ("abc", "")
 
     async def test_only_what_waits_and_lives_is_ready(self, store):
         await make(
             store,
-            *map(add, ("locked", "dead", "postponed")),
+            *map(add, ("locked", "dead")),
             add("delayed", state=State.DELAYED, due=NOW),
+            add("aside-too-old", expires=NOW),
             add("too-old", expires=NOW),
+            add("aside", expires=after(1)),
             add("ready", expires=after(1), payload=b"<ready/>"),
         )
         await lock(store, "locked")
-        dead, postponed = await items(store, "dead", "postponed")
-        await make(store, c.GiveUp(dead, NOW, "x", 1), c.Postpone(postponed, after(1)))
-        rows = await store.batch(lambda tx: tx.ready(JOBS, NOW, 9, ENOUGH))
-        assert [(item.id, payload) for item, payload in rows] == [("ready", b"<ready/>")]
+        (dead,) = await items(store, "dead")
+        put_aside = await items(store, "aside", "aside-too-old")
+        await make(
+            store, c.GiveUp(dead, NOW, "x", 1), *(c.Postpone(row, after(1)) for row in put_aside)
+        )
+        assert await ready(store) == ("ready", "aside")
+        assert await ready(store, 1) == ("ready", "aside")
+        assert await ready(store, now=after(1)) == ("", "")
+
+    async def test_what_moves_is_ready_where_it_is(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("a"), add("b"))
+        (item,) = await items(store, "a")
+        await make(store, c.GiveUp(item, NOW, "x", 1, to=DEAD))
+        rows = await store.batch(lambda tx: tx.ready({JOBS: 9, DEAD: 9}, NOW, ENOUGH))
+        assert sorted((row.node, row.id) for row, _ in rows) == [(JOBS, "b"), (DEAD, "a")]
 
     async def test_locks_run_out_oldest_deadline_first(self, store):
         await make(store, *map(add, "abc"))
         for name, deadline in (("a", 30), ("b", 20), ("c", 10)):
             await lock(store, name, deadline=after(deadline))
-
-        def look(tx: Transaction) -> object:
-            return [
-                [item.id for item in tx.expired_locks(after(moment), limit)]
-                for moment, limit in ((9.999, 9), (10, 9), (30, 9), (30, 2))
-            ]
-
-        assert await store.batch(look) == [[], ["c"], ["c", "b", "a"], ["c", "b"]]
+        for moment, limit, expected in (
+            (9.999, 9, ""),
+            (10, 9, "c"),
+            (30, 9, "cba"),
+            (30, 2, "cb"),
+        ):
+            assert names((await due(store, after(moment), limit)).locks) == expected
+        a, b, c_ = await items(store, *"abc")
+        assert await due(store, after(30)) == Due([c_, b, a], [], [], [])
 
     async def test_locks_that_end_late_are_found_in_their_node(self, store):
         other = queue(name=DEAD, subscriptions=0)
         await make(store, c.CreateNode(other), *map(add, "abc"), add("a", node=DEAD))
         for name, deadline in (("a", 30), ("b", 20), ("c", 10)):
             await lock(store, name, deadline=after(deadline))
-        late = await store.batch(lambda tx: tx.locks_beyond(JOBS, after(10)))
-        assert [item.id for item in late] == ["b", "a"]
-        assert await store.batch(lambda tx: tx.locks_beyond(DEAD, after(0))) == []
+        (elsewhere,) = await items(store, "a", node=DEAD)
+        await make(store, c.Lock(elsewhere, BOB, 9, after(40), NOW))
+        assert names(await listed(store, LateLocks(JOBS, after(10)))) == "ba"
+        assert names(await listed(store, LateLocks(JOBS, after(0)), None, 2)) == "cb"
+        assert await listed(store, LateLocks(JOBS, after(30))) == []
 
     async def test_lives_end_unless_somebody_works_on_the_item(self, store):
         await make(
             store,
             add("a", expires=after(20)),
             add("b", expires=after(10), state=State.DELAYED, due=after(99)),
-            add("held", expires=after(10)),
+            *(add(name, expires=after(10)) for name in ("held", "dead")),
             add("eternal"),
         )
-        await lock(store, "held")
+        await lock(store, "held", deadline=after(999))
+        (dead,) = await items(store, "dead")
+        await make(store, c.GiveUp(dead, NOW, "x", 1))
+        for moment, limit, expected in ((9, 9, ""), (10, 9, "b"), (20, 9, "ba"), (20, 1, "b")):
+            found = await due(store, after(moment), limit)
+            assert (names(found.lives), found.locks, found.delayed) == (expected, [], [])
 
-        def look(tx: Transaction) -> object:
-            return [
-                [item.id for item in tx.expired_lives(after(moment), limit)]
-                for moment, limit in ((9, 9), (10, 9), (20, 9), (20, 1))
-            ]
-
-        assert await store.batch(look) == [[], ["b"], ["b", "a"], ["b"]]
+    async def test_pauses_end_the_longest_overdue_first(self, store):
+        await make(
+            store,
+            *(
+                add(name, state=State.DELAYED, due=after(at))
+                for name, at in zip("abc", (6, 5, 7), strict=True)
+            ),
+        )
+        await make(store, add("queued", due=NOW), add("aside"))
+        (item,) = await items(store, "aside")
+        await make(store, c.Postpone(item, after(4)))
+        for moment, limit, expected in (
+            (3, 9, ""),
+            (4, 9, "aside"),
+            (6, 9, "asideba"),
+            (7, 2, "asideb"),
+        ):
+            assert names((await due(store, after(moment), limit)).delayed) == expected
 
     async def test_without_anything_to_end_there_is_no_next_moment(self, store):
-        await make(store, add("i1"))
-        assert await store.batch(lambda tx: tx.next_moment()) is None
+        await make(store, add("i1"), add("ripe", due=NOW))
+        assert await next_due(store) is None
 
     @pytest.mark.parametrize("first", ["lock", "pause", "life"])
     async def test_the_next_moment_is_the_earliest_of_all(self, store, first):
@@ -118,7 +193,17 @@ class OfTime:
             add("life", expires=after(when["life"])),
         )
         await lock(store, "lock", deadline=after(when["lock"]))
-        assert await store.batch(lambda tx: tx.next_moment()) == after(20)
+        assert await next_due(store) == after(20)
+
+    async def test_the_next_moment_goes_with_what_would_end(self, store):
+        await make(store, add("a", expires=after(5)), add("b"), add("c"))
+        b = await lock(store, "b", deadline=after(6))
+        await lock(store, "c", deadline=after(7))
+        (a,) = await items(store, "a")
+        await make(store, c.RemoveItem(a))
+        assert await next_due(store) == after(6)
+        await make(store, c.Extend(b, after(8)))
+        assert await next_due(store) == after(7)
 
     async def test_what_somebody_holds_is_found_in_all_nodes(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abc"))
@@ -126,27 +211,33 @@ class OfTime:
         first, second = await lock(store, "a"), await lock(store, "b", BOB)
         (other,) = await items(store, "d", node=DEAD)
         await make(store, c.Lock(other, ANN_ACCOUNT, 9, after(9), NOW))
-        found = await store.batch(lambda tx: tx.held_by([ANN, ANN_ACCOUNT]))
-        assert [(item.node, item.id) for item in found] == [(JOBS, "a"), (DEAD, "d")]
+        found = await load_held(store, ANN, ANN_ACCOUNT)
+        assert sorted((item.node, item.id) for item in found) == [(JOBS, "a"), (DEAD, "d")]
         assert first in found
         assert second not in found
-        assert await store.batch(lambda tx: tx.held_count(DEAD, ANN_ACCOUNT)) == 1
+        await make(store, release(first))
+        assert [item.id for item in await load_held(store, ANN, ANN_ACCOUNT)] == ["d"]
 
     async def test_items_are_read_in_pages(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))
         await make(store, *map(add, "abcd"))
         await lock(store, "b")
         await lock(store, "c", ANN_ACCOUNT)
-        (first,) = await items(store, "a")
-
-        def look(tx: Transaction) -> object:
-            mine = (ANN, ANN_ACCOUNT)
-            pages = [
-                tx.oldest(JOBS, None, 0, 2),
-                tx.oldest(JOBS, None, first.seq, 9),
-                tx.oldest(JOBS, mine, 0, 9),
-                tx.newest(JOBS, None, 2),
-                tx.newest(JOBS, mine, 1),
-            ]
-            return ["".join(item.id for item, _ in page) for page in pages]
-
-        assert await store.batch(look) == ["ab", "bcd", "bc", "cd", "c"]
+        a, b, *_ = await items(store, *"abcd")
+        mine = (ANN, ANN_ACCOUNT)
+        pages = [
+            (Items(JOBS), None, 2, "ab"),
+            (Items(JOBS), a.seq, 9, "bcd"),
+            (Items(JOBS, mine), None, 9, "bc"),
+            (Items(JOBS, mine), b.seq, 9, "c"),
+            (Items(JOBS, mine), None, 1, "b"),
+            (Items(JOBS, (ANN,)), None, 9, "b"),
+            (Items(JOBS, (BOB,)), None, 9, ""),
+            (Items(JOBS, newest=True), None, 2, "cd"),
+            (Items(JOBS, newest=True), None, 9, "abcd"),
+            (Items(JOBS, mine, newest=True), None, 1, "c"),
+            (Items(JOBS, mine, newest=True), None, 2, "bc"),
+        ]
+        seen = [names(row for row, _ in await listed(store, *page[:3])) for page in pages]
+        assert seen == [page[3] for page in pages]
+        assert await listed(store, Items(JOBS), None, 1) == [(a, b"<job/>")]

@@ -6,18 +6,21 @@ import re
 from importlib.resources import files
 from typing import Final
 
-from msgspec.structs import fields
+_ITEM: Final = """
+    node_id seq id state publisher published priority due expires acquired failed released holder deadline token
+    avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version
+"""
 
-from pubqueue.core.model import Item
+ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
+"""The columns of an item, in the order in which `columns.item_of` takes them; the table is called i."""
 
-ITEM: Final = ", ".join(field.name for field in fields(Item) if field.name != "node")
-"""The columns of an item in the order of the model's fields; the node's name comes separately."""
+FILES: Final = ("load", "page", "write", "staging", "commit", "event")
 
 _HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 
 
 def _load(file: str) -> dict[str, str]:
-    text = files(__package__).joinpath(file).read_text(encoding="utf-8")
+    text = files(__package__).joinpath(f"{file}.sql").read_text(encoding="utf-8")
     parts = _HEADER.split(text)[1:]
     return {
         name: body.strip().removesuffix(";").replace("%(item)s", ITEM)
@@ -25,10 +28,4 @@ def _load(file: str) -> dict[str, str]:
     }
 
 
-SQL: Final = _load("queries.sql")
-
-TXN: Final = _load("txn.sql")
-"""Those of transactions."""
-
-EVENTS: Final = _load("events.sql")
-"""Those of the event log, and of those who look from outside."""
+SQL: Final = {name: statement for file in FILES for name, statement in _load(file).items()}

@@ -1,8 +1,10 @@
-"""The SQLite file: opening, migrating, and one transaction for each batch.
+"""The SQLite file: one transaction for each batch, on the thread where it costs least.
 
-WAL with synchronous=FULL: a commit returns once it is on disk (NORMAL loses confirmed items when the
-power fails). One connection writes, on aiosqlite's thread; a batch is one hop to that thread, because
-a hop for each statement would cost more than the statement.
+WAL with synchronous=FULL: a commit returns once it is on disk (NORMAL loses confirmed items when the power
+fails). One connection writes. A batch is one hop to aiosqlite's thread, or none: a hop costs about 40 us, as
+much as several items. So while batches are quick, they run where they are asked for, on the loop's thread; when the
+disk is slow, a batch is large or another process holds the lock, the loop must not wait, and they go to the
+thread.
 """
 
 from __future__ import annotations
@@ -10,43 +12,64 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiosqlite
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.stores.sqlite.queries import TXN
+from pubqueue.stores.sqlite.names import Names
+from pubqueue.stores.sqlite.schema import prepare
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pubqueue.app.ports import Transaction
 
 T = TypeVar("T")
 
-APPLICATION_ID: Final = 0x70756271
-"""`pubq`, in the header of the file: a database of ours."""
-
-PAGE_CACHE: Final = 65_536
-"""KiB of pages to keep in memory at most. With SQLite's own 2 MiB a large commit reads and writes pages again
-and again: 22 us an item instead of 8, where ids come in no order."""
-
 LOCK_PATIENCE: Final = 5.0
 """Seconds to wait while another process holds the file's lock."""
 
-LOCK_GLANCE: Final = 20
-"""Milliseconds of one try to get it: left to itself, SQLite looks only every tenth of a second."""
+LOCK_GLANCE: Final = 0.002
+"""Seconds between two looks for it: left to itself, SQLite looks only every tenth of a second."""
+
+QUICK: Final = 0.001
+"""Seconds that a batch may take on the loop's thread."""
+
+STATEMENTS: Final = 256
+"""Prepared statements to keep: more than there are."""
 
 
 class _Connection(aiosqlite.Connection):
     """aiosqlite's connection with one more verb: run a whole job on its thread."""
 
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connect, iter_chunk_size=64)
+        self._asked = 0
+        self._done = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether the thread has nothing to do; it may have, for one who waited and was cancelled."""
+        return self._asked == self._done
+
+    @property
+    def raw(self) -> sqlite3.Connection:
+        """The connection itself, for use while the thread is idle."""
+        return self._conn
+
     async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        result: T = await self._execute(job, self._conn)  # type: ignore[no-untyped-call]  # untyped there
+        self._asked += 1
+        result: T = await self._execute(self._do, job)  # type: ignore[no-untyped-call]  # untyped there
         return result
+
+    def _do(self, job: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return job(self._conn)
+        finally:
+            self._done += 1
 
     async def leave(self) -> None:
         """Close, and see the thread end: after a failed connect it has a last word for the loop."""
@@ -60,9 +83,13 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: _Connection | None = None
-        self._version = 0
         self._reader: _Connection | None = None
         self._opening = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._names = Names()
+        self._changes_seen = 0
+        self._batch_seen: int | None = None
+        self._pace = QUICK
 
     async def open(self) -> None:
         """Open the file, or make it, and bring it to the newest schema.
@@ -73,17 +100,18 @@ class SqliteStore:
         """
         if self._connection is not None:
             return
-        connection = _Connection(self._connect, iter_chunk_size=64)
+        connection = _Connection(self._connect)
         try:
             await connection
-            await connection.run(self._prepare)
-            self._version = await connection.run(_version)
+            await connection.run(lambda raw: prepare(raw, self._path))
+            self._changes_seen = await connection.run(_version)
         except sqlite3.Error as problem:
             await connection.leave()
             raise ForeignStoreError(f"{self._path}: {problem}") from problem
         except ForeignStoreError:
             await connection.leave()
             raise
+        self._batch_seen = None
         self._connection = connection
 
     async def close(self) -> None:
@@ -98,29 +126,35 @@ class SqliteStore:
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is on disk."""
-        if self._connection is None:
-            raise StoreError("the store is closed")
-        return await self._connection.run(lambda connection: _transact(connection, job))
+        async with self._writing:
+            connection = self._opened()
+            if self._pace < QUICK and connection.idle and _begun_at_once(connection.raw):
+                return self._timed(connection.raw, job)
+            return await connection.run(lambda raw: self._timed(raw, job))
 
-    async def others_wrote(self) -> bool:
+    async def changes(self) -> bool:
         """Say whether another process has changed the file since the last call."""
-        if self._connection is None:
-            raise StoreError("the store is closed")
-        seen, self._version = self._version, await self._connection.run(_version)
-        return seen != self._version
+        async with self._writing:
+            version = await self._opened().run(_version)
+        seen, self._changes_seen = self._changes_seen, version
+        return seen != version
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
         """Run the job on what is committed by now, on a connection that only reads."""
         async with self._opening:
-            if self._connection is None:
-                raise StoreError("the store is closed")
+            self._opened()
             if self._reader is None:
                 self._reader = await self._open_reader()
         return await self._reader.run(lambda connection: _look(connection, job))
 
+    def _opened(self) -> _Connection:
+        if self._connection is None:
+            raise StoreError("the store is closed")
+        return self._connection
+
     async def _open_reader(self) -> _Connection:
         """Open the connection for reading, when it is first needed."""
-        reader = _Connection(self._connect, iter_chunk_size=64)
+        reader = _Connection(self._connect)
         try:
             await reader
             await reader.run(lambda connection: connection.execute("PRAGMA query_only = ON"))
@@ -130,21 +164,51 @@ class SqliteStore:
         return reader
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=LOCK_PATIENCE, isolation_level=None)
+        return sqlite3.connect(
+            self._path,
+            timeout=LOCK_PATIENCE,
+            isolation_level=None,
+            cached_statements=STATEMENTS,
+            check_same_thread=False,  # two threads, but never both at once
+        )
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        _check_ours(connection, self._path)
-        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        if mode != "wal":
-            raise ForeignStoreError(f"{self._path}: SQLite cannot keep a write-ahead log here")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute(f"PRAGMA cache_size = {-PAGE_CACHE}")
-        connection.execute("PRAGMA temp_store = MEMORY")  # a savepoint's journal needs no file
-        _migrate(connection, self._path)
-        for query in ("make_winner", "make_met"):
-            connection.execute(TXN[query])
-        connection.execute(f"PRAGMA busy_timeout = {LOCK_GLANCE}")
+    def _timed(self, connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+        """Run a batch, and note how long batches take of late."""
+        began = time.perf_counter()
+        try:
+            return self._transact(connection, job)
+        finally:
+            self._pace += (time.perf_counter() - began - self._pace) / 8
+
+    def _transact(self, connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+        try:
+            if not connection.in_transaction:
+                _begin(connection)
+            transaction = SqliteTransaction(
+                connection, self._names, foreign=self._others_wrote(connection)
+            )
+            result = job(transaction)
+            connection.execute("COMMIT")
+        except sqlite3.Error as problem:
+            self._roll_back(connection)
+            raise StoreError(str(problem)) from problem
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        return result
+
+    def _others_wrote(self, connection: sqlite3.Connection) -> bool:
+        """Say whether another process has written since the last batch began."""
+        version = _version(connection)
+        seen, self._batch_seen = self._batch_seen, version
+        if seen == version:
+            return False
+        self._names.clear()
+        return True
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        self._names.clear()
+        _roll_back(connection)
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -156,20 +220,13 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _transact(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+def _begun_at_once(connection: sqlite3.Connection) -> bool:
+    """Begin to write if nobody else does, and say whether that succeeded."""
     try:
-        _begin(connection)
-        transaction = SqliteTransaction(connection)
-        result = job(transaction)
-        transaction.finish()
-        connection.execute("COMMIT")
-    except sqlite3.Error as problem:
-        _roll_back(connection)
-        raise StoreError(str(problem)) from problem
-    except BaseException:
-        _roll_back(connection)
-        raise
-    return result
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return False  # whatever it is: the thread will meet it, and has time
+    return True
 
 
 def _begin(connection: sqlite3.Connection) -> None:
@@ -182,6 +239,7 @@ def _begin(connection: sqlite3.Connection) -> None:
             busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > patient_until:
                 raise
+            time.sleep(LOCK_GLANCE)
         else:
             return
 
@@ -190,7 +248,7 @@ def _look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
     """Run a job on one snapshot; in WAL mode it neither waits for the writer nor makes it wait."""
     try:
         connection.execute("BEGIN")
-        return job(SqliteTransaction(connection))
+        return job(SqliteTransaction(connection, Names(), foreign=True))
     except sqlite3.Error as problem:
         raise StoreError(str(problem)) from problem
     finally:
@@ -200,50 +258,3 @@ def _look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database that somebody else has made; an empty one becomes ours."""
-    connection.execute("BEGIN")  # one moment for both: another process may be making it
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    connection.execute("COMMIT")
-    if tables and application != APPLICATION_ID:
-        raise ForeignStoreError(f"{path}: this SQLite database belongs to another program")
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Run the migrations that this file has not seen, in one transaction; a second process waits for it."""
-    steps = sorted(
-        (entry.name, entry.read_text(encoding="utf-8"))
-        for entry in files(__package__).joinpath("migrations").iterdir()
-        if entry.name.endswith(".sql")
-    )
-    if _schema(connection) == len(steps):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    done = _schema(connection)
-    if done > len(steps):
-        raise ForeignStoreError(
-            f"{path}: its schema is number {done}, this program knows {len(steps)}; use a newer one"
-        )
-    for _, script in steps[done:]:
-        for statement in _statements(script):
-            connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {len(steps)}")
-    connection.execute("COMMIT")
-
-
-def _schema(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Cut a script apart: sqlite3's own way to run one would end the transaction first."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

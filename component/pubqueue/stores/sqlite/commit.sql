@@ -1,5 +1,5 @@
--- Every statement about transactions. A commit works with two temporary tables, filled for it alone: the
--- winners, and what the winners met under their ids. Nothing in them outlives the transaction's use of them.
+-- Commits, aborts and sweeps. A commit works with two temporary tables, filled for it alone: the winners, and
+-- what the winners met under their ids. Nothing in them outlives the transaction's use of them.
 
 -- make_winner: the attempt that stands for each part
 CREATE TEMP TABLE winner (part INTEGER PRIMARY KEY, attempt_id INTEGER NOT NULL UNIQUE);
@@ -9,94 +9,6 @@ CREATE TEMP TABLE met (
     attempt_id INTEGER NOT NULL, row INTEGER NOT NULL, node TEXT NOT NULL, id TEXT NOT NULL,
     item_seq INTEGER, state TEXT, same INTEGER, PRIMARY KEY (attempt_id, row)
 ) WITHOUT ROWID;
-
--- standing: an app, and its open version of this number
-SELECT p.name, p.owner, p.version, p.committed, t.id, t.immediate, t.items, t.bytes FROM txn_app p
-LEFT JOIN txn t ON t.app_id = p.id AND t.version = ?2 AND t.committed IS NULL WHERE p.name = ?1;
-
--- usage: what an account has waiting for commits; the empty name is all of them
-SELECT items, bytes FROM staged_usage WHERE account = ?;
-
--- attempt: an attempt at a part of an open version
-SELECT id, items FROM attempt WHERE txn_id = ? AND part = ? AND number = ?;
-
--- staged_size: the size of what an attempt has staged under an id
-SELECT size FROM staged WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;
-
--- noted: what any attempt of an open version has noted of an id
-SELECT payload, known FROM staged WHERE txn_id = ? AND node = ? AND id = ? LIMIT 1;
-
--- open_records: a page of open versions, of which there are few
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
-FROM txn t INDEXED BY txn_open JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NULL AND t.id > ?1 AND p.name = coalesce(?2, p.name) AND t.owner = coalesce(?3, t.owner)
-ORDER BY t.id LIMIT ?4;
-
--- records: a page of committed versions
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NOT NULL AND t.id > ?1 ORDER BY t.id LIMIT ?4;
-
--- records_of_app: those of an app; whose it is does not change
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = ?2 AND owner = coalesce(?3, owner))
-    AND t.id > ?1
-ORDER BY t.id LIMIT ?4;
-
--- records_of_owner: those of an account
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT ?4;
-
--- record: a committed version of an app
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
-
--- overdue: open versions that have waited too long
-SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NULL AND t.until <= ? ORDER BY t.until LIMIT ?;
-
--- litter: whether there is anything to sweep
-SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
-    OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
-    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
-               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
-
--- add_app: an app that may be there; its owner never changes
-INSERT INTO txn_app (name, owner, used) VALUES (?1, ?2, ?3)
-ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE owner = excluded.owner RETURNING id;
-
--- add_open: an open version that was not there
-INSERT INTO txn (app_id, owner, version, immediate, began, until) VALUES (?, ?, ?, ?, ?, ?);
-
--- add_attempt: an attempt that was not there
-INSERT INTO attempt (txn_id, part, number) VALUES (?, ?, ?);
-
--- add_to_open: what an open version has more
-UPDATE txn SET items = items + ?, bytes = bytes + ?, until = ? WHERE id = ?;
-
--- add_to_attempt: what an attempt has more
-UPDATE attempt SET items = items + ?, bytes = bytes + ? WHERE id = ?;
-
--- use: what an account has more
-INSERT INTO staged_usage (account, items, bytes) VALUES (?, ?, ?)
-ON CONFLICT (account) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes;
-
--- free: what an account has less
-UPDATE staged_usage SET items = items - ?, bytes = bytes - ? WHERE account IN (?, '');
-
--- add_staged: an item that waits
-INSERT INTO staged (attempt_id, row, txn_id, node, id, state, priority, pause, life, known, size, headers, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- restage: it comes again, and keeps its place
-UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, payload = ?
-WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;
-
--- attempts: what each attempt of an open version has staged
-SELECT part, number, items, bytes, id FROM attempt WHERE txn_id = ?;
 
 -- forget_winners: an empty table for another commit
 DELETE FROM winner;
@@ -111,10 +23,10 @@ INSERT INTO winner (part, attempt_id) VALUES (?, ?);
 SELECT node, sum(rows), count(*) FROM (
     SELECT s.node AS node, s.id, count(*) AS rows FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
     WHERE s.txn_id = ? GROUP BY s.node, s.id
-) GROUP BY node;
+) GROUP BY node ORDER BY node LIMIT ?;
 
 -- noted_winners: how many items the winners of an immediate version name, and how many of them were known
-SELECT count(*), coalesce(sum(known), 0) FROM staged s JOIN winner w ON w.attempt_id = s.attempt_id;
+SELECT count(*), coalesce(sum(known), 0) FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id;
 
 -- meet_each_other: winners under one id, but the last
 INSERT INTO met (attempt_id, row, node, id)
@@ -136,8 +48,8 @@ WHERE s.txn_id = ?;
 INSERT OR IGNORE INTO met (attempt_id, row, node, id, state)
 SELECT s.attempt_id, s.row, s.node, s.id, 'finished'
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
-CROSS JOIN finished f ON f.node_id = (SELECT id FROM node WHERE name = ?1) AND f.id = s.id AND f.until > ?2
-WHERE s.node = ?1;
+CROSS JOIN finished f ON f.node_id = ?1 AND f.id = s.id AND f.until > ?2
+WHERE s.node = ?3;
 
 -- contested: winners of a node of which it is open whether they mean the same as what is there
 SELECT m.attempt_id, m.row, m.item_seq IS NULL,
@@ -154,13 +66,13 @@ UPDATE met SET same = ? WHERE attempt_id = ? AND row = ?;
 DELETE FROM met WHERE attempt_id = ? AND row = ?;
 
 -- found: what the winners of a node have met, in classes
-SELECT state, same, count(*), min(id) FROM met WHERE node = ? AND state IS NOT NULL GROUP BY state, same;
+SELECT state, same, count(*), min(id) FROM met WHERE node = ? AND state IS NOT NULL GROUP BY state, same LIMIT ?;
 
 -- winning_drafts: the winners of a node, superseded ones left out
 SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row
-WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.row;
+WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.row LIMIT ?;
 
 -- overwrite: items of a plain node whose ids come anew
 DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = ?);
@@ -168,22 +80,30 @@ DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = ?);
 -- come_anew: and are as good as new
 DELETE FROM met WHERE node = ? AND state IS NOT NULL;
 
--- replace: another payload for items of a queue that nobody holds
+-- give_payload: another payload for items of a queue that nobody holds
 UPDATE item SET payload = s.payload, headers = s.headers, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
--- appear: the winners take their places, by part and then as they came
-INSERT INTO item (node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, payload)
-SELECT (SELECT id FROM node WHERE name = s.node), s.id, s.state, ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4,
-    s.headers, s.payload
+-- appear: the winners take their places, by part and then as they came; each node's id is looked up once, and
+-- the numbers go on from the first that is reserved for them
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, payload)
+SELECT ?5 - 1 + row_number() OVER (ORDER BY w.part, s.row), (SELECT id FROM node WHERE name = s.node), s.id, s.state,
+    ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.payload
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;
 
+-- find_app: an app that may be there; its owner never changes
+INSERT INTO txn_app (name, owner, used) VALUES (?1, ?2, ?3)
+ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE owner = excluded.owner RETURNING id;
+
 -- waiting_until: what waits for the versions of an app up to this one, and when this one began
 SELECT coalesce(sum(items), 0), coalesce(sum(bytes), 0), max(began) FILTER (WHERE version = ?2) FROM txn
 WHERE app_id = ?1 AND version <= ?2 AND committed IS NULL;
+
+-- free: what an account has less
+UPDATE staged_usage SET items = items - ?, bytes = bytes - ? WHERE account IN (?, '');
 
 -- drop_until: nobody wants the attempts at these versions any more
 UPDATE attempt SET txn_id = NULL
@@ -199,7 +119,7 @@ VALUES (?1, ?2, ?3, 0, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10);
 -- advance: how far the app is
 UPDATE txn_app SET version = ?, committed = ?, used = ? WHERE id = ? AND (version IS NULL OR version < ?);
 
--- waiting: what waits for one version
+-- waiting_version: what waits for one version
 SELECT t.id, p.owner, t.items, t.bytes, t.until, p.id FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;
 

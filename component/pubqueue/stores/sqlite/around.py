@@ -1,0 +1,138 @@
+"""Writes nodes and what is around them: people, subscriptions, those who are here, finished work.
+
+Counts are written as differences, so that several processes can share a file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.ports import StaleError
+from pubqueue.core.model import bare
+from pubqueue.stores.sqlite.columns import packed_config, unpacked_config
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.app.rows import AffiliationRow, Finished, Write
+    from pubqueue.core.model import Jid, Node, NodeName, Subscription
+    from pubqueue.stores.sqlite.session import Session, Values
+
+MOST_RESOURCES: Final = 100_000
+"""Full JIDs that are remembered to be here; the locks of one that is forgotten still time out."""
+
+
+def _id(session: Session, name: NodeName) -> int:
+    found = session.id(name)
+    if not found:
+        raise StaleError(f"node {name} is not there")
+    return found
+
+
+def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
+    """Add nodes that were not there: first of all, for the rest hangs on them."""
+    for write in writes:
+        if write.before is None and (node := write.after) is not None:
+            facts = node.name, packed_config(node.config), node.creator, node.created
+            session.must("add_node", 1, *facts, node.items, node.subscriptions)
+
+
+def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
+    """Write other settings and counts."""
+    counts = []
+    for write in writes:
+        before, now = write.before, write.after
+        if before is None or now is None:
+            continue
+        node = _id(session, now.name)
+        more = now.items - before.items, now.subscriptions - before.subscriptions
+        if before.config != now.config:
+            _check_config(session, node, before)
+            session.must("configure", 1, packed_config(now.config), node)
+        if more != (0, 0):
+            counts.append((*more, node))
+    session.each("count_node", counts)
+
+
+def _check_config(session: Session, node: int, before: Node) -> None:
+    """Compare the settings with those that were known; their text may be older than the fields of today."""
+    row = session.row("config", node)
+    if row is None or unpacked_config(row[0]) != before.config:
+        raise StaleError("config")
+
+
+def drop_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
+    """Delete nodes, each with all that hangs on it: last of all."""
+    for write in writes:
+        before = write.before
+        if before is not None and write.after is None:
+            node = _id(session, before.name)
+            _check_config(session, node, before)
+            session.must("drop_node", 1, node)
+            session.nodes.forget(before.name)
+
+
+def write_affiliations(session: Session, writes: Sequence[Write[AffiliationRow]]) -> None:
+    """Write what accounts are to nodes."""
+    for write in writes:
+        before, now = write.before, write.after
+        if before is None and now is not None:
+            values = _id(session, now.node), now.account, now.affiliation.value
+            session.must("add_affiliation", 1, *values)
+        elif before is not None:
+            key = _id(session, before.node), before.account, before.affiliation.value
+            if now is None:
+                session.must("drop_affiliation", 1, *key)
+            else:
+                session.must("change_affiliation", 1, now.affiliation.value, *key)
+
+
+def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]]) -> None:
+    """Write subscriptions: those that end first, for the same JID may subscribe anew."""
+    ended, changed, added = [], [], []
+    for write in writes:
+        before, now = write.before, write.after
+        same = before is not None and now is not None and before.subid == now.subid
+        if before is not None and not same:
+            ended.append((before.subid,))
+        if before is not None and now is not None and same:
+            counts = now.in_flight - before.in_flight, now.last_served
+            facts = int(now.available), now.bounces, now.subid
+            changed.append((now.queue_requests, *counts, *facts))
+        elif now is not None:
+            state = now.in_flight, now.last_served, int(now.available), now.bounces
+            who = _id(session, now.node), now.jid, bare(now.jid), now.subid
+            added.append((*who, now.queue_requests, *state))
+    session.each("drop_subscription", ended)
+    session.each("change_subscription", changed)
+    session.each("add_subscription", added)
+
+
+def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
+    """Write who is here. No row is guarded: those who came first may have been crowded out."""
+    gone = [(write.before,) for write in writes if write.before is not None]
+    come = [(write.after, bare(write.after)) for write in writes if write.after is not None]
+    session.many("drop_resource", gone)
+    if come:
+        session.many("add_resource", come)
+        session.run("crowd_out", MOST_RESOURCES)
+
+
+def write_finished(session: Session, writes: Sequence[Write[Finished]]) -> None:
+    """Write finished work."""
+    rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}
+    for write in writes:
+        before, now = write.before, write.after
+        guard = () if before is None else (*_key(session, before), before.digest, before.until)
+        if now is None:
+            rows["drop"].append(guard)
+        else:
+            what = "add" if before is None else "change"
+            facts = now.digest, now.until
+            rows[what].append((*facts, *(guard or _key(session, now))))
+    for what, values in rows.items():
+        session.each(f"{what}_finished", values)
+
+
+def _key(session: Session, row: Finished) -> Values:
+    return _id(session, row.node), row.id

@@ -1,0 +1,81 @@
+"""Makes the changes of a transaction that touch more rows than a batch can hold: commit, abort, sweep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.ports import StaleError
+
+if TYPE_CHECKING:
+    from pubqueue.core.transactions import Abort, Commit, Outcome, Sweep
+    from pubqueue.stores.sqlite.session import Session
+
+
+def commit(session: Session, change: Commit) -> None:
+    """Let the winners take their places, and all else of the version go."""
+    found = session.row("find_app", change.app, change.owner, change.at)
+    if found is None:
+        raise StaleError("find_app")
+    (app,) = found
+    for outcome in change.outcomes:
+        _make_room(session, change, outcome)
+    if change.outcomes:
+        _appear(session, change)
+    _close(session, change, app)
+
+
+def _make_room(session: Session, change: Commit, outcome: Outcome) -> None:
+    """Let winners whose id is there give their payload to it, or take its place."""
+    if not outcome.replaced:
+        return
+    if outcome.queueing:
+        whose = change.owner, change.app, change.version
+        session.must("give_payload", outcome.replaced, outcome.node, *whose)
+    else:
+        session.must("overwrite", outcome.replaced, outcome.node)
+        session.must("come_anew", outcome.replaced, outcome.node)
+
+
+def _appear(session: Session, change: Commit) -> None:
+    """Insert the winners that are new, or come anew, under numbers of their own."""
+    added = sum(outcome.added for outcome in change.outcomes)
+    anew = sum(outcome.replaced for outcome in change.outcomes if not outcome.queueing)
+    (first,) = session.row("number", added + anew, "item")
+    mark = change.app, change.version
+    session.must("appear", added + anew, change.owner, change.at, *mark, first)
+    counts = [(outcome.added, 0, session.id(outcome.node)) for outcome in change.outcomes]
+    session.each("count_node", counts)
+
+
+def _close(session: Session, change: Commit, app: int) -> None:
+    """Let go of what waited for the app's versions up to this one, and keep a record of it."""
+    items, size, began = session.row("waiting_until", app, change.version)
+    session.run("free", items, size, change.owner)
+    session.run("drop_until", app, change.version)
+    session.run("close_until", app, change.version)
+    times = change.at if began is None else began, change.at
+    told = change.told.skipped, change.told.dead_lettered, change.told.seconds
+    record = change.owner, change.version, *times, change.items, change.bytes, *told
+    session.must("close", 1, app, *record)
+    moment = change.version, change.at, change.at
+    session.must("advance", 1, *moment, app, change.version)
+
+
+def abort(session: Session, change: Abort) -> None:
+    """Drop an open version; one that is not there needs nothing."""
+    row = session.row("waiting_version", change.app, change.version)
+    if row is not None:
+        txn, owner, items, size, until, app = row
+        session.must("free", 2, items, size, owner)
+        session.run("drop_attempts", txn)
+        session.must("used", 1, until, app)
+        session.must("drop_open", 1, txn)
+
+
+def sweep(session: Session, change: Sweep) -> None:
+    """Drop a slice of what no version wants any more, and records that are too old."""
+    session.run("sweep_staged", change.limit)
+    session.run("sweep_attempts")
+    session.run("sweep_usage")
+    session.run("sweep_records", change.before, change.limit)
+    session.run("sweep_apps", change.before)

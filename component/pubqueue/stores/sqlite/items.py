@@ -1,0 +1,147 @@
+"""Writes items: those that go, those that change, those that come, in this order.
+
+So an id is free before another item of its node takes it. Items that change places with each other are parked
+in between. Each kind of row is one statement for all items of the kind; the commonest kinds have statements
+of their own, because every column costs time, an index column twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.ports import StaleError
+from pubqueue.stores.sqlite.columns import packed
+
+if TYPE_CHECKING:
+    from pubqueue.app.rows import Writes
+    from pubqueue.core.model import Item, ItemId, NodeName
+    from pubqueue.stores.sqlite.session import Session, Values
+
+Place = tuple["NodeName", "ItemId"]
+
+
+class ItemWrites:
+    """The items of a batch, sorted by what becomes of them."""
+
+    def __init__(self, session: Session, writes: Writes) -> None:
+        self._session = session
+        self._payloads = writes.payloads
+        rows = [row for write in writes.items for row in (write.before, write.after)]
+        self._ids = session.ids({row.node for row in rows if row is not None})
+        self._rows: dict[str, list[Values]] = {}
+        self._moved: list[tuple[Item, Item]] = []
+        self._given: list[Values] = []
+        for write in writes.items:
+            if write.before is None:
+                if write.after is not None:
+                    self._add(write.after)
+            elif write.after is None:
+                self._rows.setdefault("remove_item", []).append(self._guard(write.before))
+            else:
+                self._change(write.before, write.after)
+
+    def write(self) -> None:
+        """Make the writes."""
+        each, rows = self._session.each, self._rows
+        each("remove_item", rows.get("remove_item", ()))
+        parked = self._parked()
+        each("park_item", [(item.seq,) for item in parked])
+        for query in ("hand_item", "change_item"):
+            each(query, rows.get(query, ()))
+        each("name_item", [(item.id, item.seq) for item in parked])
+        each("change_payload", self._given)
+        for query in ("add_item", "add_waiting_item", "add_any_item"):
+            each(query, rows.get(query, ()))
+
+    def _node(self, item: Item) -> int:
+        try:
+            return self._ids[item.node]
+        except KeyError:
+            raise StaleError(f"node {item.node} is not there") from None
+
+    def _guard(self, before: Item) -> Values:
+        return before.seq, self._node(before), before.state._value_, before.token
+
+    def _parked(self) -> list[Item]:
+        """Return the items that move to where another one is that moves too."""
+        if len(self._moved) < 2:  # noqa: PLR2004  # it takes two
+            return []
+        left: set[Place] = {(before.node, before.id) for before, _ in self._moved}
+        return [now for _, now in self._moved if (now.node, now.id) in left]
+
+    def _change(self, before: Item, now: Item) -> None:
+        if now.seq in self._payloads:
+            self._given.append((self._payloads[now.seq], now.seq))
+        guard = self._guard(before)
+        if _stays(before, now):
+            self._rows.setdefault("hand_item", []).append((*_handing(now), *guard))
+            return
+        if before.node != now.node:
+            self._moved.append((before, now))
+        values = *_handing(now), self._node(now), *_rest(now), *guard
+        self._rows.setdefault("change_item", []).append(values)
+
+    def _add(self, item: Item) -> None:
+        node, payload = self._node(item), self._payloads[item.seq]
+        if not _is_plain(item):
+            values = *_handing(item), node, *_rest(item), item.seq, item.id, payload
+            self._rows.setdefault("add_any_item", []).append(values)
+            return
+        facts = item.publisher, item.published, item.priority
+        who = item.seq, node, item.id, item.state._value_, *facts
+        if item.acquired:
+            lock = item.acquired, item.holder, item.deadline, item.token, item.taken
+            self._rows.setdefault("add_item", []).append((*who, *lock, payload))
+        else:
+            self._rows.setdefault("add_waiting_item", []).append((*who, payload))
+
+
+def _handing(item: Item) -> Values:
+    """Return what a lock changes, and its end."""
+    return (
+        *(item.state._value_, item.due, item.acquired, item.failed, item.released),
+        *(item.holder, item.deadline, item.token, item.avoid, int(item.aside), item.taken),
+    )
+
+
+def _rest(item: Item) -> Values:
+    """Return what else may change, but for the node."""
+    dead = item.dead_letter
+    death = (
+        (None, None, None, None, None)
+        if dead is None
+        else (dead.number, dead.at, dead.reason, dead.origin, dead.holder)
+    )
+    headers, txn = packed(item.headers), item.txn or (None, None)
+    facts = item.publisher, item.published, item.priority, item.expires
+    return *facts, headers, *death, *txn
+
+
+def _stays(before: Item, now: Item) -> bool:
+    """Say whether only that has changed which a lock changes."""
+    return (
+        before.node == now.node
+        and before.dead_letter == now.dead_letter
+        and before.expires == now.expires
+        and before.headers == now.headers
+        and before.publisher == now.publisher
+        and before.txn == now.txn
+        and before.published == now.published
+        and before.priority == now.priority
+    )
+
+
+def _is_plain(item: Item) -> bool:
+    """Say whether the item has nothing but what every item has, and a lock."""
+    return (
+        item.due is None
+        and item.expires is None
+        and not item.headers
+        and item.txn is None
+        and item.dead_letter is None
+        and item.avoid is None
+        and not item.failed
+        and not item.released
+        and not item.aside
+        and (item.acquired > 0 or (item.token == 0 and item.taken is None and item.holder is None))
+    )

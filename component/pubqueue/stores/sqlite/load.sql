@@ -1,0 +1,137 @@
+-- Rows by their keys. The keys come as JSON: a list, or an object with a list for each node's id, so that one
+-- constant statement does for any number of them. CROSS JOIN keeps the order: first the keys, then the table
+-- by its index. %(item)s are the columns of an item.
+
+-- node_ids: the ids of nodes by their names
+SELECT n.name, n.id FROM json_each(?) k CROSS JOIN node n ON n.name = k.value;
+
+-- node_names: the names of nodes by their ids
+SELECT n.name, n.id FROM json_each(?) k CROSS JOIN node n ON n.id = k.value;
+
+-- nodes: nodes by their names
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM json_each(?) k CROSS JOIN node n ON n.name = k.value;
+
+-- affiliations: what accounts are to nodes
+SELECT a.node_id, a.jid, a.affiliation FROM json_each(?) n CROSS JOIN json_each(n.value) k
+CROSS JOIN affiliation a ON a.node_id = CAST(n.key AS INTEGER) AND a.jid = k.value;
+
+-- subscriptions: those of accounts to nodes
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+FROM json_each(?) n CROSS JOIN json_each(n.value) k
+CROSS JOIN subscription s ON s.account = k.value AND s.node_id = CAST(n.key AS INTEGER);
+
+-- subscribers: all subscriptions to nodes
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+FROM json_each(?) k CROSS JOIN subscription s ON s.node_id = k.value;
+
+-- accounts: all subscriptions of accounts
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value;
+
+-- resources: the full JIDs of accounts that are here
+SELECT r.jid FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
+
+-- items: items by node and id
+SELECT %(item)s FROM json_each(?) n CROSS JOIN json_each(n.value) k
+CROSS JOIN item i ON i.node_id = CAST(n.key AS INTEGER) AND i.id = k.value;
+
+-- numbers: items by their numbers
+SELECT %(item)s FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
+
+-- held: what is locked to exactly these JIDs
+SELECT %(item)s FROM json_each(?) k CROSS JOIN item i ON i.holder = k.value AND i.state = 'locked';
+
+-- payloads: payloads as they were published, by the items' numbers
+SELECT i.seq, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
+
+-- receipts: who held items and lost them
+SELECT r.seq, r.jid FROM json_each(?) k CROSS JOIN receipt r ON r.seq = k.value;
+
+-- finished: ids of finished work
+SELECT f.node_id, f.id, f.digest, f.until FROM json_each(?) n CROSS JOIN json_each(n.value) k
+CROSS JOIN finished f ON f.node_id = CAST(n.key AS INTEGER) AND f.id = k.value;
+
+-- apps: writers of transactions by name
+SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_each(?) k CROSS JOIN txn_app p ON p.name = k.value;
+
+-- versions: open versions by app and number
+SELECT p.name, t.version, t.owner, t.immediate, t.began, t.until, t.items, t.bytes FROM json_each(?) k
+CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
+CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL;
+
+-- attempts: attempts at parts of open versions
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes FROM json_each(?) k
+CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
+CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL
+CROSS JOIN attempt a ON a.txn_id = t.id AND a.part = json_extract(k.value, '$[2]')
+    AND a.number = json_extract(k.value, '$[3]');
+
+-- waiting: what waits for commits, by account
+SELECT u.account, u.items, u.bytes FROM json_each(?) k CROSS JOIN staged_usage u ON u.account = k.value;
+
+-- staged: the sizes of staged items: by app, version, part and attempt an object of nodes with ids
+SELECT p.name, t.version, a.part, a.number, s.node, s.id, s.size FROM json_each(?) k
+CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
+CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL
+CROSS JOIN attempt a ON a.txn_id = t.id AND a.part = json_extract(k.value, '$[2]')
+    AND a.number = json_extract(k.value, '$[3]')
+CROSS JOIN json_each(k.value, '$[4]') n CROSS JOIN json_each(n.value) m
+CROSS JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value AND s.attempt_id = a.id;
+
+-- noted: what any attempt at open versions has noted of ids: by app and version an object of nodes with ids
+SELECT p.name, t.version, s.node, s.id, s.payload, s.known FROM json_each(?) k
+CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
+CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL
+CROSS JOIN json_each(k.value, '$[2]') n CROSS JOIN json_each(n.value) m
+CROSS JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value;
+
+-- ready: the next items of a node to hand out, and as many of those put aside; partial indexes, in their order
+SELECT * FROM (
+    SELECT %(item)s, i.payload FROM item i
+    WHERE i.node_id = ?1 AND i.state = 'queued' AND (i.expires IS NULL OR i.expires > ?2)
+    ORDER BY i.priority DESC, i.seq LIMIT ?3
+) UNION ALL SELECT * FROM (
+    SELECT %(item)s, i.payload FROM item i
+    WHERE i.node_id = ?1 AND i.aside AND (i.expires IS NULL OR i.expires > ?2)
+    ORDER BY i.priority DESC, i.seq LIMIT ?3
+);
+
+-- ready_places: the same of many nodes, but only where they stand
+SELECT i.node_id, i.aside, -i.priority, i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+    SELECT q.seq FROM item q
+    WHERE q.node_id = k.value AND q.state = 'queued' AND (q.expires IS NULL OR q.expires > ?2)
+    ORDER BY q.priority DESC, q.seq LIMIT ?3
+) UNION ALL
+SELECT i.node_id, i.aside, -i.priority, i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+    SELECT q.seq FROM item q
+    WHERE q.node_id = k.value AND q.aside AND (q.expires IS NULL OR q.expires > ?2)
+    ORDER BY q.priority DESC, q.seq LIMIT ?3
+);
+
+-- ready_items: items with their payloads, by their numbers
+SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
+
+-- due_locks: locks whose deadline has come
+SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline <= ? ORDER BY i.deadline LIMIT ?;
+
+-- due_lives: items that nobody holds and whose time to live has ended
+SELECT %(item)s FROM item i
+WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <= ? ORDER BY i.expires LIMIT ?;
+
+-- due_delayed: delayed items whose time has come
+SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= ? ORDER BY i.due LIMIT ?;
+
+-- due_versions: open versions that have waited too long
+SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NULL AND t.until <= ? ORDER BY t.until LIMIT ?;
+
+-- next_due: when the next lock, pause, life or wait for a commit ends, or 0 if there is something to sweep;
+-- each part reads one end of one index
+SELECT min(moment) FROM (
+    SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
+    UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
+    UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
+    UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
+);

@@ -1,0 +1,126 @@
+-- Pages of rows, for the listings of the seam. Nodes come as their ids; %(item)s are the columns of an item.
+
+-- page_nodes: nodes by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.name > ? ORDER BY n.name LIMIT ?;
+
+-- ready_nodes: queues with something to hand out and somebody to take it
+SELECT n.name FROM node n WHERE n.name > ? AND json_extract(n.config, '$.queueing') AND EXISTS (
+    SELECT 1 FROM subscription WHERE node_id = n.id AND available AND in_flight < queue_requests
+) AND (
+    EXISTS (SELECT 1 FROM item WHERE node_id = n.id AND state = 'queued')
+    OR EXISTS (SELECT 1 FROM item WHERE node_id = n.id AND aside)
+) ORDER BY n.name LIMIT ?;
+
+-- affiliations_of: everybody who is something to a node
+SELECT jid, affiliation FROM affiliation WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
+
+-- affiliations_of_account: every node that an account is something to
+SELECT n.name, a.affiliation FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
+WHERE a.jid = ? AND n.name > ? ORDER BY n.name LIMIT ?;
+
+-- item_ids: the ids of a node's items, oldest first
+SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?;
+
+-- oldest: a node's items behind a number
+SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
+
+-- newest: a node's last items, the newest first
+SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND ?2 IS NOT NULL ORDER BY i.seq DESC LIMIT ?3;
+
+-- oldest_held: what some JIDs hold of a node, behind a number
+SELECT %(item)s, i.payload FROM item i
+WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?4)) AND +i.node_id = ?1 AND i.seq > ?2
+ORDER BY i.seq LIMIT ?3;
+
+-- newest_held: the last that some JIDs hold of a node, the newest first
+SELECT %(item)s, i.payload FROM item i
+WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?4)) AND +i.node_id = ?1 AND ?2 IS NOT NULL
+ORDER BY i.seq DESC LIMIT ?3;
+
+-- dead: items that died here or came here dead, and are free
+SELECT %(item)s FROM item i
+WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > ? ORDER BY i.seq LIMIT ?;
+
+-- late_locks: a node's locks that end after a moment; the sign + keeps SQLite from walking the whole node
+SELECT %(item)s FROM item i
+WHERE i.state = 'locked' AND i.deadline > ?2 AND +i.node_id = ?1 ORDER BY i.deadline LIMIT ?3;
+
+-- shown: a page of a node's items, with their sizes
+SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
+WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state = ?4) ORDER BY i.seq LIMIT ?6;
+
+-- shown_dead: a page of a node's dead, by their deaths
+SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
+WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY i.death LIMIT ?6;
+
+-- newest_item: the highest number of an item in a node
+SELECT coalesce(max(seq), 0) FROM item WHERE node_id = ?;
+
+-- newest_death: the highest number of a death in a node
+SELECT coalesce(max(death), 0) FROM item WHERE node_id = ? AND death IS NOT NULL;
+
+-- tallies: nodes with their items by state; a locked item is found by its lock, for there are few
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
+    (SELECT count(*) FROM item WHERE node_id = n.id AND state = 'queued'),
+    (SELECT count(*) FROM item WHERE state = 'locked' AND +node_id = n.id),
+    (SELECT count(*) FROM item WHERE node_id = n.id AND death IS NOT NULL AND state = 'dead'),
+    (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
+    (SELECT published FROM item WHERE seq = (SELECT min(seq) FROM item WHERE node_id = n.id AND state = 'queued'))
+FROM json_each(?) k CROSS JOIN node n ON n.name = k.value WHERE n.name > ? ORDER BY n.name LIMIT ?;
+
+-- events: a page of the log
+SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
+FROM event e CROSS JOIN node n ON n.id = e.node_id
+WHERE e.seq > ?1 AND e.seq <= ?2 AND (?3 IS NULL OR n.name IN (SELECT value FROM json_each(?3)))
+ORDER BY e.seq LIMIT ?4;
+
+-- log_ends: the oldest and the newest event; each is one end of the table
+SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);
+
+-- aged: the last of the oldest events that is from before a moment
+SELECT max(seq) FROM (SELECT seq, at FROM event ORDER BY seq LIMIT ?2) WHERE at < ?1;
+
+-- Records of transactions, and what waits for a commit.
+
+-- open_records: a page of open versions, of which there are few
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t INDEXED BY txn_open JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NULL AND t.id > ?1 AND p.name = coalesce(?2, p.name) AND t.owner = coalesce(?3, t.owner)
+ORDER BY t.id LIMIT ?4;
+
+-- records: a page of committed versions
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND t.id > ?1 ORDER BY t.id LIMIT ?4;
+
+-- records_of_app: those of an app; whose it is does not change
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = ?2 AND owner = coalesce(?3, owner))
+    AND t.id > ?1
+ORDER BY t.id LIMIT ?4;
+
+-- records_of_owner: those of an account
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT ?4;
+
+-- record: a committed version of an app
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
+
+-- litter: whether there is anything to sweep
+SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
+    OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
+    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
+               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+
+-- attempts_of: what each attempt of an open version has staged
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app p
+JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
+WHERE p.name = ? AND t.version = ? AND t.committed IS NULL ORDER BY a.part, a.number LIMIT ?;
+
+-- open_version: the row of an open version
+SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;

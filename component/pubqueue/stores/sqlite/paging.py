@@ -1,0 +1,187 @@
+"""Pages of rows: a table from each listing to how its rows are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pubqueue.app import listings as li
+from pubqueue.app.rows import AffiliationRow
+from pubqueue.core.history import Event, Kind
+from pubqueue.core.model import Affiliation, Item, ItemId, Node, NodeName, State
+from pubqueue.core.pages import Logged, Shown, Tally
+from pubqueue.core.transactions import Attempt, Record
+from pubqueue.stores.sqlite import winners
+from pubqueue.stores.sqlite.columns import items_of, node_of, record_of, with_payloads
+from pubqueue.stores.sqlite.names import packed_keys
+from pubqueue.stores.sqlite.queries import SQL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.stores.sqlite.session import Session
+
+R = TypeVar("R")
+
+
+def page(session: Session, which: li.Listing[R], after: object, limit: int) -> list[R]:
+    """Return rows of a listing behind `after`, so many at most."""
+    found: list[R] = PAGES[type(which)](session, which, after, limit)
+    return found
+
+
+def _nodes(session: Session, _which: li.Nodes, after: str | None, limit: int) -> list[Node]:
+    rows = session.rows("page_nodes", after or "", limit)
+    for row in rows:
+        session.nodes.note(row[1], row[0])
+    return [node_of(row) for row in rows]
+
+
+def _ready_nodes(
+    session: Session, _which: li.ReadyNodes, after: str | None, limit: int
+) -> list[NodeName]:
+    return [NodeName(row[0]) for row in session.rows("ready_nodes", after or "", limit)]
+
+
+def _affiliations_of(
+    session: Session, which: li.AffiliationsOf, after: str | None, limit: int
+) -> list[AffiliationRow]:
+    rows = session.rows("affiliations_of", session.id(which.node), after or "", limit)
+    return [AffiliationRow(which.node, jid, Affiliation(word)) for jid, word in rows]
+
+
+def _affiliations_of_account(
+    session: Session, which: li.AffiliationsOfAccount, after: str | None, limit: int
+) -> list[AffiliationRow]:
+    rows = session.rows("affiliations_of_account", which.account, after or "", limit)
+    return [AffiliationRow(name, which.account, Affiliation(word)) for name, word in rows]
+
+
+def _item_ids(session: Session, which: li.ItemIds, after: int | None, limit: int) -> list[ItemId]:
+    rows = session.rows("item_ids", session.id(which.node), after or 0, limit)
+    return [ItemId(row[0]) for row in rows]
+
+
+def _items(
+    session: Session, which: li.Items, after: int | None, limit: int
+) -> list[tuple[Item, bytes]]:
+    query = "newest" if which.newest else "oldest"
+    values: tuple[object, ...] = session.id(which.node), after or 0, limit
+    if which.holders is not None:
+        query += "_held"
+        values = *values, packed_keys(which.holders)
+    rows = session.rows(query, *values)
+    return with_payloads(session, reversed(rows) if which.newest else rows)
+
+
+def _dead(session: Session, which: li.DeadItems, after: int | None, limit: int) -> list[Item]:
+    return items_of(session, session.rows("dead", session.id(which.node), after or 0, limit))
+
+
+def _late_locks(session: Session, which: li.LateLocks, _after: object, limit: int) -> list[Item]:
+    rows = session.rows("late_locks", session.id(which.node), which.moment, limit)
+    return items_of(session, rows)
+
+
+def _shown(session: Session, which: li.ShownItems, after: int | None, limit: int) -> list[Shown]:
+    query = SQL["shown_dead" if which.state is State.DEAD else "shown"]
+    state = None if which.state is None else which.state.value
+    values = session.id(which.node), after or 0, which.until, state, which.payloads, limit
+    room = which.room
+    rows: list[Any] = []
+    cursor = session.connection.execute(query, values)
+    for row in cursor:
+        room -= len(row[-1] or b"")
+        if room < 0 and rows:
+            break
+        rows.append(row)
+    cursor.close()
+    items = items_of(session, rows)
+    return [Shown(item, *row[-2:]) for item, row in zip(items, rows, strict=True)]
+
+
+def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) -> list[int]:
+    query = "newest_death" if which.dead else "newest_item"
+    return [int(session.row(query, session.id(which.node))[0])][:limit]
+
+
+def _tallies(session: Session, which: li.Tallies, after: str | None, limit: int) -> list[Tally]:
+    rows = session.rows("tallies", packed_keys(which.nodes), after or "", limit)
+    return [_tally(row) for row in rows]
+
+
+def _tally(row: Any) -> Tally:  # noqa: ANN401  # a row of that query
+    node = node_of(row[:7])
+    queued, locked, dead, free, oldest = row[7:]
+    return Tally(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
+
+
+def _events(session: Session, which: li.Events, after: int | None, limit: int) -> list[Logged]:
+    names = None if which.nodes is None else packed_keys(which.nodes)
+    rows = session.rows("events", after or 0, which.until, names, limit)
+    return [Logged(seq, at, Event(Kind(kind), *facts)) for seq, at, kind, *facts in rows]
+
+
+def _log_ends(
+    session: Session, _which: li.LogEnds, _after: object, limit: int
+) -> list[tuple[int, int]]:
+    return session.rows("log_ends")[:limit]
+
+
+def _aged(session: Session, which: li.AgedEvents, _after: object, limit: int) -> list[int]:
+    last = session.row("aged", which.before, limit)[0]
+    return [] if last is None else [int(last)]
+
+
+def _records(session: Session, which: li.Records, after: int | None, limit: int) -> list[Record]:
+    query = "records"
+    if which.waiting:
+        query = "open_records"
+    elif which.app is not None:
+        query = "records_of_app"
+    elif which.owner is not None:
+        query = "records_of_owner"
+    rows = session.rows(query, after or 0, which.app, which.owner, limit)
+    return [record_of(row) for row in rows]
+
+
+def _record(session: Session, which: li.RecordOf, _after: object, limit: int) -> list[Record]:
+    rows = session.rows("record", which.app, which.version)
+    return [record_of(row) for row in rows][:limit]
+
+
+def _litter(session: Session, which: li.Litter, _after: object, limit: int) -> list[bool]:
+    return [session.row("litter", which.before)[0] != 0][:limit]
+
+
+def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int) -> list[Attempt]:
+    rows = session.rows("attempts_of", which.app, which.version, limit)
+    return [Attempt(*row[:-1]) for row in rows]
+
+
+# fmt: off
+PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
+    li.Nodes:                 _nodes,
+    li.ReadyNodes:            _ready_nodes,
+    li.AffiliationsOf:        _affiliations_of,
+    li.AffiliationsOfAccount: _affiliations_of_account,
+    li.ItemIds:               _item_ids,
+    li.Items:                 _items,
+    li.DeadItems:             _dead,
+    li.LateLocks:             _late_locks,
+    li.ShownItems:            _shown,
+    li.NewestItem:            _newest,
+    li.Tallies:               _tallies,
+    li.Events:                _events,
+    li.LogEnds:               _log_ends,
+    li.AgedEvents:            _aged,
+    li.Records:               _records,
+    li.RecordOf:              _record,
+    li.Litter:                _litter,
+    li.AttemptsOf:            _attempts,
+    li.Winners:               winners.begin,
+    li.NotedWinners:          winners.noted,
+    li.Contests:              winners.contests,
+    li.WinnerClasses:         winners.classes,
+    li.WinningDrafts:         winners.drafts,
+}
+# fmt: on

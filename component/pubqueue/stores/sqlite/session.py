@@ -1,0 +1,66 @@
+"""An open transaction of SQLite, and what those who read and write in it share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pubqueue.app.ports import StaleError
+from pubqueue.stores.sqlite.queries import SQL
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.core.model import NodeName
+    from pubqueue.stores.sqlite.names import Names
+
+Values = tuple[object, ...]
+
+
+class Session:
+    """Runs statements by name. `met` are the nodes whose winners have met finished work."""
+
+    def __init__(self, connection: sqlite3.Connection, names: Names) -> None:
+        self.connection = connection
+        self.nodes = names
+        self.met: set[NodeName] = set()
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement."""
+        return self.connection.execute(SQL[query], values).fetchall()
+
+    def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
+        """Return the first row, None if there is none."""
+        return self.connection.execute(SQL[query], values).fetchone()
+
+    def run(self, query: str, *values: object) -> int:
+        """Run a statement and return how many rows it changed."""
+        return self.connection.execute(SQL[query], values).rowcount
+
+    def must(self, query: str, count: int, *values: object) -> None:
+        """Run a statement that has to change so many rows."""
+        if self.run(query, *values) != count:
+            raise StaleError(query)
+
+    def many(self, query: str, values: Sequence[Values]) -> int:
+        """Run a statement for each of these and return how many rows that changed."""
+        if not values:
+            return 0
+        return self.connection.executemany(SQL[query], values).rowcount
+
+    def each(self, query: str, values: Sequence[Values]) -> None:
+        """Run a statement for each of these, that has to change one row each time."""
+        if self.many(query, values) != len(values):
+            raise StaleError(query)
+
+    def ids(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the ids of nodes by name; those that are not there are not in it."""
+        return self.nodes.ids(self.connection, names)
+
+    def id(self, name: NodeName) -> int:
+        """Return the id of a node, 0 if it is not there."""
+        return self.ids((name,)).get(name, 0)
+
+    def names(self, ids: set[int]) -> dict[int, NodeName]:
+        """Return the names of nodes by id."""
+        return self.nodes.names(self.connection, ids)

@@ -1,0 +1,92 @@
+"""The winners of one version, read from SQLite. Nothing is judged here but sameness to the byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.listings import NodeWinners, WinnerClass
+from pubqueue.app.rows import Contest
+from pubqueue.core.model import Draft, NodeName
+from pubqueue.stores.sqlite.columns import unpacked
+
+if TYPE_CHECKING:
+    from pubqueue.app import listings as li
+    from pubqueue.app.rows import Judged
+    from pubqueue.stores.sqlite.session import Session
+
+ALL = -1
+"""No limit, as SQLite says it."""
+
+
+def begin(session: Session, which: li.Winners, _after: object, limit: int) -> list[NodeWinners]:
+    """Begin a commit of these (part, attempt): return each node with its rows and ids."""
+    _choose(session, which)
+    (txn,) = session.row("open_version", which.app, which.version) or (0,)
+    tally = session.rows("tally", txn, ALL)
+    if any(rows > ids for _, rows, ids in tally):
+        session.run("meet_each_other", txn)
+    session.run("meet_items", txn)
+    return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in tally[:limit]]
+
+
+def _choose(session: Session, which: li.Winners | li.NotedWinners) -> None:
+    session.met.clear()
+    session.run("forget_winners")
+    session.run("forget_met")
+    attempts = session.rows("attempts_of", which.app, which.version, ALL)
+    known = {(part, number): row_id for _, _, part, number, _, _, row_id in attempts}
+    chosen = [(part[0], known[part]) for part in which.parts if part in known]
+    session.many("add_winner", chosen)
+
+
+def noted(
+    session: Session, which: li.NotedWinners, _after: object, limit: int
+) -> list[tuple[int, int]]:
+    """Return how many items these attempts have noted, and how many of them were known."""
+    _choose(session, which)
+    return session.rows("noted_winners")[:limit]
+
+
+def contests(session: Session, which: li.Contests, _after: object, limit: int) -> list[Contest]:
+    """Return winners of which it is open whether they mean the same as what is there.
+
+    Finished work is met once: what was judged to be other work is not to be met again.
+    """
+    if which.absorbing is not None and which.node not in session.met:
+        session.met.add(which.node)
+        session.run("meet_finished", session.id(which.node), which.absorbing, which.node)
+    return [
+        Contest((attempt, row), finished != 0, there, offered)
+        for attempt, row, finished, there, offered in session.rows("contested", which.node, limit)
+    ]
+
+
+def judge(session: Session, change: Judged) -> None:
+    """Keep whether these mean the same; finished work that does not counts no longer."""
+    kept, gone = [], []
+    for contest, same in change.verdicts:
+        if same or not contest.finished:
+            kept.append((same, *contest.key))
+        else:
+            gone.append(contest.key)
+    session.each("judge", kept)
+    session.each("unmeet", gone)
+
+
+def classes(
+    session: Session, which: li.WinnerClasses, _after: object, limit: int
+) -> list[WinnerClass]:
+    """Return what the winners of a node have met."""
+    return [
+        WinnerClass(state, same != 0, count, first)
+        for state, same, count, first in session.rows("found", which.node, limit)
+    ]
+
+
+def drafts(session: Session, which: li.WinningDrafts, _after: object, limit: int) -> list[Draft]:
+    """Return the winners of a node, in their order."""
+    rows = session.rows("winning_drafts", which.node, limit)
+    return [
+        Draft(name, payload, priority, pause, life, unpacked(headers))
+        for name, payload, priority, pause, life, headers in rows
+    ]

@@ -1,0 +1,117 @@
+-- Rows as they are written, each guarded by what it was: a statement that finds another number of rows than
+-- expected undoes the batch. Nodes come as their ids.
+
+-- number: reserve numbers of a sequence
+UPDATE sequence SET next = next + ?1 WHERE name = ?2 RETURNING next - ?1;
+
+-- add_node: a node that was not there
+INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES (?, ?, ?, ?, ?, ?);
+
+-- count_node: what a batch has added to a node's counts, or taken away
+UPDATE node SET items = items + ?, subscriptions = subscriptions + ? WHERE id = ?;
+
+-- config: the settings of a node
+SELECT config FROM node WHERE id = ?;
+
+-- configure: other settings
+UPDATE node SET config = ? WHERE id = ?;
+
+-- drop_node: a node with all that hangs on it
+DELETE FROM node WHERE id = ?;
+
+-- add_affiliation: what an account is to a node from now on
+INSERT INTO affiliation (node_id, jid, affiliation) VALUES (?, ?, ?);
+
+-- change_affiliation: something else than before
+UPDATE affiliation SET affiliation = ? WHERE node_id = ? AND jid = ? AND affiliation = ?;
+
+-- drop_affiliation: nothing any more
+DELETE FROM affiliation WHERE node_id = ? AND jid = ? AND affiliation = ?;
+
+-- add_subscription: a subscription that was not there
+INSERT INTO subscription
+    (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, bounces)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- change_subscription: its window, whether it is here, and its counts
+UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_served = max(last_served, ?),
+    available = ?, bounces = ?
+WHERE subid = ?;
+
+-- drop_subscription: the subscription goes, its locks stay
+DELETE FROM subscription WHERE subid = ?;
+
+-- add_resource: a full JID is here
+INSERT OR IGNORE INTO resource (jid, account) VALUES (?, ?);
+
+-- crowd_out: of so many full JIDs the first to come are forgotten, for anybody can send presence
+DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - ?;
+
+-- drop_resource: a full JID has left
+DELETE FROM resource WHERE jid = ?;
+
+-- remove_item: the item is gone
+DELETE FROM item WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
+
+-- park_item: a name that nobody can give, for an item whose place another one is about to leave
+UPDATE item SET id = char(0) || seq WHERE seq = ?;
+
+-- name_item: its own name again
+UPDATE item SET id = ? WHERE seq = ?;
+
+-- hand_item: an item is locked or let go, in its place; the columns that this changes, for each costs time
+UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
+    token = max(token, ?), avoid = ?, aside = ?, taken = ?
+WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
+
+-- change_item: whatever may change of an item
+UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
+    token = max(token, ?), avoid = ?, aside = ?, taken = ?,
+    node_id = ?, publisher = ?, published = ?, priority = ?, expires = ?, headers = ?,
+    death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?
+WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
+
+-- change_payload: another payload
+UPDATE item SET payload = ? WHERE seq = ?;
+
+-- add_item: a new item of the common kind, whether it waits or is locked already
+INSERT INTO item
+    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- add_waiting_item: a new item of the common kind that nobody has held; NULLs too take time to hand over
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- add_any_item: a new item with all its columns
+INSERT INTO item (
+    state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
+    node_id, publisher, published, priority, expires, headers,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- drop_receipts: an item with a new life has no former holders
+DELETE FROM receipt WHERE seq = ?;
+
+-- add_receipt: who lost an item that is still there
+INSERT OR IGNORE INTO receipt (seq, jid) SELECT seq, ?2 FROM item WHERE seq = ?1;
+
+-- add_finished: the id absorbs a re-publish until then
+INSERT INTO finished (digest, until, node_id, id) VALUES (?, ?, ?, ?);
+
+-- change_finished: of another payload, or longer
+UPDATE finished SET digest = ?, until = ? WHERE node_id = ? AND id = ? AND digest = ? AND until = ?;
+
+-- drop_finished: the id absorbs nothing
+DELETE FROM finished WHERE node_id = ? AND id = ? AND digest = ? AND until = ?;
+
+-- purge_node: all items of a node
+DELETE FROM item WHERE node_id = ?;
+
+-- no_items: a purged node counts from zero
+UPDATE node SET items = 0 WHERE id = ?;
+
+-- no_locks: and nobody holds anything of it
+UPDATE subscription SET in_flight = 0 WHERE node_id = ?;
+
+-- forget: ids of finished work that no longer count, so many at once that a batch stays short
+DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= ? LIMIT 50000);

@@ -1,0 +1,87 @@
+"""Makes the writes of a batch, in an order that keeps what points at what right, whatever the batch did.
+
+New nodes come first, for the rest hangs on them; then the event log, which looks at items as they were; nodes
+that are deleted go last, for items may have left them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.ports import StaleError
+from pubqueue.app.rows import Judged
+from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
+from pubqueue.core.transactions import Abort, Commit, Sweep
+from pubqueue.stores.sqlite import around, committing, staging, winners
+from pubqueue.stores.sqlite.events import record
+from pubqueue.stores.sqlite.items import ItemWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.rows import Writes
+    from pubqueue.stores.sqlite.session import Session
+
+
+def write(session: Session, writes: Writes) -> None:
+    """Make the writes.
+
+    Raises:
+        StaleError: a row was not what was believed; what came before it is not undone here.
+
+    """
+    try:
+        _write_rows(session, writes)
+        for change in writes.bulk:
+            BULK[type(change)](session, change)
+    except sqlite3.IntegrityError as problem:  # a constraint is a guard as well
+        raise StaleError(str(problem)) from problem
+
+
+def _write_rows(session: Session, writes: Writes) -> None:
+    around.add_nodes(session, writes.nodes)
+    if writes.events:
+        record(session, writes.events, writes.at)
+    if writes.items:
+        ItemWrites(session, writes).write()
+    session.many("drop_receipts", [(seq,) for seq in writes.anew])
+    session.many("add_receipt", writes.receipts)
+    around.write_subscriptions(session, writes.subscriptions)
+    around.change_nodes(session, writes.nodes)
+    around.write_affiliations(session, writes.affiliations)
+    around.write_resources(session, writes.resources)
+    around.write_finished(session, writes.finished)
+    staging.write_apps(session, writes.apps)
+    staging.write_versions(session, writes.versions)
+    staging.write_attempts(session, writes.attempts)
+    staging.write_waiting(session, writes.waiting)
+    staging.write_staged(session, writes.staged)
+    around.drop_nodes(session, writes.nodes)
+
+
+def _purge(session: Session, change: PurgeNode) -> None:
+    node = session.id(change.node)
+    for query in ("purge_node", "no_items", "no_locks"):
+        session.run(query, node)
+
+
+def _forget(session: Session, change: Forget) -> None:
+    session.run("forget", change.now)
+
+
+def _forget_events(session: Session, change: ForgetEvents) -> None:
+    session.run("forget_events", change.through)
+
+
+# fmt: off
+BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
+    PurgeNode:    _purge,
+    Forget:       _forget,
+    ForgetEvents: _forget_events,
+    Commit:       committing.commit,
+    Abort:        committing.abort,
+    Sweep:        committing.sweep,
+    Judged:       winners.judge,
+}
+# fmt: on
