@@ -21,6 +21,8 @@ from pubqueue.stores import store_at
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pubqueue.app.ports import Store
+
 
 class ConfigError(Exception):
     """The configuration cannot be used; the message is one sentence for the operator."""

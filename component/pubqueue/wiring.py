@@ -126,7 +126,8 @@ async def serve(
             for face in faces:
                 await face.stop()
         finally:
-            for task in (stopping, *serving):
+            stopping.cancel()
+            for task in serving:
                 task.cancel()
             await asyncio.gather(*serving, stopping, return_exceptions=True)
 

@@ -6,7 +6,7 @@ from harness.facts import ANN, BOB, EVE, JOBS, after
 from harness.picture import everything, recount
 from harness.shell import Shell
 
-from pubqueue.app.batch import MOST, MOST_OCTETS
+from pubqueue.app.handing_out import MOST, MOST_OCTETS
 from pubqueue.core.decision import (
     Deliver,
     Done,
@@ -26,7 +26,7 @@ OTHER = NodeName("other")
 def shell(tmp_path):
     shell = Shell(tmp_path / "queue.db")
     yield shell
-    assert shell.look(recount) == []
+    assert shell.look_within(recount) == []
     shell.close()
 
 
@@ -89,21 +89,25 @@ def test_no_queue_waits_for_another_to_be_empty(shell):
 
 
 def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are_not(shell):
-    shell.batch(a_queue())
-    before = shell.look(everything)
-    outcome = shell.batch(publishes("a"), publishes("b", "b"), publishes("c"))
+    def breaks(_there, _offered):
+        raise RuntimeError("a fault of ours")
+
+    shell.batch(a_queue(), publishes("b"))
+    shell.same = breaks
+    before = shell.look_within(everything)
+    outcome = shell.batch(publishes("a"), publishes("d", "b"), publishes("c"))
     assert [decision.reply for decision in outcome.decisions] == [
         Published(JOBS, (ItemId("a"),)),
         Refused(Refusal.STORE_FAILED),
         Published(JOBS, (ItemId("c"),)),
     ]
-    assert shell.look(lambda tx: tx.item_ids(JOBS, 9)) == ["a", "c"]
-    assert shell.look(everything) != before
+    assert shell.look(lambda tx: tx.item_ids(JOBS, 9)) == ["b", "a", "c"]
+    assert shell.look_within(everything) != before
 
 
 def test_the_next_moment_is_the_end_of_the_first_lock(shell):
     outcome = shell.batch(a_queue(lock_timeout=60), joins(ANN), publishes("a"))
-    assert outcome.next_moment == after(60)
+    assert outcome.soonest == after(60)
 
 
 def test_a_lock_that_runs_out_goes_to_the_next(shell):

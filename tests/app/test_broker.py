@@ -7,13 +7,14 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
-from harness.witness import WatchedSpeaker, WatchedStore
+from harness.see import See
+from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
-from pubqueue.app.batch import MOST
 from pubqueue.app.broker import LARGEST, Broker
+from pubqueue.app.handing_out import MOST
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.decision import (
     Deliver,
@@ -37,7 +38,7 @@ class Stage:
 
     broker: Broker
     store: WatchedStore
-    speaker: WatchedSpeaker
+    face: WatchedFace
     log: list
     moments: list = field(default_factory=list)
 
@@ -48,7 +49,7 @@ class Stage:
         await self.broker.settled()
 
     async def item(self, name):
-        return await self.store.batch(lambda tx: tx.item(JOBS, ItemId(name)))
+        return await self.store.batch(lambda tx: See(tx).item(JOBS, ItemId(name)))
 
     def heard(self):
         """Return what was said since the last time; deliveries by addressee and item."""
@@ -64,7 +65,7 @@ async def stage(tmp_path):
     store = SqliteStore(tmp_path / "queue.db")
     await store.open()
     log, moments = [], []
-    watched, speaker = WatchedStore(store, log), WatchedSpeaker(log)
+    watched = WatchedStore(store, log)
     broker = Broker(
         watched,
         clock=lambda: NOW,
@@ -72,11 +73,11 @@ async def stage(tmp_path):
         same_payload=bytes.__eq__,
         on_moment=moments.append,
     )
-    broker.speak_through(speaker)
+    face = WatchedFace(broker, log)
     broker.start()
-    stage = Stage(broker, watched, speaker, log, moments)
+    stage = Stage(broker, watched, face, log, moments)
     await stage.do(a_queue())
-    broker.resume()
+    face.up()
     await broker.settled()
     log.clear()
     yield stage
@@ -112,19 +113,19 @@ async def test_a_batch_has_a_bound_and_the_rest_follows_in_order(stage):
 async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody_listens(stage):
     names = [f"i{number}" for number in range(2 * MOST + 1)]
     await stage.do(publishes(*names))
-    say = stage.speaker.speak
+    say = stage.face.speak
 
     def say_and_be_full(notices):
         unsaid = say(notices)
         if any(isinstance(notice, Deliver) for notice in notices):
-            stage.broker.pause()
+            stage.face.down()
         return unsaid
 
-    stage.speaker.speak = say_and_be_full
+    stage.face.speak = say_and_be_full
     await stage.do(*(joins(f"w{n}@x/1", 1000) for n in range(3)))
     assert [entry[1] for entry in stage.heard() if isinstance(entry, tuple)] == names[:MOST]
-    stage.speaker.speak = say
-    stage.broker.resume()
+    stage.face.speak = say
+    stage.face.up()
     await stage.broker.settled()
     said = stage.heard()
     assert said.count("commit") == 2
@@ -143,14 +144,21 @@ async def test_what_comes_during_a_commit_waits_for_the_next(stage):
     assert stage.heard() == ["commit", Published(JOBS, (A,)), "commit", Published(JOBS, (B,))]
 
 
-async def test_a_failing_request_rolls_back_alone(stage):
-    await stage.do(publishes("a"), publishes("b", "b"), publishes("c"))
+async def test_a_failing_request_is_undone_alone(stage, monkeypatch):
+    def breaks(_there, _offered):
+        raise ZeroDivisionError
+
+    await stage.do(publishes("b"))
+    stage.heard()
+    monkeypatch.setattr(stage.broker, "_same_payload", breaks)
+    await stage.do(publishes("a"), publishes("d", "b"), publishes("c"))
     assert stage.heard() == [
         "commit",
         Published(JOBS, (A,)),
         FAILED,
         Published(JOBS, (ItemId("c"),)),
     ]
+    assert await stage.item("d") is None
 
 
 async def test_a_store_that_fails_is_told_to_everybody_and_the_next_batch_goes_on(stage):
@@ -179,7 +187,7 @@ async def test_the_clock_hears_of_the_next_moment(stage):
 
 async def test_what_cannot_be_said_goes_back_and_nobody_is_blamed(stage):
     await stage.do(joins(ANN))
-    stage.speaker.mute = True
+    stage.face.mute = True
     await stage.do(publishes("a"))
     item = await stage.item("a")
     assert item.state is not State.LOCKED
@@ -188,49 +196,49 @@ async def test_what_cannot_be_said_goes_back_and_nobody_is_blamed(stage):
 
 async def test_what_could_not_be_said_to_one_goes_to_another(stage):
     await stage.do(joins(ANN))
-    stage.speaker.mute = True
+    stage.face.mute = True
     await stage.do(publishes("a"))
-    stage.speaker.mute = False
+    stage.face.mute = False
     stage.heard()
     await stage.do(joins(BOB))
     assert stage.heard()[-1] == (BOB, "a")
 
 
-async def test_without_a_speaker_everything_goes_back(stage):
-    stage.broker.speak_through(None)
+async def test_without_a_face_everything_goes_back(stage):
+    stage.broker.outbox._faces.clear()
     await stage.do(joins(ANN), publishes("a"))
     assert (await stage.item("a")).holder is None
 
 
 async def test_a_pause_answers_and_hands_nothing_out(stage):
-    stage.broker.pause()
+    stage.face.down()
     await stage.do(joins(ANN), publishes("a"))
     assert Published(JOBS, (A,)) in stage.log
     assert stage.heard().count((ANN, "a")) == 0
 
 
 async def test_a_resume_hands_out_what_has_waited_in_every_queue(stage):
-    stage.broker.pause()
+    stage.face.down()
     await stage.do(joins(ANN), publishes("a"))
     stage.heard()
-    stage.broker.resume()
+    stage.face.up()
     await stage.broker.settled()
     assert stage.heard() == ["commit", (ANN, "a")]
 
 
 async def test_resuming_what_runs_costs_nothing(stage):
-    stage.broker.resume()
+    stage.face.up()
     await stage.broker.settled()
     assert stage.heard() == []
 
 
 async def test_a_resume_outlasts_a_store_that_fails(stage, monkeypatch):
     monkeypatch.setattr(broker_module.asyncio, "sleep", partial(asyncio.sleep, 0))
-    stage.broker.pause()
+    stage.face.down()
     await stage.do(joins(ANN), publishes("a"))
     stage.heard()
     stage.store.failures = 3
-    stage.broker.resume()
+    stage.face.up()
     await stage.broker.settled()
     assert stage.heard() == ["failure"] * 3 + ["commit", (ANN, "a")]
 
@@ -247,10 +255,10 @@ async def test_a_store_that_fails_for_good_does_not_keep_the_broker_from_stoppin
     stage, monkeypatch
 ):
     monkeypatch.setattr(broker_module.asyncio, "sleep", partial(asyncio.sleep, 0))
-    stage.broker.pause()
+    stage.face.down()
     stage.store.failures = 10**9
     stage.store.may_go.clear()
-    stage.broker.resume()
+    stage.face.up()
     stage.store.may_go.set()
     stopping = asyncio.create_task(stage.broker.stop())
     await asyncio.wait_for(stopping, 5)
@@ -269,7 +277,7 @@ async def test_a_fault_of_ours_ends_the_broker_and_nobody_waits_for_it(stage):
     def broken(_notices):
         raise ZeroDivisionError
 
-    stage.speaker.speak = broken
+    stage.face.speak = broken
     await stage.do(joins(ANN), publishes("a"))
     with pytest.raises(ZeroDivisionError):
         await stage.broker.stop()

@@ -241,7 +241,7 @@ class Queue(RuleBasedStateMachine):
         """Its holder may; nobody who has lost it; then the owner and the publisher."""
         if item is None or item.holder in {by, bare(by)}:
             return item is not None
-        lost = self.shell.look(lambda tx: tx.held(item, (by, bare(by))))
+        lost = self.shell.look(lambda tx: tx.lost_by(item, (by, bare(by))))
         return by in {BOSS, ETL} and not lost
 
     @rule(by=people, node=nodes, names=names, outcome=st.none() | st.sampled_from(Outcome))
@@ -292,7 +292,7 @@ class Queue(RuleBasedStateMachine):
 
     def has_lost(self, worker, item):
         jids = (worker, bare(worker))
-        return item.holder not in jids and self.shell.look(lambda tx: tx.held(item, jids))
+        return item.holder not in jids and self.shell.look(lambda tx: tx.lost_by(item, jids))
 
     def picked(self, pick):
         """Return one of the locked items."""
@@ -318,7 +318,7 @@ class Queue(RuleBasedStateMachine):
             2
         ):  # a lock may end in the first round and, now free, the life in the second
             assert self.do(Expire()) == Done()
-        moment = self.shell.look(lambda tx: tx.next_moment())
+        moment = self.shell.look(lambda tx: tx.next_due())
         assert moment is None or moment > self.shell.now
 
     @rule(by=st.sampled_from([BOSS, ETL]), names=st.none() | names.map(tuple))
@@ -366,13 +366,13 @@ class Queue(RuleBasedStateMachine):
 
     @invariant()
     def the_event_log_tells_what_is_there(self):
-        assert self.shell.look(told) == self.shell.look(there)
+        assert self.shell.look_within(told) == self.shell.look_within(there)
 
     @invariant()
     def events_are_numbered_without_a_gap(self):
         numbers = self.shell.connection.execute("SELECT seq FROM event ORDER BY seq")
         assert [seq for (seq,) in numbers] == list(
-            range(1, self.shell.look(lambda tx: tx.history.ends())[1] + 1)
+            range(1, self.shell.look(lambda tx: tx.log_ends())[1] + 1)
         )
 
     @invariant()
@@ -391,8 +391,8 @@ class Queue(RuleBasedStateMachine):
 
     @invariant()
     def counts_equal_a_recount_and_tokens_only_rise(self):
-        assert self.shell.look(recount) == []
-        assert self.shell.look(next_token) > self.token
+        assert self.shell.look_within(recount) == []
+        assert self.shell.look_within(next_token) > self.token
 
     @invariant()
     def nothing_waits_while_somebody_could_have_it(self):
@@ -400,13 +400,9 @@ class Queue(RuleBasedStateMachine):
             known = self.shell.look(lambda tx, n=node: tx.node(n))
             if known is None or known.config.paused:
                 continue
-            free = {s.jid for s in self.shell.look(lambda tx, n=node: tx.open_windows(n))}
-            ready = self.shell.look(lambda tx, n=node: tx.ready(n, self.shell.now, ALL, ALL))
-            assert not (free and ready)
-            for item, _ in self.shell.look(
-                lambda tx, n=node: tx.aside(n, self.shell.now, ALL, ALL)
-            ):
-                assert free <= {item.avoid}
+            free = self.shell.look(lambda tx, n=node: tx.with_room(n))
+            for item in self.shell.look(lambda tx, n=node: tx.ready(n, self.shell.now)):
+                assert free <= ({item.avoid} if item.aside else set())
 
 
 TestQueue = Queue.TestCase

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, JOBS
-from harness.witness import WatchedSpeaker
+from harness.witness import WatchedFace
 
 from pubqueue.app import neighbours
 from pubqueue.app.broker import Broker
@@ -53,10 +53,10 @@ def process(tmp_path, monkeypatch):
             same_payload=bytes.__eq__,
             on_moment=reaper.on_moment,
         )
-        broker.speak_through(WatchedSpeaker(heard))
+        face = WatchedFace(broker, heard)
         broker.start()
         if connected:
-            broker.resume()
+            face.up()
         reaper.start(broker)
         watch.start(broker)
         try:
@@ -104,7 +104,7 @@ async def test_a_store_that_cannot_say_is_looked_at(process, monkeypatch):
     async def cannot(_store):
         raise StoreError("the disk is gone")
 
-    monkeypatch.setattr(SqliteStore, "others_wrote", cannot)
+    monkeypatch.setattr(SqliteStore, "changes", cannot)
     async with process(connected=False) as (cut_off, _), process() as (_, heard):
         for request in (a_queue(), joins(ANN), publishes("a")):
             await cut_off.handle(request)

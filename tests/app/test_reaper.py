@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
-from harness.witness import WatchedSpeaker, WatchedStore
+from harness.see import See
+from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app import reaper as reaper_module
 from pubqueue.app.broker import Broker
@@ -70,13 +71,13 @@ class Stage:
         async with asyncio.timeout(5):
             while True:
                 self.log._grown.clear()
-                ends = await self.store.read(lambda tx: tx.history.ends())
+                ends = await self.store.read(lambda tx: See(tx).log_ends())
                 if ends[0] == oldest:
                     return ends
                 await self.log._grown.wait()
 
     async def item(self, name):
-        return await self.store.batch(lambda tx: tx.item(JOBS, ItemId(name)))
+        return await self.store.batch(lambda tx: See(tx).item(JOBS, ItemId(name)))
 
 
 @pytest.fixture
@@ -93,9 +94,9 @@ async def stage(tmp_path):
         same_payload=bytes.__eq__,
         on_moment=reaper.on_moment,
     )
-    broker.speak_through(WatchedSpeaker(log))
+    face = WatchedFace(broker, log)
     broker.start()
-    broker.resume()
+    face.up()
     stage = Stage(broker, reaper, watched, clock, log)
     await stage.do(a_queue(lock_timeout=60), joins(ANN, 9))
     yield stage

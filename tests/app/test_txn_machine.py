@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS
-from harness.picture import ALL, recount
+from harness.picture import recount
 from harness.replay import there, told
 from harness.shell import Shell
 from harness.txns import aborts, commits, left_over, stages
@@ -143,20 +143,20 @@ class Transactions(RuleBasedStateMachine):
         held = set()
         found = {}
         for node in (JOBS, MORE):
-            for item, payload in self.shell.look(lambda tx, n=node: tx.oldest(n, None, 0, ALL)):
+            for item, payload in self.shell.look(lambda tx, n=node: tx.contents(n)):
                 found[node, item.id] = payload
                 held |= {(node, item.id)} if item.holder else set()
         assert found == self.seen
         self.locked = held
-        assert self.shell.look(recount) == []
+        assert self.shell.look_within(recount) == []
 
     @invariant()
     def the_event_log_tells_what_is_there(self):
-        assert self.shell.look(told) == self.shell.look(there)
+        assert self.shell.look_within(told) == self.shell.look_within(there)
 
     @invariant()
     def what_is_staged_is_counted_and_what_is_not_leaves_no_row(self):
-        usage = self.shell.look(lambda tx: tx.staging.usage("etl@x"))
+        usage = self.shell.look(lambda tx: tx.usage("etl@x"))
         rows = [
             row
             for attempts in self.staged.values()
@@ -169,7 +169,7 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def a_sweep_leaves_only_what_is_open(self):
         if not self.staged:
-            while self.shell.look(lambda tx: tx.staging.litter(0)):
+            while self.shell.look(lambda tx: tx.is_littered()):
                 self.shell.do(Expire())
             assert left_over(self.shell) == 0
 

@@ -5,58 +5,82 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.facts import NOW
+from harness.see import See
 
 from pubqueue.app.batch import run
-from pubqueue.app.events import EventLog
-from pubqueue.app.facts import Context
+from pubqueue.app.changing import Changes
+from pubqueue.app.facts.context import Context
+from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import Millis
 from pubqueue.core.transactions import DEFAULTS
-from pubqueue.stores.sqlite.store import SqliteStore, _transact
+from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.schema import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.batch import Outcome
+    from pubqueue.app.batch import BatchResult
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import NodeName
+    from pubqueue.core.model import Jid, NodeName
 
 T = TypeVar("T")
 
 
 class Shell:
-    """Rules and a SQLite store, called as the broker calls them. Power is not lost here: no syncs."""
+    """Rules and a SQLite store, called as the broker calls them. Power is not lost here: no syncs.
+
+    `unreachable` are the JIDs that no face can send to.
+    """
 
     def __init__(self, path: Path) -> None:
-        store = SqliteStore(path)
-        self.connection = store._connect()
-        store._prepare(self.connection)
+        self._store = SqliteStore(path)
+        self.connection = self._store._connect()
+        prepare(self.connection, path)
         self.connection.execute("PRAGMA synchronous = OFF")
         self.now = NOW
         self.limits = DEFAULTS
-        self.log = EventLog()
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
+        self.unreachable: set[Jid] = set()
+        self.rows = WorkingSet()
+        self.changes = Changes(self.rows, lambda jid: jid not in self.unreachable)
 
     def close(self) -> None:
         self.connection.close()
 
     def batch(
         self, *requests: Request, everywhere: bool = False, rest: Sequence[NodeName] = ()
-    ) -> Outcome:
+    ) -> BatchResult:
         """Do the requests in one batch, and hand out."""
         how: Any = {"dispatching": True, "everywhere": everywhere, "rest": rest}
-        return self.look(lambda tx: run(self._context(tx), requests, **how))
+
+        def job(tx: Transaction) -> BatchResult:
+            self.rows.begin(tx)
+            self.changes.begin(self.now, foreign=tx.foreign)
+            return run(self._context(), self.changes, tx, requests, **how)
+
+        try:
+            done = self._store._transact(self.connection, job)
+        except BaseException:
+            self.changes.forget()
+            raise
+        self.rows.known.shrink()
+        return done
 
     def do(self, request: Request) -> Reply:
         """Do one request and return its reply."""
         return self.batch(request).decisions[0].reply
 
-    def look(self, job: Callable[[Transaction], T]) -> T:
-        """Run a job in a transaction."""
-        return _transact(self.connection, job)
+    def look(self, job: Callable[[See], T]) -> T:
+        """Run a job that only looks in a transaction of its own."""
+        return self.look_within(lambda tx: job(See(tx)))
+
+    def look_within(self, job: Callable[[Transaction], T]) -> T:
+        """Run a job that only looks on the seam itself."""
+        return self._store._transact(self.connection, job)
 
     def wait(self, seconds: float) -> None:
         """Let time pass. Nobody notices by itself: that is the reaper's part."""
@@ -68,5 +92,5 @@ class Shell:
         names = [name for (name,) in self.connection.execute(tables)]
         return [row for name in names for row in self.connection.execute(f"SELECT * FROM {name}")]
 
-    def _context(self, tx: Transaction) -> Context:
-        return Context(tx, self.now, CreationPolicy.ANYONE, self.same, self.limits, self.log)
+    def _context(self) -> Context:
+        return Context(self.rows, self.now, CreationPolicy.ANYONE, self.same, self.limits)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.asks import publishes
 from harness.facts import ETL, JOBS, who
-from harness.picture import ALL
 
 from pubqueue.core.commit import CommitVersion, Part
 from pubqueue.core.decision import Done, Published, Refused
@@ -60,7 +59,7 @@ def left_over(shell: Shell) -> int:
 
 def ids(shell, node=JOBS):
     """Return the items of a node, in their order, with their payloads."""
-    found = shell.look(lambda tx: [(i.id, p) for i, p in tx.oldest(node, None, 0, ALL)])
+    found = shell.look(lambda tx: [(i.id, p) for i, p in tx.contents(node)])
     return [(name, payload.decode().strip("</>")) for name, payload in found]
 
 
@@ -83,5 +82,5 @@ def committed(published, known=0, *, version=1, already=False):
 
 def sweep(shell):
     """Let the reaper do what it would do by and by."""
-    while (moment := shell.look(lambda tx: tx.next_moment())) is not None and moment <= shell.now:
+    while (moment := shell.look(lambda tx: tx.next_due())) is not None and moment <= shell.now:
         assert shell.do(Expire()) == Done()

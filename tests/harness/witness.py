@@ -1,4 +1,4 @@
-"""A store and a speaker that note what happens, in one list, in the order in which it happens."""
+"""A store and a face that note what happens, in one list, in the order in which it happens."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pubqueue.app.ports import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.app.broker import Broker
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.core.decision import Notice
 
@@ -37,6 +38,10 @@ class WatchedStore:
         self._log.append("commit")
         return result
 
+    async def changes(self) -> bool:
+        """Say whether another process has written."""
+        return await self._store.changes()
+
     async def read(self, job: Callable[[Transaction], T]) -> T:
         """Run the job beside the batches."""
         if self.failures:
@@ -45,12 +50,26 @@ class WatchedStore:
         return await self._store.read(job)
 
 
-class WatchedSpeaker:
-    """A mouth that notes what it says, but for what it cannot: that it gives back."""
+class WatchedFace:
+    """A face for everybody that notes what it says, but for what it cannot: that it gives back."""
 
-    def __init__(self, log: list[Any]) -> None:
+    def __init__(self, broker: Broker, log: list[Any]) -> None:
+        self._broker = broker
         self._log = log
         self.mute = False
+        broker.outbox.attach(self)
+
+    def up(self) -> None:
+        """Be able to send from now on."""
+        self._broker.outbox.set_up(self, up=True)
+
+    def down(self) -> None:
+        """Be unable to send."""
+        self._broker.outbox.set_up(self, up=False)
+
+    def claims(self, _address: str) -> bool:
+        """Say yes."""
+        return True
 
     def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
         """Note the notices."""

@@ -60,25 +60,33 @@ class Batch:
 
     def decide_all(self, requests: Sequence[Request]) -> list[Decision]:
         """Decide the requests in order; one that fails is refused, the others are not."""
-        decisions: list[Decision] = []
-        for at, request in enumerate(requests):
-            self._changes.begin_request()
+        return [self._one(requests, at) for at in range(len(requests))]
+
+    def _one(self, requests: Sequence[Request], at: int) -> Decision:
+        try:
+            decision = self._decide(requests, at)
+        except StoreError:
+            raise
+        except Exception:  # the boundary between requests: this one has failed, and changed nothing
+            return self._failed(requests[at])
+        if decision.changes:
             try:
-                decision = self._decide(requests, at)
                 self._changes.begin_request()
-                self._changes.make(request, decision.changes)
+                self._changes.make(requests[at], decision.changes)
             except StoreError:
                 raise
-            except Exception as problem:  # the boundary between requests: this one has failed
+            except Exception as problem:  # the same boundary
                 if self._changes.flushed and len(requests) > 1:
                     raise StaleError("a request failed after a part of it was written") from problem
                 if self._changes.flushed:
                     raise
                 self._rows.known.undo()
-                log.exception("request.failed", request=type(request).__name__)
-                decision = refuse(Refusal.STORE_FAILED)
-            decisions.append(decision)
-        return decisions
+                return self._failed(requests[at])
+        return decision
+
+    def _failed(self, request: Request) -> Decision:
+        log.exception("request.failed", request=type(request).__name__)
+        return refuse(Refusal.STORE_FAILED)
 
     def _decide(self, requests: Sequence[Request], at: int) -> Decision:
         """Decide one request, once all that it needs is known."""

@@ -92,6 +92,7 @@ class Broker:
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
         if self._task is None:
+            self._stopping = False
             self._task = asyncio.create_task(self._run(), name="broker")
 
     @property

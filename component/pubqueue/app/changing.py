@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pubqueue.app.known_rows import ABSENT
 from pubqueue.app.line import Line
 from pubqueue.app.numbers import Numbers
+from pubqueue.app.pending import Pending
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import (
     Finished,
@@ -39,7 +40,7 @@ from pubqueue.core.model import Millis, State, bare
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.app.rows import Bulk
+    from pubqueue.app.rows import Bulk, BulkChange
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.changes import Change, ItemChange, SubscriptionChange
     from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
@@ -378,7 +379,7 @@ class Changes:
 
     # --- many rows at once ---
 
-    def _bulk(self, asked: object, change: Bulk) -> None:
+    def _bulk(self, asked: object, change: BulkChange) -> None:
         self.flush()
         self._tell(asked, change, None, None)
         self._write(change)

@@ -75,14 +75,15 @@ class _Dispatcher:
         self._changes = changes
 
     def round(self, names: Iterable[NodeName], deliveries: list[Notice]) -> list[NodeName]:
-        """Hand out once in each node; return those in which more may be handed out."""
+        """Hand out once in each node; return those with more to hand out, those whose turn it was last."""
         rooms = self._rooms(names)
         ready, drained = self._ready(rooms)
+        unreached: list[NodeName] = []
         again: list[NodeName] = []
         for name in rooms:
             rows = ready.get(name, [])
             if self.allowance.is_spent():
-                again.append(name)
+                unreached.append(name)
                 continue
             made = self._node(name, rows, deliveries)
             locks = sum(type(change) is Lock for change in made)
@@ -90,7 +91,7 @@ class _Dispatcher:
                 again.append(name)
             elif name in drained and locks == len(rows):
                 self._rows.known.idle.add(name)
-        return again
+        return unreached + again
 
     def _rooms(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the queues that can hand out something, each with how many items at most."""

@@ -150,7 +150,8 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 if TYPE_CHECKING:
-    Bulk = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged
+    BulkChange = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep
+    Bulk = BulkChange | Judged
     """A change of many rows at once, which a store makes where they are."""
 
 

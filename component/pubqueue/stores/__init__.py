@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from pubqueue.stores import memory, sqlite
+from pubqueue.stores import sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 STORES: Final[dict[str, Callable[[SplitResult], Store]]] = {
     "sqlite": sqlite.store_at,
-    "memory": memory.store_at,
 }
 
 

@@ -11,5 +11,5 @@ def shell(tmp_path):
     shell.do(a_queue())
     shell.do(a_queue(MORE))
     yield shell
-    assert shell.look(recount) == []
+    assert shell.look_within(recount) == []
     shell.close()

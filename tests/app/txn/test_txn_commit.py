@@ -5,7 +5,7 @@ import itertools
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOSS, ETL, JOBS, after, who
-from harness.picture import ALL, recount
+from harness.picture import recount
 from harness.shell import Shell
 from harness.txns import (
     APP,
@@ -20,6 +20,7 @@ from harness.txns import (
     stages,
     sweep,
 )
+from msgspec.structs import replace
 
 from pubqueue.core.decision import (
     Announce,
@@ -139,12 +140,12 @@ def test_ids_that_are_there_are_treated_as_a_publish_treats_them(tmp_path, state
             shell.do(stages("a", node=node, payload=payload))
             reply = shell.do(commits((0, 0, 1)))
         kind = reply.refusal if isinstance(reply, Refused) else "done"
-        items = shell.look(lambda tx, n=node: tx.oldest(n, None, 0, ALL))
-        ends.append((kind, items))
+        items = shell.look(lambda tx, n=node: tx.contents(n))
+        ends.append((kind, [(replace(item, txn=None), found) for item, found in items]))
         if kind != "done":
             assert reply.reason.startswith("item a is ")
             assert names(shell, node) == ["a"]
-        assert shell.look(recount) == []
+        assert shell.look_within(recount) == []
         shell.close()
     assert ends[0] == ends[1]
 

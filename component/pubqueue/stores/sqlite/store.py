@@ -129,7 +129,9 @@ class SqliteStore:
         async with self._writing:
             connection = self._opened()
             if self._pace < QUICK and connection.idle and _begun_at_once(connection.raw):
-                return self._timed(connection.raw, job)
+                result = self._timed(connection.raw, job)
+                await asyncio.sleep(0)  # whoever asks again and again lets others in between
+                return result
             return await connection.run(lambda raw: self._timed(raw, job))
 
     async def changes(self) -> bool:
