@@ -36,12 +36,11 @@ PARTS = (
 )
 for part in PARTS:
     pytest.register_assert_rewrite(f"stores.{part}")
-from stores.contract import StoreContract  # noqa: E402  # after the line above
-from stores.of_batches import OfSharing  # noqa: E402
+from stores.contract import SharedStoreContract  # noqa: E402  # after the line above
 from stores.steps import DEAD, EMPTY, add, do, items, lock, make  # noqa: E402
 
 
-class TestSqlite(StoreContract, OfSharing):
+class TestSqlite(SharedStoreContract):
     """The contract, on a file in a folder of the test."""
 
     @pytest.fixture
