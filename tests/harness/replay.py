@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.picture import ALL
+from harness.picture import ALL, contents, nodes
 from harness.recount import copied
 
+from pubqueue.app.listings import Events
 from pubqueue.core.history import Kind
 from pubqueue.core.model import State
+from pubqueue.stores.sqlite.names import Names
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
@@ -79,25 +81,25 @@ class Replay:
 
 def told(tx: Transaction) -> dict[Key, object]:
     """Return every item that is there by the log."""
-    return Replay().follow(tx.history.events(None, 0, ALL, ALL)).items
+    return Replay().follow(tx.page(Events(None, ALL), None, ALL)).items
 
 
 def there(tx: Transaction) -> dict[Key, object]:
     """Return every item that is there, as the log would tell of it."""
-    items = [tx.item(n.name, name) for n in tx.nodes() for name in tx.item_ids(n.name, ALL)]
+    items = [item for node in nodes(tx) for item, _ in contents(tx, node.name)]
     return {
         (item.node, item.id): (item.holder, item.acquired)
         if item.holder
         else (DEAD if item.state is State.DEAD else WAITS)
         for item in items
-        if item is not None
     }
 
 
 def replayed(path: Path) -> dict[str, str]:
     """Replay the log of a store that nobody writes to: every item with its state, as `recount` has it."""
     with copied(path) as copy:
-        log = SqliteTransaction(copy).history.events(None, 0, ALL, ALL)
+        tx = SqliteTransaction(copy, Names(), foreign=False)
+        log = tx.page(Events(None, ALL), None, ALL)
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
     states = Replay().follow(log).items
     return {

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.app.listings import NotedWinners, Winners
 from pubqueue.app.ports import StoreError
-from pubqueue.app.rows import Due, Rows
+from pubqueue.app.rows import Due
 from pubqueue.core.model import NO_TIME
 from pubqueue.stores.memory import bulk, pages, writing
+from pubqueue.stores.memory.loading import load
 from pubqueue.stores.memory.winners import Choice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pubqueue.app.listings import Listing
-    from pubqueue.app.rows import Needs, Writes
-    from pubqueue.core.model import Item, Millis, NodeName, Subscription
+    from pubqueue.app.rows import Needs, Rows, Writes
+    from pubqueue.core.model import Item, Millis, NodeName
     from pubqueue.stores.memory.books import Books
-    from pubqueue.stores.memory.table import K, Table, V
 
 R = TypeVar("R")
 
@@ -36,50 +36,7 @@ class MemoryTransaction:
 
     def load(self, needs: Needs) -> Rows:
         """Return the rows that are there."""
-        books = self._books
-        nodes, items, staging = books.nodes, books.items, books.staging
-        return Rows(
-            nodes=[kept.node for kept in _found(nodes.nodes, needs.nodes)],
-            affiliations=_found(nodes.affiliations, needs.affiliations),
-            subscriptions=self._subscriptions(needs),
-            resources=[jid for account in needs.resources for jid in nodes.here(account)],
-            items=self._items(needs),
-            payloads=[(s, items.payloads.rows[s]) for s in needs.payloads if s in items.items.rows],
-            receipts=[(s, jid) for s in needs.receipts for jid in items.receipts.rows.get(s, ())],
-            finished=_found(items.finished, needs.finished),
-            apps=_found(staging.apps, needs.apps),
-            versions=[opened.version for opened in _found(staging.versions, needs.versions)],
-            attempts=[one.attempt for one in _found(staging.attempts, needs.attempts)],
-            waiting=_found(staging.waiting, needs.waiting),
-            staged=[
-                (key, row.size)
-                for key in needs.staged
-                if (one := staging.attempts.rows.get((key.app, key.version, key.part, key.attempt)))
-                and (row := staging.rows(one.number).get((key.node, key.id)))
-            ],
-            noted=[
-                (key, row.draft.payload, row.known)
-                for key in needs.noted
-                if (row := staging.noted((key.app, key.version), key.node, key.id)) is not None
-            ],
-        )
-
-    def _subscriptions(self, needs: Needs) -> list[Subscription]:
-        nodes = self._books.nodes
-        found: tuple[Iterable[Subscription], ...] = (
-            *(nodes.of_account(account, node) for node, account in needs.subscriptions),
-            *map(nodes.subscribers, needs.subscribers),
-            *map(nodes.of_account, needs.accounts),
-        )
-        return list({(one.node, one.jid): one for some in found for one in some}.values())
-
-    def _items(self, needs: Needs) -> list[Item]:
-        items = self._books.items
-        named = (items.find(*key) for key in needs.items)
-        found = {item.seq: item for item in named if item is not None}
-        found.update((item.seq, item) for item in _found(items.items, needs.numbers))
-        found.update((item.seq, item) for holder in needs.held for item in items.held(holder))
-        return list(found.values())
+        return load(self._books, needs)
 
     def ready(
         self, rooms: Mapping[NodeName, int], now: Millis, octets: int
@@ -154,8 +111,3 @@ class MemoryTransaction:
     def _must_write(self) -> None:
         if not self._writing:
             raise StoreError("whoever reads changes nothing")
-
-
-def _found(table: Table[K, V], keys: Iterable[K]) -> list[V]:
-    rows = table.rows
-    return [rows[key] for key in keys if key in rows]

@@ -28,18 +28,17 @@ def write_rows(books: Books, writes: Writes) -> None:
 
     """
     remove_nodes(books, writes)
-    _write_people(books, writes)
-    _write_items(books, writes)
-    _write_receipts(books, writes)
-    plain(books.items.finished, writes.finished, lambda row: (row.node, row.id))
-    _must_be_of_nodes(books, (one.after.node for one in writes.finished if one.after))
-    staging = books.staging
-    plain(staging.apps, writes.apps, lambda row: row.name)
-    _write_versions(books, writes.versions)
-    _write_attempts(books, writes.attempts)
-    plain(staging.waiting, writes.waiting, lambda row: row.account)
-    for row in writes.staged:
-        _stage(books, row)
+    if writes.affiliations or writes.subscriptions or writes.resources:
+        _write_people(books, writes)
+    if writes.items or writes.payloads:
+        _write_items(books, writes)
+    if writes.anew or writes.receipts:
+        _write_receipts(books, writes)
+    if writes.finished:
+        plain(books.items.finished, writes.finished, lambda row: (row.node, row.id))
+        _must_be_of_nodes(books, (one.after.node for one in writes.finished if one.after))
+    if writes.apps or writes.versions or writes.attempts or writes.waiting or writes.staged:
+        _write_transactions(books, writes)
 
 
 def expect(believed: object, there: object) -> None:
@@ -185,6 +184,15 @@ def _write_receipts(books: Books, writes: Writes) -> None:
 
 
 # --- what waits for a commit ---------------------------------------------------------------------
+
+
+def _write_transactions(books: Books, writes: Writes) -> None:
+    plain(books.staging.apps, writes.apps, lambda row: row.name)
+    _write_versions(books, writes.versions)
+    _write_attempts(books, writes.attempts)
+    plain(books.staging.waiting, writes.waiting, lambda row: row.account)
+    for row in writes.staged:
+        _stage(books, row)
 
 
 def _write_versions(books: Books, writes: Iterable[Write[Version]]) -> None:
