@@ -81,7 +81,7 @@ class Replay:
 
 def told(tx: Transaction) -> dict[Key, object]:
     """Return every item that is there by the log."""
-    return Replay().follow(tx.page(Events(None, ALL), 0, ALL)).items
+    return Replay().follow(tx.page(Events(None, ALL), None, ALL)).items
 
 
 def there(tx: Transaction) -> dict[Key, object]:
@@ -98,7 +98,8 @@ def there(tx: Transaction) -> dict[Key, object]:
 def replayed(path: Path) -> dict[str, str]:
     """Replay the log of a store that nobody writes to: every item with its state, as `recount` has it."""
     with copied(path) as copy:
-        log = SqliteTransaction(copy, Names(), foreign=True).page(Events(None, ALL), 0, ALL)
+        tx = SqliteTransaction(copy, Names(), foreign=False)
+        log = tx.page(Events(None, ALL), None, ALL)
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
     states = Replay().follow(log).items
     return {

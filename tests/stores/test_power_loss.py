@@ -3,6 +3,7 @@ that was confirmed, and with nothing of a batch but all of it."""
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import sqlite3
 from collections import Counter
@@ -11,30 +12,24 @@ from functools import partial
 from random import Random
 
 import pytest
-from harness.facts import BOSS, ETL, draft, who
+from harness.facts import JOBS, NOW, after, draft, queue, window
 from harness.power import Image, images
 from harness.recording_vfs import Confirmed, Recorder, Sync, Write
-from harness.txns import commits, stages
 from msgspec.structs import replace
+from stores.steps import ENOUGH, add, do, release
 
-from pubqueue.app.batch import run
-from pubqueue.app.facts import Context
+from pubqueue.app.listings import Winners
 from pubqueue.app.ports import ForeignStoreError
-from pubqueue.core.access import CreationPolicy
-from pubqueue.core.decision import (
-    Deliver,
-    Refused,
-)
-from pubqueue.core.manage import Configure, Create, SetAffiliations
-from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
-from pubqueue.core.publish import Publish
-from pubqueue.core.settle import Settle, Verb
-from pubqueue.core.subscribe import Subscribe, Unsubscribe
+from pubqueue.core import after as afterwards
+from pubqueue.core import changes as c
+from pubqueue.core.model import Affiliation, Jid, State, digest
+from pubqueue.core.transactions import Commit, Mark, Outcome, Row, Stage, Told
 from pubqueue.stores.sqlite import SqliteStore
 
-JOBS = NodeName("jobs")
+OWNER = Jid("etl@x")
 WORKERS = [Jid(f"bee{n}@x/1") for n in range(3)]
-WHAT = ("Publish", "Settle", "Configure", "Lock", "StagePublish", "CommitVersion")
+CONFIG = queue(name=JOBS, event_log=True).config
+WHAT = ("AddItem", "RemoveItem", "ConfigureNode", "Lock", "Stage", "Commit")
 FRAME = 24 + 4096
 """Bytes in which SQLite's WAL writes a page."""
 
@@ -72,7 +67,7 @@ class Load:
     def __init__(self, recorder, seed=1):
         self._events = recorder.events
         self._random = Random(seed)
-        self._clock = 1_000_000
+        self._token = 0
         self._published = 0
         self._held = []
         self.states = []
@@ -81,70 +76,72 @@ class Load:
     async def look(self, store):
         self.states.append(await store._connection.run(dump))
 
-    async def batch(self, store, requests):
-        """Run the requests in one batch, and take note once it is confirmed."""
-        self._clock += 1000
-        outcome = await store.batch(partial(self._run, requests))
+    async def batch(self, store, job):
+        """Run the job in one batch, and take note once it is confirmed."""
+        await store.batch(job)
         self._events.append(Confirmed(len(self.states)))
         await self.look(store)
-        for request, decision in zip(requests, outcome.decisions, strict=True):
-            assert not isinstance(decision.reply, Refused), (request, decision)
-            self.done[type(request).__name__] += 1
-        self.done["Lock"] += len(outcome.deliveries)
-        self._held += [said for said in outcome.deliveries if isinstance(said, Deliver)]
 
     async def begin(self, store):
         """Make a queue with its workers."""
-        boss = who(BOSS, local=True)
-        publishers = ((Jid("etl@x"), Affiliation.PUBLISHER),)
-        await self.batch(
-            store,
-            [
-                Create(
-                    boss, JOBS, {"x-queueing#enabled": ["1"], "x-queueing#dedup_window": ["60"]}
-                ),
-                SetAffiliations(boss, JOBS, publishers),
-            ],
-        )
-        form = {"pubsub#queue_requests": ["4"]}
-        subscribing = [Subscribe(who(jid), JOBS, jid, f"of-{jid}", form) for jid in WORKERS]
-        await self.batch(store, subscribing)
+        node = c.CreateNode(queue(name=JOBS, subscriptions=0, event_log=True))
+        people = c.SetAffiliation(JOBS, Jid("etl@x"), Affiliation.PUBLISHER)
+        await self.batch(store, lambda tx: do(tx, node, people))
+        come = [c.AddSubscription(window(jid, 4)) for jid in WORKERS]
+        await self.batch(store, lambda tx: do(tx, *come))
 
     async def work(self, store, batches):
         for number in range(batches):
-            said = [*self._publishes(), *self._settles(), *self._odds(number), *self._commits()]
-            await self.batch(store, said)
+            await self.batch(store, partial(self._work, number))
 
-    def _run(self, requests, tx):
-        context = Context(tx, Millis(self._clock), CreationPolicy.ANYONE, bytes.__eq__)
-        return run(context, requests, dispatching=True, everywhere=False)
+    def _work(self, number, tx):
+        for change in (*self._publishes(), *self._settles(), *self._odds(number), *self._stages()):
+            self.done[type(change).__name__] += 1
+            do(tx, change)
+        self._commit(tx)
+        self._lock(tx)
 
     def _publishes(self):
         for _ in range(self._random.randrange(1, 3)):
             self._published += 1
             size = self._random.choice((10, 300, 5000))  # the largest takes pages of its own
-            item = draft(f"i{self._published}", b"<job>" + b"x" * size + b"</job>")
-            yield Publish(who(ETL), JOBS, (item,))
+            yield add(f"i{self._published}", payload=b"<job>" + b"x" * size + b"</job>")
 
-    def _commits(self):
+    def _stages(self):
         """Stage an item, and commit every third with those before it."""
-        version, before = divmod(self.done["StagePublish"], 3)
-        yield stages(f"v{version}-{before}", version=version, payload=b"<job>staged</job>")
+        version = self.done["Stage"] // 3
+        row = Row(draft(f"v{self.done['Stage']}"), State.QUEUED, None, None, 6)
+        yield Stage(Mark("nightly", version), OWNER, JOBS, (row,), NOW, after(60))
+
+    def _commit(self, tx):
+        version, before = divmod(self.done["Stage"] - 1, 3)
         if before == 2:
-            yield commits((0, 0, 3), version=version)
+            assert tx.page(Winners("nightly", version, ((0, 0),)), None, 9)[0].rows == 3
+            outcomes = (Outcome(JOBS, queueing=True, added=3, replaced=0, left=0),)
+            do(tx, Commit("nightly", OWNER, version, NOW, outcomes, 3, 18, Told()))
+            self.done["Commit"] += 1
 
     def _settles(self):
         for _ in range(self._random.randrange(3)):
             if self._held:
-                lock = self._held.pop(self._random.randrange(len(self._held)))
-                verb = self._random.choice((Verb.RETRACT, Verb.RETRACT, Verb.UNLOCK))
-                yield Settle(who(lock.to), JOBS, (lock.item.id,), verb)
+                item = self._held.pop(self._random.randrange(len(self._held)))
+                if self._random.random() < 0.7:
+                    yield c.RemoveItem(item, after(60), digest(b"<job/>"))
+                else:
+                    yield release(item)
+
+    def _lock(self, tx):
+        for item, _ in tx.ready({JOBS: self._random.randrange(4)}, NOW, ENOUGH):
+            change = c.Lock(item, WORKERS[0], tx.number("token", 1), after(300), NOW)
+            do(tx, change)
+            self._held.append(afterwards.after(change))
+            self.done["Lock"] += 1
 
     def _odds(self, number):
         if number % 5 == 4:
-            yield Configure(who(BOSS), JOBS, {"x-queueing#lock_timeout": [str(number)]})
-        if number == 6 and not self.done["Unsubscribe"]:
-            yield Unsubscribe(who(WORKERS[0]), JOBS, WORKERS[0])
+            yield c.ConfigureNode(JOBS, replace(CONFIG, lock_timeout=number))
+        if number == 6 and not self.done["EndSubscription"]:
+            yield c.EndSubscription(JOBS, WORKERS[1])
 
 
 @pytest.fixture
@@ -203,7 +200,7 @@ async def test_a_confirmed_frame_that_is_cut_off_is_noticed(recorder, tmp_path):
         *_, image = images(list(recorder.events), Random(2))
     assert await fault(image, load.states, tmp_path / "image") is None
     wal = image.files["pubqueue.db-wal"]
-    shorter = replace(image, files={**image.files, "pubqueue.db-wal": wal[:-FRAME]})
+    shorter = dataclasses.replace(image, files={**image.files, "pubqueue.db-wal": wal[:-FRAME]})
     assert "the store is lost" in await fault(shorter, load.states, tmp_path / "image")
 
 

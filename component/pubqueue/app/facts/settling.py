@@ -77,6 +77,8 @@ def _with_digests(context: Context, facts: SettleFacts) -> SettleFacts:
         return facts
     there = [item for item in facts.items if item is not None]
     payloads = [context.rows.payload(item) for item in there]
+    for item in there:  # what is remembered of an earlier end is replaced
+        context.rows.finished(item.node, item.id, context.now)
     if context.rows.lacking:
         return facts
     return replace(facts, digests=tuple(map(context.fingerprint, payloads)))

@@ -7,7 +7,8 @@ of their own, because every column costs time, an index column twice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StaleError
 from pubqueue.stores.sqlite.columns import packed
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 Place = tuple["NodeName", "ItemId"]
 
+ORDER: Final = (
+    *("remove_item", "park_item", "hand_item", "change_item", "name_item", "change_payload"),
+    *("add_item", "add_waiting_item", "add_any_item"),
+)
+"""The statements, each for all items that it is for."""
+
 
 class ItemWrites:
     """The items of a batch, sorted by what becomes of them."""
@@ -28,30 +35,25 @@ class ItemWrites:
         self._payloads = writes.payloads
         rows = [row for write in writes.items for row in (write.before, write.after)]
         self._ids = session.ids({row.node for row in rows if row is not None})
-        self._rows: dict[str, list[Values]] = {}
+        self._rows: defaultdict[str, list[Values]] = defaultdict(list)
         self._moved: list[tuple[Item, Item]] = []
-        self._given: list[Values] = []
         for write in writes.items:
             if write.before is None:
                 if write.after is not None:
                     self._add(write.after)
             elif write.after is None:
-                self._rows.setdefault("remove_item", []).append(self._guard(write.before))
+                self._rows["remove_item"].append(self._guard(write.before))
             else:
                 self._change(write.before, write.after)
 
     def write(self) -> None:
         """Make the writes."""
-        each, rows = self._session.each, self._rows
-        each("remove_item", rows.get("remove_item", ()))
         parked = self._parked()
-        each("park_item", [(item.seq,) for item in parked])
-        for query in ("hand_item", "change_item"):
-            each(query, rows.get(query, ()))
-        each("name_item", [(item.id, item.seq) for item in parked])
-        each("change_payload", self._given)
-        for query in ("add_item", "add_waiting_item", "add_any_item"):
-            each(query, rows.get(query, ()))
+        self._rows["park_item"] = [(item.seq,) for item in parked]
+        self._rows["name_item"] = [(item.id, item.seq) for item in parked]
+        for query in ORDER:
+            if rows := self._rows.get(query):
+                self._session.each(query, rows)
 
     def _node(self, item: Item) -> int:
         try:
@@ -71,29 +73,29 @@ class ItemWrites:
 
     def _change(self, before: Item, now: Item) -> None:
         if now.seq in self._payloads:
-            self._given.append((self._payloads[now.seq], now.seq))
+            self._rows["change_payload"].append((self._payloads[now.seq], now.seq))
         guard = self._guard(before)
         if _stays(before, now):
-            self._rows.setdefault("hand_item", []).append((*_handing(now), *guard))
+            self._rows["hand_item"].append((*_handing(now), *guard))
             return
         if before.node != now.node:
             self._moved.append((before, now))
         values = *_handing(now), self._node(now), *_rest(now), *guard
-        self._rows.setdefault("change_item", []).append(values)
+        self._rows["change_item"].append(values)
 
     def _add(self, item: Item) -> None:
         node, payload = self._node(item), self._payloads[item.seq]
         if not _is_plain(item):
             values = *_handing(item), node, *_rest(item), item.seq, item.id, payload
-            self._rows.setdefault("add_any_item", []).append(values)
+            self._rows["add_any_item"].append(values)
             return
         facts = item.publisher, item.published, item.priority
         who = item.seq, node, item.id, item.state._value_, *facts
         if item.acquired:
             lock = item.acquired, item.holder, item.deadline, item.token, item.taken
-            self._rows.setdefault("add_item", []).append((*who, *lock, payload))
+            self._rows["add_item"].append((*who, *lock, payload))
         else:
-            self._rows.setdefault("add_waiting_item", []).append((*who, payload))
+            self._rows["add_waiting_item"].append((*who, payload))
 
 
 def _handing(item: Item) -> Values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pubqueue.app.ports import StaleError
+from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -24,6 +24,17 @@ class Session:
         self.connection = connection
         self.nodes = names
         self.met: set[NodeName] = set()
+
+    def check(self) -> None:
+        """See that the transaction is still open.
+
+        Raises:
+            StoreError: SQLite has ended it by itself, as for a full disk: what came next would be committed
+                piecemeal.
+
+        """
+        if not self.connection.in_transaction:
+            raise StoreError("the transaction is lost")
 
     def rows(self, query: str, *values: object) -> list[Any]:
         """Return all rows of a statement."""

@@ -55,8 +55,10 @@ class SqliteTransaction:
 
     def number(self, sequence: str, count: int) -> int:
         """Reserve so many numbers of a sequence and return the first."""
+        self._session.check()
         return int(self._session.row("number", count, sequence)[0])
 
     def write(self, writes: Writes) -> None:
         """Make these writes, or raise StaleError."""
+        self._session.check()
         writing.write(self._session, writes)

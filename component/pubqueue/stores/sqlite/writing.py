@@ -18,9 +18,10 @@ from pubqueue.stores.sqlite.events import record
 from pubqueue.stores.sqlite.items import ItemWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pubqueue.app.rows import Writes
+    from pubqueue.core.model import Jid
     from pubqueue.stores.sqlite.session import Session
 
 
@@ -45,19 +46,18 @@ def _write_rows(session: Session, writes: Writes) -> None:
         record(session, writes.events, writes.at)
     if writes.items:
         ItemWrites(session, writes).write()
-    session.many("drop_receipts", [(seq,) for seq in writes.anew])
-    session.many("add_receipt", writes.receipts)
-    around.write_subscriptions(session, writes.subscriptions)
-    around.change_nodes(session, writes.nodes)
-    around.write_affiliations(session, writes.affiliations)
-    around.write_resources(session, writes.resources)
-    around.write_finished(session, writes.finished)
-    staging.write_apps(session, writes.apps)
-    staging.write_versions(session, writes.versions)
-    staging.write_attempts(session, writes.attempts)
-    staging.write_waiting(session, writes.waiting)
-    staging.write_staged(session, writes.staged)
+    for kind, make in ROWS.items():
+        if rows := getattr(writes, kind):
+            make(session, rows)
     around.drop_nodes(session, writes.nodes)
+
+
+def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:
+    session.many("drop_receipts", [(seq,) for seq in seqs])
+
+
+def _add_receipts(session: Session, receipts: Sequence[tuple[int, Jid]]) -> None:
+    session.many("add_receipt", receipts)
 
 
 def _purge(session: Session, change: PurgeNode) -> None:
@@ -75,6 +75,22 @@ def _forget_events(session: Session, change: ForgetEvents) -> None:
 
 
 # fmt: off
+ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
+    "anew":          _drop_receipts,
+    "receipts":      _add_receipts,
+    "subscriptions": around.write_subscriptions,
+    "nodes":         around.change_nodes,
+    "affiliations":  around.write_affiliations,
+    "resources":     around.write_resources,
+    "finished":      around.write_finished,
+    "apps":          staging.write_apps,
+    "versions":      staging.write_versions,
+    "attempts":      staging.write_attempts,
+    "waiting":       staging.write_waiting,
+    "staged":        staging.write_staged,
+}
+"""What is written between new nodes and items on the one hand and nodes that go on the other, in order."""
+
 BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     PurgeNode:    _purge,
     Forget:       _forget,

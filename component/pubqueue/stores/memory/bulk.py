@@ -1,0 +1,166 @@
+"""Makes changes of many rows at once, of which their batch has not seen each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec.structs import replace
+
+from pubqueue.app.ports import StaleError
+from pubqueue.app.rows import Judged
+from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
+from pubqueue.core.history import REPLACED, Event, Kind, Winners
+from pubqueue.core.model import Millis
+from pubqueue.core.transactions import Abort, App, Commit, Record, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.core.history import Entry
+    from pubqueue.stores.memory.books import Books
+    from pubqueue.stores.memory.winners import Choice
+
+    Bulk = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged
+
+
+def make(books: Books, change: Bulk, choice: Choice | None) -> None:
+    """Make the change.
+
+    Raises:
+        StaleError: a commit found something else than was believed.
+
+    """
+    match change:
+        case PurgeNode():
+            books.purge(change.node)
+        case Forget():
+            _forget(books, change)
+        case ForgetEvents():
+            books.log.forget(change.through)
+        case Commit():
+            _commit(books, change, choice)
+        case Abort():
+            _abort(books, change)
+        case Sweep():
+            _sweep(books, change)
+        case Judged():
+            if choice is not None:
+                choice.judge(change.verdicts)
+        case _:
+            assert_never(change)
+
+
+def _forget(books: Books, change: Forget) -> None:
+    while (first := books.items.untils.first()) is not None and first[0] <= change.now:
+        books.items.finished.put(first[1:], None)
+
+
+# --- transactions --------------------------------------------------------------------------------
+
+
+def _commit(books: Books, change: Commit, choice: Choice | None) -> None:
+    staging = books.staging
+    app = staging.apps.rows.get(change.app) or App(change.app, change.owner)
+    if app.owner != change.owner or (app.version is not None and app.version >= change.version):
+        raise StaleError(f"version {change.version} of {change.app} cannot be committed")
+    began = _close(books, change)
+    if change.outcomes:
+        _let_appear(books, change, choice)
+    for number in sorted(staging.numbers_of(change.app)):
+        if number <= change.version:
+            staging.drop((change.app, number))
+    at = change.at
+    done = {"version": change.version, "committed": at, "used": at}
+    staging.apps.put(change.app, replace(app, **done))
+    number = books.number("record")
+    record = Record(
+        number,
+        change.app,
+        change.owner,
+        change.version,
+        began=at if began is None else began,
+        committed=at,
+        items=change.items,
+        bytes=change.bytes,
+        told=change.told,
+    )
+    staging.records.put(number, record)
+
+
+def _close(books: Books, change: Commit) -> Millis | None:
+    """Let what waits for versions up to this one wait no longer; return when this one began."""
+    staging, began = books.staging, None
+    for number in staging.numbers_of(change.app):
+        version = staging.versions.rows[change.app, number].version
+        if number <= change.version:
+            staging.free(change.owner, version.items, version.bytes)
+        if number == change.version:
+            began = version.began
+    return began
+
+
+def _let_appear(books: Books, change: Commit, choice: Choice | None) -> None:
+    told = {outcome.node for outcome in change.outcomes}
+    if choice is None or not choice.nodes() <= told:
+        raise StaleError("the winners are not those that were counted")
+    for outcome in change.outcomes:
+        if not choice.take_places(change, outcome):
+            raise StaleError(f"the winners met something else in node {outcome.node}")
+        books.count(outcome.node, outcome.added)
+
+
+def _abort(books: Books, change: Abort) -> None:
+    """Drop an open version; one that is not there needs nothing."""
+    staging, key = books.staging, (change.app, change.version)
+    opened = staging.versions.rows.get(key)
+    if opened is None:
+        return
+    version, app = opened.version, staging.apps.rows[change.app]
+    staging.free(app.owner, version.items, version.bytes)
+    staging.apps.put(app.name, replace(app, used=max(app.used, version.until)))
+    staging.drop(key)
+
+
+def _sweep(books: Books, change: Sweep) -> None:
+    staging = books.staging
+    staging.sweep(change.limit)
+    for _ in range(change.limit):
+        first = staging.committed.first()
+        if first is None or first[0] >= change.before:
+            break
+        staging.records.put(first[1], None)
+    for name in staging.idle(change.before):
+        staging.apps.put(name, None)
+
+
+# --- the event log -------------------------------------------------------------------------------
+
+
+def record(books: Books, entries: Iterable[Entry], at: Millis, choice: Choice | None) -> None:
+    """Append to the event log; what a commit makes visible is told item by item.
+
+    Raises:
+        StaleError: an event is of a node that is not there.
+
+    """
+    for entry in entries:
+        events: Iterable[Event] = (entry,) if isinstance(entry, Event) else ()
+        if isinstance(entry, Winners) and choice is not None:
+            events = _told(entry, at, choice)
+        for event in events:
+            kept = books.nodes.nodes.rows.get(event.node)
+            if kept is None:
+                raise StaleError(f"node {event.node} is not there")
+            books.log.add(event, at, kept.number)
+
+
+def _told(entry: Winners, at: Millis, choice: Choice) -> Iterator[Event]:
+    node, queueing = entry.node, entry.queueing
+    for _, item in choice.replaced(node, queueing=queueing):
+        age = Millis(max(0, at - item.published))
+        who = item.acquired, None, item.publisher
+        yield Event(Kind.RETRACTED, node, item.id, *who, age, detail=REPLACED)
+    for winner, there in choice.published(node, queueing=queueing):
+        who = 0, None, entry.publisher
+        detail = REPLACED if there else ""
+        yield Event(Kind.PUBLISHED, node, winner.row.draft.id, *who, Millis(0), detail=detail)

@@ -1,0 +1,189 @@
+"""Items with their payloads and receipts, finished work, and where each of them stands in which order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pubqueue.core.model import NodeName, State
+from pubqueue.stores.memory.order import Order
+from pubqueue.stores.memory.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pubqueue.app.rows import Finished
+    from pubqueue.core.model import Item, ItemId, Jid, Millis
+    from pubqueue.stores.memory.table import Journal
+
+    Place = tuple[Order[Any], Any]
+
+
+class Folder:
+    """What a node has, in every order in which it is asked for."""
+
+    __slots__ = ("aside", "counts", "dead", "deaths", "finished", "ids", "ready", "seqs")
+
+    def __init__(self) -> None:
+        self.ids: dict[ItemId, int] = {}
+        self.seqs: Order[int] = Order()
+        self.ready: Order[tuple[int, int]] = Order()
+        """By priority, the highest first, and age."""
+        self.aside: Order[tuple[int, int]] = Order()
+        self.dead: Order[int] = Order()
+        """Those that nobody holds."""
+        self.deaths: Order[tuple[int, int]] = Order()
+        self.counts: defaultdict[State, int] = defaultdict(int)
+        self.finished: set[ItemId] = set()
+
+    def is_empty(self) -> bool:
+        """Say whether nothing is in it."""
+        return not self.ids and not self.finished
+
+
+class Items:
+    """The tables of items, payloads, receipts and finished work."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.items: Table[int, Item] = Table(journal, self._item_changed)
+        self.payloads: Table[int, bytes] = Table(journal)
+        self.receipts: Table[int, tuple[Jid, ...]] = Table(journal)
+        self.finished: Table[tuple[NodeName, ItemId], Finished] = Table(
+            journal, self._finished_changed
+        )
+        self.folders: dict[NodeName, Folder] = {}
+        self.locks: Order[tuple[Millis, int]] = Order()
+        self.dues: Order[tuple[Millis, int]] = Order()
+        self.lives: Order[tuple[Millis, int]] = Order()
+        self.untils: Order[tuple[Millis, NodeName, ItemId]] = Order()
+        self._held: defaultdict[Jid, set[int]] = defaultdict(set)
+
+    def folder(self, node: NodeName) -> Folder:
+        """Return what the node has; the folder of one that has nothing is not kept."""
+        return self.folders.get(node) or Folder()
+
+    def find(self, node: NodeName, name: ItemId) -> Item | None:
+        """Return the item."""
+        folder = self.folders.get(node)
+        seq = None if folder is None else folder.ids.get(name)
+        return None if seq is None else self.items.rows[seq]
+
+    def held(self, holder: Jid) -> list[Item]:
+        """Return what is locked to exactly this JID, the oldest first."""
+        return [self.items.rows[seq] for seq in sorted(self._held.get(holder, ()))]
+
+    def with_payload(self, seq: int) -> tuple[Item, bytes]:
+        """Return an item that is there, with its payload."""
+        return self.items.rows[seq], self.payloads.rows[seq]
+
+    def living(self, order: Order[tuple[int, int]], now: Millis) -> Iterator[Item]:
+        """Iterate over the items of an order whose time to live has not ended."""
+        for _, seq in order:
+            item = self.items.rows[seq]
+            if item.expires is None or item.expires > now:
+                yield item
+
+    def over(self, order: Order[tuple[Millis, int]], now: Millis, limit: int) -> list[Item]:
+        """Return those whose moment has come, the longest overdue first."""
+        found: list[Item] = []
+        for moment, seq in order:
+            if moment > now or len(found) >= limit:
+                break
+            found.append(self.items.rows[seq])
+        return found
+
+    def remove(self, seq: int) -> None:
+        """Remove an item with all that hangs on it."""
+        self.items.put(seq, None)
+        self.payloads.put(seq, None)
+        if seq in self.receipts.rows:
+            self.receipts.put(seq, None)
+
+    def empty(self, node: NodeName) -> None:
+        """Remove all items of a node."""
+        for seq in list(self.folder(node).seqs):
+            self.remove(seq)
+
+    def forget_all(self, node: NodeName) -> None:
+        """Remove all finished work of a node."""
+        for name in list(self.folder(node).finished):
+            self.finished.put((node, name), None)
+
+    # --- what follows from the rows ---
+
+    def _item_changed(self, seq: int, before: Item | None, now: Item | None) -> None:
+        moves = before is None or now is None or before.node != now.node
+        if before is not None:
+            self._leave(before)
+            if moves:
+                folder = self.folders[before.node]
+                folder.seqs.remove(seq)
+                del folder.ids[before.id]
+                self._tidy(before.node)
+        if now is not None:
+            if moves:
+                folder = self._open(now.node)
+                folder.seqs.add(seq)
+                folder.ids[now.id] = seq
+            self._enter(now)
+
+    def _leave(self, item: Item) -> None:
+        folder = self.folders[item.node]
+        folder.counts[item.state] -= 1
+        for order, key in self._places(folder, item):
+            order.remove(key)
+        if item.holder is not None:
+            mine = self._held[item.holder]
+            mine.remove(item.seq)
+            if not mine:
+                del self._held[item.holder]
+
+    def _enter(self, item: Item) -> None:
+        folder = self.folders[item.node]
+        folder.counts[item.state] += 1
+        for order, key in self._places(folder, item):
+            order.add(key)
+        if item.holder is not None:
+            self._held[item.holder].add(item.seq)
+
+    def _places(self, folder: Folder, item: Item) -> list[Place]:
+        """Return the orders in which the item stands for what it is at present, with its keys there."""
+        places: list[Place] = []
+        seq, state = item.seq, item.state
+        if state is State.LOCKED:
+            places.append((self.locks, (item.deadline, seq)))
+        elif state is not State.DEAD and item.expires is not None:
+            places.append((self.lives, (item.expires, seq)))
+        if state is State.QUEUED:
+            places.append((folder.ready, (-item.priority, seq)))
+        elif state is State.DELAYED:
+            places.append((self.dues, (item.due, seq)))
+            if item.aside:
+                places.append((folder.aside, (-item.priority, seq)))
+        if item.dead_letter is not None:
+            places.append((folder.deaths, (item.dead_letter.number, seq)))
+            if state is not State.LOCKED:
+                places.append((folder.dead, seq))
+        return places
+
+    def _finished_changed(
+        self, key: tuple[NodeName, ItemId], before: Finished | None, now: Finished | None
+    ) -> None:
+        node, name = key
+        if before is not None:
+            self.untils.remove((before.until, *key))
+            self.folders[node].finished.remove(name)
+        if now is not None:
+            self.untils.add((now.until, *key))
+            self._open(node).finished.add(name)
+        else:
+            self._tidy(node)
+
+    def _open(self, node: NodeName) -> Folder:
+        if node not in self.folders:
+            self.folders[node] = Folder()
+        return self.folders[node]
+
+    def _tidy(self, node: NodeName) -> None:
+        if node in self.folders and self.folders[node].is_empty():
+            del self.folders[node]

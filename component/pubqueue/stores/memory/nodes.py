@@ -1,0 +1,148 @@
+"""Nodes, and everybody around them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from pubqueue.core.model import NodeName, bare
+from pubqueue.stores.memory.order import Order
+from pubqueue.stores.memory.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.app.rows import AffiliationRow
+    from pubqueue.core.model import Jid, Node, Subscription
+    from pubqueue.stores.memory.table import Journal
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """A node with a number of its own: a later node of its name has another."""
+
+    number: int
+    node: Node
+
+
+class Seat(Struct, frozen=True, gc=False):
+    """A subscription with its place among all: the older comes first."""
+
+    place: int
+    subscription: Subscription
+
+
+class Nodes:
+    """The tables of nodes, affiliations, subscriptions and resources."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.nodes: Table[NodeName, Kept] = Table(journal, self._node_changed)
+        self.affiliations: Table[tuple[NodeName, Jid], AffiliationRow] = Table(
+            journal, self._affiliation_changed
+        )
+        self.seats: Table[tuple[NodeName, Jid], Seat] = Table(journal, self._seat_changed)
+        self.resources: Table[Jid, int] = Table(journal, self._resource_changed)
+        self.names: Order[NodeName] = Order()
+        self.by_number: dict[int, NodeName] = {}
+        self._people: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
+        self._places: defaultdict[Jid, Order[NodeName]] = defaultdict(Order)
+        self._seats_in: defaultdict[NodeName, Order[tuple[int, Jid]]] = defaultdict(Order)
+        self._seats_of: defaultdict[Jid, set[tuple[NodeName, Jid]]] = defaultdict(set)
+        self._here: defaultdict[Jid, Order[tuple[int, Jid]]] = defaultdict(Order)
+
+    def node(self, name: NodeName) -> Node | None:
+        """Return the node."""
+        kept = self.nodes.rows.get(name)
+        return None if kept is None else kept.node
+
+    def change(self, node: Node) -> None:
+        """Let a node that is there be this from now on."""
+        self.nodes.put(node.name, Kept(self.nodes.rows[node.name].number, node))
+
+    def seat(self, subscription: Subscription, place: int) -> None:
+        """Let a subscription be this from now on; the place counts if it is new."""
+        key = subscription.node, subscription.jid
+        there = self.seats.rows.get(key)
+        self.seats.put(key, Seat(place if there is None else there.place, subscription))
+
+    def subscribers(self, node: NodeName) -> list[Subscription]:
+        """Return the subscriptions to the node, the oldest first."""
+        if node not in self._seats_in:
+            return []
+        return [self.seats.rows[node, jid].subscription for _, jid in self._seats_in[node]]
+
+    def of_account(self, account: Jid, node: NodeName | None = None) -> Iterable[Subscription]:
+        """Return the subscriptions of the account's JIDs, to any node or to this one."""
+        keys = self._seats_of.get(account, ())
+        return [self.seats.rows[key].subscription for key in keys if node in {None, key[0]}]
+
+    def people(self, node: NodeName) -> Order[Jid]:
+        """Return who is something to the node."""
+        return self._people[node] if node in self._people else Order()
+
+    def places(self, account: Jid) -> Order[NodeName]:
+        """Return what the account is something to."""
+        return self._places[account] if account in self._places else Order()
+
+    def here(self, account: Jid) -> list[Jid]:
+        """Return the full JIDs of the account, in the order of their coming."""
+        return [jid for _, jid in self._here[account]] if account in self._here else []
+
+    def empty(self, node: NodeName) -> None:
+        """Let everybody leave the node."""
+        for jid in list(self.people(node)):
+            self.affiliations.put((node, jid), None)
+        for subscription in self.subscribers(node):
+            self.seats.put((node, subscription.jid), None)
+
+    # --- what follows from the rows ---
+
+    def _node_changed(self, name: NodeName, before: Kept | None, now: Kept | None) -> None:
+        if before is None and now is not None:
+            self.names.add(name)
+            self.by_number[now.number] = name
+        elif before is not None and now is None:
+            self.names.remove(name)
+            del self.by_number[before.number]
+
+    def _affiliation_changed(
+        self,
+        key: tuple[NodeName, Jid],
+        before: AffiliationRow | None,
+        now: AffiliationRow | None,
+    ) -> None:
+        node, account = key
+        if before is None and now is not None:
+            self._people[node].add(account)
+            self._places[account].add(node)
+        elif before is not None and now is None:
+            _drop(self._people, node, account)
+            _drop(self._places, account, node)
+
+    def _seat_changed(
+        self, key: tuple[NodeName, Jid], before: Seat | None, now: Seat | None
+    ) -> None:
+        node, jid = key
+        if before is None and now is not None:
+            self._seats_in[node].add((now.place, jid))
+            self._seats_of[bare(jid)].add(key)
+        elif before is not None and now is None:
+            _drop(self._seats_in, node, (before.place, jid))
+            mine = self._seats_of[bare(jid)]
+            mine.remove(key)
+            if not mine:
+                del self._seats_of[bare(jid)]
+
+    def _resource_changed(self, jid: Jid, before: int | None, now: int | None) -> None:
+        if before is not None:
+            _drop(self._here, bare(jid), (before, jid))
+        if now is not None:
+            self._here[bare(jid)].add((now, jid))
+
+
+def _drop(orders: dict[Any, Order[Any]], key: object, value: object) -> None:
+    """Take the value out of the order of this key, and an empty order away."""
+    orders[key].remove(value)
+    if not orders[key]:
+        del orders[key]

@@ -1,0 +1,113 @@
+"""One transaction: rows by their keys, what is ready and what is due, and writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pubqueue.app.listings import NotedWinners, Winners
+from pubqueue.app.ports import StoreError
+from pubqueue.app.rows import Due
+from pubqueue.core.model import NO_TIME
+from pubqueue.stores.memory import bulk, pages, writing
+from pubqueue.stores.memory.loading import load
+from pubqueue.stores.memory.winners import Choice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.app.listings import Listing
+    from pubqueue.app.rows import Needs, Rows, Writes
+    from pubqueue.core.model import Item, Millis, NodeName
+    from pubqueue.stores.memory.books import Books
+
+R = TypeVar("R")
+
+
+class MemoryTransaction:
+    """Implements `pubqueue.app.ports.Transaction` on the books."""
+
+    foreign = False
+    """Nobody else has these books."""
+
+    def __init__(self, books: Books, *, writing: bool) -> None:
+        self._books = books
+        self._writing = writing
+        self._choice: Choice | None = None
+
+    def load(self, needs: Needs) -> Rows:
+        """Return the rows that are there."""
+        return load(self._books, needs)
+
+    def ready(
+        self, rooms: Mapping[NodeName, int], now: Millis, octets: int
+    ) -> list[tuple[Item, bytes]]:
+        """Return what can be handed out, of each node the first by priority and then by age."""
+        items = self._books.items
+        rows: list[tuple[Item, bytes]] = []
+        for node, room in rooms.items():
+            folder = items.folder(node)
+            for order in (folder.ready, folder.aside):
+                for item, _ in zip(items.living(order, now), range(room), strict=False):
+                    rows.append(items.with_payload(item.seq))
+                    octets -= len(rows[-1][1])
+                    if octets <= 0:
+                        return rows
+        return rows
+
+    def due(self, now: Millis, limit: int) -> Due:
+        """Return what has run out by now, of each kind so many at most."""
+        items = self._books.items
+        versions: list[tuple[str, int]] = []
+        for until, key in self._books.staging.untils:
+            if until > now or len(versions) >= limit:
+                break
+            versions.append(key)
+        return Due(
+            locks=items.over(items.locks, now, limit),
+            lives=items.over(items.lives, now, limit),
+            delayed=items.over(items.dues, now, limit),
+            versions=versions,
+        )
+
+    def next_due(self) -> Millis | None:
+        """Return when the next lock, pause, life or wait for a commit ends; the past if there is litter."""
+        items, staging = self._books.items, self._books.staging
+        if staging.dropped.rows:
+            return NO_TIME
+        orders = items.locks, items.lives, items.dues, staging.untils
+        return min((first[0] for order in orders if (first := order.first())), default=None)
+
+    def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
+        """Return rows of a listing behind `after`, so many at most."""
+        if isinstance(which, Winners | NotedWinners):
+            self._choice = Choice(self._books, which.app, which.version, which.parts)
+        return pages.page(self._books, self._choice, which, after, limit)
+
+    def number(self, sequence: str, count: int) -> int:
+        """Reserve so many numbers of a sequence, and return the first."""
+        self._must_write()
+        return self._books.number(sequence, count)
+
+    def write(self, writes: Writes) -> None:
+        """Make these writes, or none of them.
+
+        Raises:
+            StaleError: a row was not what was believed.
+
+        """
+        self._must_write()
+        books = self._books
+        mark = books.journal.mark()
+        try:
+            writing.write_nodes(books, writes)
+            bulk.record(books, writes.events, writes.at, self._choice)
+            writing.write_rows(books, writes)
+            for change in writes.bulk:
+                bulk.make(books, change, self._choice)
+        except BaseException:
+            books.journal.undo(mark)
+            raise
+
+    def _must_write(self) -> None:
+        if not self._writing:
+            raise StoreError("whoever reads changes nothing")
