@@ -123,11 +123,17 @@ class _Dispatcher:
                 found[name] = [(item, known.payloads.get(item.seq, b"")) for item in living]
         asked = {name: room for name, room in rooms.items() if name not in known.idle}
         counts = dict.fromkeys(asked, 0)
+        outdated: set[NodeName] = set()
         if asked:
             for item, payload in self._rows.tx.ready(asked, now, self.allowance.octets):
                 counts[item.node] += not item.aside
-                if not self._changes.has_changed(item.seq):  # else it is known better here
+                if self._changes.has_changed(item.seq):  # it is known better here
+                    outdated.add(item.node)
+                else:
                     found.setdefault(item.node, []).append((item, payload))
+        if any(counts[name] >= asked[name] for name in outdated):
+            self._changes.flush()  # they stood in the place of others that are ready
+            return self._ready(rooms)
         for rows in found.values():
             if len(rows) > 1:
                 rows.sort(key=_turn)
