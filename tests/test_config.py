@@ -23,6 +23,7 @@ from pubqueue.config import (
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import seconds
 from pubqueue.core.transactions import DEFAULTS
+from pubqueue.stores.memory import MemoryStore
 
 README = Path(__file__).parents[1] / "README.md"
 GOOD = {"jid": "queue.example.org", "secret": "geheim"}
@@ -218,7 +219,11 @@ def test_the_secret_is_not_in_a_sentence_about_the_file(tmp_path, text):
     ],
 )
 def test_where_the_store_is(store, path):
-    assert load(None, GOOD | {"store": store}, {}).store_path() == Path(path)
+    assert load(None, GOOD | {"store": store}, {}).make_store().path == Path(path)
+
+
+def test_a_store_may_be_in_memory():
+    assert isinstance(load(None, GOOD | {"store": "memory:"}, {}).make_store(), MemoryStore)
 
 
 @pytest.mark.parametrize(("server", "address"), [("h:1", ("h", 1)), ("[::1]:5347", ("::1", 5347))])

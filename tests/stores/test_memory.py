@@ -13,8 +13,9 @@ for part in (
     "steps",
 ):
     pytest.register_assert_rewrite(f"stores.{part}")
-from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
 from stores.contract import StoreContract  # noqa: E402  # after the line above
+
+from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
 
 
 class TestMemory(StoreContract):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from pubqueue.stores import sqlite
+from pubqueue.stores import memory, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 STORES: Final[dict[str, Callable[[SplitResult], Store]]] = {
     "sqlite": sqlite.store_at,
+    "memory": memory.store_at,
 }
+
+WANTED: Final = "sqlite:///path/to/file or memory:"
 
 
 def store_at(address: str) -> Store:
@@ -28,6 +31,5 @@ def store_at(address: str) -> Store:
     parts = urlsplit(address)
     make = STORES.get(parts.scheme)
     if make is None:
-        known = ", ".join(f"{scheme}:" for scheme in STORES)
-        raise ValueError(f"store has to begin with one of {known} and {address!r} does not")
+        raise ValueError(f"store has to be {WANTED}, not {address!r}")
     return make(parts)

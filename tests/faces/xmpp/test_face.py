@@ -112,7 +112,7 @@ async def asking(folder):
             )
             serving = asyncio.create_task(face.run())
             await server.connected()
-            with closing(sqlite3.connect(told.store_path())) as store:
+            with closing(sqlite3.connect(told.make_store().path)) as store:
                 yield Asking(server, store)
             await face.stop()
             serving.cancel()

@@ -81,7 +81,7 @@ class SqliteStore:
     """Implements `pubqueue.app.ports.Store` in one file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._connection: _Connection | None = None
         self._reader: _Connection | None = None
         self._opening = asyncio.Lock()
@@ -103,11 +103,11 @@ class SqliteStore:
         connection = _Connection(self._connect)
         try:
             await connection
-            await connection.run(lambda raw: prepare(raw, self._path))
+            await connection.run(lambda raw: prepare(raw, self.path))
             self._changes_seen = await connection.run(_version)
         except sqlite3.Error as problem:
             await connection.leave()
-            raise ForeignStoreError(f"{self._path}: {problem}") from problem
+            raise ForeignStoreError(f"{self.path}: {problem}") from problem
         except ForeignStoreError:
             await connection.leave()
             raise
@@ -167,7 +167,7 @@ class SqliteStore:
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
-            self._path,
+            self.path,
             timeout=LOCK_PATIENCE,
             isolation_level=None,
             cached_statements=STATEMENTS,
