@@ -10,6 +10,9 @@ from xml.sax.saxutils import escape as _escape
 if TYPE_CHECKING:
     from pubqueue.core.model import Millis
 
+ECHOED: Final = 4096
+"""Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
+
 # `>` may stand in an attribute, and escaped it would make an answer longer than its request
 _IN_ATTRIBUTES: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
@@ -42,8 +45,26 @@ def attribute(text: str) -> str:
     return quoted(text)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
+def in_bytes(text: str) -> bytes:
+    """Return a bounded name as `attribute` does, encoded."""
+    return quoted(text).encode()
+
+
 def stamp(moment: Millis) -> str:
-    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC. Kept: a batch has one time."""
-    when = datetime.fromtimestamp(moment / 1000, UTC)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC."""
+    second, millis = divmod(moment, 1000)
+    return f"{_second(second)}.{millis:03}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
+
+
+def echo(child: bytes, name: str, namespace: str) -> bytes:
+    """Return what an error repeats of a request's child: all of it, or of a large one its name."""
+    if len(child) <= ECHOED:
+        return child
+    bare = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()
+    return bare if len(bare) <= ECHOED else b""
