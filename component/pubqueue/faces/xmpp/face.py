@@ -208,9 +208,9 @@ class XmppFace:
         if len(inner) > LARGEST:
             self._refuse(asked, _TOO_LARGE)
         elif inner:
-            self.component.write(b'<iq type="result"%b>%b</iq>' % (asked.address, inner))
+            self.component.write(b'<iq type="result"' + asked.address + b">" + inner + b"</iq>")
         else:
-            self.component.write(b'<iq type="result"%b/>' % asked.address)
+            self.component.write(b'<iq type="result"' + asked.address + b"/>")
 
     def _refuse(
         self, asked: Stanza | Single, error: StanzaError, echo: bytes | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from pubqueue.core.decision import Announce, Deleted, Deliver, Purged, Retracted, Unlocked
 from pubqueue.faces.xmpp import headers, ns
-from pubqueue.faces.xmpp.text import attribute, in_bytes, stamp
+from pubqueue.faces.xmpp.text import attribute, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Notice
     from pubqueue.core.model import Item
 
-_END: Final = f'<no-store xmlns="{ns.HINTS}"/></message>'.encode()
-_LOCK: Final = f'</event><lock xmlns="{ns.OURS}"'.encode()
-_ITEM: Final = b'<items node="%b"><item id="%b" publisher="%b">%b</item></items>'
-_RETRACT: Final = b"<retract"
-_UNLOCK: Final = f'<unlock xmlns="{ns.QUEUEING}"'.encode()
+# what does not change in them
+_EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
+_ITEMS: Final = f'{_EVENT}<items node="'
+_LOCK: Final = f'</item></items></event><lock xmlns="{ns.OURS}" token="'
+_END: Final = f'<no-store xmlns="{ns.HINTS}"/></message>'
+_UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
 
 
 def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
@@ -32,19 +33,18 @@ def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
         case Deliver():
             return _delivery(what, service)
         case Retracted():
-            inner = _gone(what, _RETRACT)
+            inner = _gone(what, "retract")
         case Unlocked():
             inner = _gone(what, _UNLOCK)
         case Announce():
-            inner = _announced(what)
+            return _announced(what, service, new_id())
         case Purged():
-            inner = b'<purge node="%b"/></event>' % in_bytes(what.node)
+            inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
         case Deleted():
-            inner = b'<delete node="%b"/></event>' % in_bytes(what.node)
+            inner = f'{_EVENT}<delete node="{attribute(what.node)}"/>'
         case _:
             assert_never(what)
-    start, event = _around(service, what.to)
-    return b"%b%b%b%b%b" % (start, new_id().encode(), event, inner, _END)
+    return f"{_start(service, what.to)}{new_id()}{inner}</event>{_END}".encode()
 
 
 def delivery_id(item: Item) -> str:
@@ -53,48 +53,46 @@ def delivery_id(item: Item) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _around(service: str, to: str) -> tuple[bytes, bytes]:
-    """Return what stands before and behind a message's id, up to what the event holds."""
-    start = f'<message from="{attribute(service)}" to="{attribute(to)}" id="'
-    return start.encode(), f'"><event xmlns="{ns.EVENT}">'.encode()
+def _start(service: str, to: str) -> str:
+    """Return what stands before a message's id."""
+    return f'<message from="{attribute(service)}" to="{attribute(to)}" id="'
 
 
-def _gone(what: Retracted | Unlocked, start: bytes) -> bytes:
-    each = b"".join([b'%b id="%b"/>' % (start, in_bytes(item)) for item in what.ids])
-    return b'<items node="%b">%b</items></event>' % (in_bytes(what.node), each)
+def _gone(what: Retracted | Unlocked, start: str) -> str:
+    each = "".join([f'<{start} id="{attribute(item)}"/>' for item in what.ids])
+    return f'{_ITEMS}{attribute(what.node)}">{each}</items>'
 
 
-def _announced(what: Announce) -> bytes:
+def _announced(what: Announce, service: str, message_id: str) -> bytes:
     draft = what.draft
-    names = in_bytes(what.node), in_bytes(draft.id), in_bytes(what.publisher)
-    item = _ITEM % (*names, draft.payload)
-    return b"%b</event>%b" % (item, headers.render(draft.headers).encode())
+    head = (
+        f'{_start(service, what.to)}{message_id}{_ITEMS}{attribute(what.node)}">'
+        f'<item id="{attribute(draft.id)}" publisher="{attribute(what.publisher)}">'
+    )
+    tail = f"</item></items></event>{headers.render(draft.headers)}{_END}"
+    return head.encode() + draft.payload + tail.encode()
 
 
 def _delivery(what: Deliver, service: str) -> bytes:
     """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
     item = what.item
-    start, event = _around(service, what.to)
-    published = stamp(item.published)
+    head = (
+        f'{_start(service, what.to)}{delivery_id(item)}{_ITEMS}{attribute(item.node)}">'
+        f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
+    )
     deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
-    lock = (
-        f' token="{item.token}"{deadline} attempt="{item.acquired}" '
-        f'published="{published}"/>{_beside(item, service, published)}'
+    beside = "" if item.acquired == 1 and not item.headers else _beside(item, service)
+    tail = (
+        f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}" '
+        f'published="{stamp(item.published)}"/>{beside}{_END}'
     )
-    return b"%b%b%b%b%b%b%b" % (
-        start,
-        delivery_id(item).encode(),
-        event,
-        _ITEM % (in_bytes(item.node), in_bytes(item.id), in_bytes(item.publisher), what.payload),
-        _LOCK,
-        lock.encode(),
-        _END,
-    )
+    return head.encode() + what.payload + tail.encode()
 
 
-def _beside(item: Item, service: str, published: str) -> str:
-    """Return what stands beside the lock: that it is not the first (row 30), and the publisher's headers."""
+def _beside(item: Item, service: str) -> str:
+    """Return that the attempt is not the first (row 30), and the publisher's headers."""
     late = ""
     if item.acquired > 1:
+        published = stamp(item.published)
         late = f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{published}"/>'
-    return late + headers.render(item.headers) if item.headers else late
+    return late + headers.render(item.headers)

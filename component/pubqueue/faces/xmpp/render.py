@@ -11,7 +11,7 @@ from pubqueue import __version__
 from pubqueue.core.decision import Affiliations, Published, Refusal
 from pubqueue.core.model import NodeName
 from pubqueue.faces.xmpp import forms, ns, txn
-from pubqueue.faces.xmpp.text import attribute, escape, in_bytes, stamp
+from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
     from pubqueue.core.decision import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Subscribed,
         Touched,
     )
-    from pubqueue.core.model import Death, Millis, Subscription
+    from pubqueue.core.model import Death, Item, Millis, Subscription
     from pubqueue.core.transactions import Skipped
     from pubqueue.faces.xmpp.stream import Element
 
@@ -52,9 +52,9 @@ def published(reply: Published | Skipped, _service: str) -> bytes:
     """Return the ids (XEP-0060 7.1.2), and what there is to tell of items that were there before."""
     if not isinstance(reply, Published):
         return txn.skipped(reply).encode()
-    items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
+    items = "".join([f'<item id="{attribute(item)}"/>' for item in reply.ids])
     node = attribute(reply.node)
-    dead = "".join(map(_death, reply.deaths))
+    dead = "".join(map(_death, reply.deaths)) if reply.deaths else ""
     return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{dead}</pubsub>'.encode()
 
 
@@ -139,23 +139,20 @@ def redriven(reply: Redriven, _service: str) -> bytes:
 
 def retrieved(reply: Retrieved, _service: str) -> bytes:
     """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
-    inner = b"".join(
-        b'<item id="%b" publisher="%b">%b</item>'
-        % (in_bytes(item.id), in_bytes(item.publisher), payload)
-        for item, payload in reply.items
-    )
+    inner = b"".join(_item(item, payload) for item, payload in reply.items)
     beside = "".join(map(_death, reply.deaths))
     if not reply.whole and reply.items:
         first, last = reply.items[0][0].id, reply.items[-1][0].id
         beside += (
             f'<set xmlns="{ns.RSM}"><first>{escape(first)}</first><last>{escape(last)}</last></set>'
         )
-    return b'<pubsub xmlns="%b"><items node="%b">%b</items>%b</pubsub>' % (
-        ns.PUBSUB.encode(),
-        in_bytes(reply.node.name),
-        inner,
-        beside.encode(),
-    )
+    head = f'<pubsub xmlns="{ns.PUBSUB}"><items node="{attribute(reply.node.name)}">'
+    return head.encode() + inner + f"</items>{beside}</pubsub>".encode()
+
+
+def _item(item: Item, payload: bytes) -> bytes:
+    head = f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
+    return head.encode() + payload + b"</item>"
 
 
 def _death(death: Death) -> str:

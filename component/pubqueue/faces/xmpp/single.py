@@ -67,7 +67,7 @@ class Sender(Struct, frozen=True, gc=False):
     jid: Jid
     to: str
     address: bytes
-    """The attributes of a reply."""
+    """The attributes of a reply, from the quote behind its id."""
 
 
 class _Verb(Struct, frozen=True, gc=False):
@@ -96,7 +96,7 @@ class Single(Struct, frozen=True, gc=False):
     @property
     def address(self) -> bytes:
         """The attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
-        return b' id="%b"%b' % (self.id, self.sender.address)
+        return b' id="' + self.id + self.sender.address
 
     def request(self, by: Asker, new_id: Callable[[], str]) -> Publish | Settle:
         """Return what is asked for; an item without an id is given a new one."""
@@ -237,7 +237,7 @@ def _sender(before: bytes, behind: bytes) -> Sender | None:
     if twice or "id" in words or words.get("type") != "set" or "from" not in words:
         return None
     theirs, mine = words["from"], words.get("to", "")
-    address = f' from="{attribute(mine)}" to="{attribute(theirs)}"'
+    address = f'" from="{attribute(mine)}" to="{attribute(theirs)}"'
     return Sender(Jid(theirs), mine, address.encode())
 
 

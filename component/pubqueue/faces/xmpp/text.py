@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ _IN_ATTRIBUTES: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 )
 
+_ODD: Final = re.compile(r'[&<"\t\n\r]')
+
 
 def escape(text: str) -> str:
     """Return the text as character data."""
@@ -26,7 +29,7 @@ def escape(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Return the text for between double quotes."""
-    return text.translate(_IN_ATTRIBUTES)
+    return text.translate(_IN_ATTRIBUTES) if _ODD.search(text) else text
 
 
 def in_quotes(text: str) -> str:
@@ -45,14 +48,9 @@ def attribute(text: str) -> str:
     return quoted(text)
 
 
-@lru_cache(maxsize=4096)
-def in_bytes(text: str) -> bytes:
-    """Return a bounded name as `attribute` does, encoded."""
-    return quoted(text).encode()
-
-
+@lru_cache(maxsize=1024)
 def stamp(moment: Millis) -> str:
-    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC."""
+    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC. Kept: a batch has one time."""
     second, millis = divmod(moment, 1000)
     return f"{_second(second)}.{millis:03}Z"
 
