@@ -84,8 +84,8 @@ class Single(Struct, frozen=True, gc=False):
 
     raw: bytes
     child_from: int
-    id: bytes
     sender: Sender
+    id: bytes
     node: NodeName
     item: ItemId | None
     payload: bytes | None
@@ -155,41 +155,30 @@ class SingleReader:
         head = _HEAD.match(data, at) if self._usual else None
         if head is None:
             return None
-        words, verb_name, verb_words, one, other, empty = head.groups()
-        start = head.end()
-        if verb_name == b"retract":
-            if not (empty and data.startswith(_RETRACT_TAIL, start)):
-                return None
-            end, body = start + len(_RETRACT_TAIL), None
-        else:
-            end = data.find(_END, start) + len(_END)
-            stop = end - len(_PUBLISH_TAIL)
-            if empty or stop <= start or not data.startswith(_PUBLISH_TAIL, stop):
-                return None
-            body = data[start:stop]
+        words, name, verb_words, one, other, empty = head.groups()
+        cut = _cut(data, head.end(), name, empty)
         parts = _split(words)
         verb = _verb(verb_words) if len(verb_words) <= LONGEST_TAG else None
-        if parts is None or verb is None:
+        if cut is None or parts is None or verb is None:
             return None
+        payload, end = cut
         raw = data[at:end]
         for prefix in self._prefixes:
             if prefix in raw:
                 return None  # it would be declared anew in what is cut out
-        sender, iq_id = parts
         item = one or other
-        space = "" if body is None else self._space(body, verb.prefixes)
-        if space is None or (body is None and item is None):
+        space = "" if payload is None else self._space(payload, verb.prefixes)
+        if space is None or (payload is None and item is None):
             return None
         return Single(
             raw,
             head.end(1) + 1 - at,
-            iq_id,
-            sender,
+            *parts,
             verb.node,
             None if item is None else ItemId(item.decode()),
-            body,
+            payload,
             space,
-            verb.short and None not in (item, body),
+            verb.short and None not in (item, payload),
             verb.notify,
         )
 
@@ -208,6 +197,18 @@ class SingleReader:
         if any(prefix in payload for prefix in prefixes):
             return None
         return space if self._prover.proves(payload) else None
+
+
+def _cut(data: bytes, start: int, verb: bytes, empty: bytes) -> tuple[bytes | None, int] | None:
+    """Return the payload that begins at `start`, if it is a publish, and where the whole stanza ends."""
+    if verb == b"retract":
+        whole = empty and data.startswith(_RETRACT_TAIL, start)
+        return (None, start + len(_RETRACT_TAIL)) if whole else None
+    end = data.find(_END, start) + len(_END)
+    stop = end - len(_PUBLISH_TAIL)
+    if empty or stop <= start or not data.startswith(_PUBLISH_TAIL, stop):
+        return None
+    return data[start:stop], end
 
 
 def _colons(prefixes: Iterable[str]) -> tuple[bytes, ...]:

@@ -175,11 +175,12 @@ class StreamParser:
         end = data.find(_END, at) + len(_END)
         piece = data[at:end] if end >= len(_END) else data[at:]
         self._read(piece)
-        if self._between:
-            return at + len(piece)
+        at += len(piece)
+        if self._between or at == len(data):
+            return at
         self._read(
-            data[at + len(piece) :]
-        )  # never in many pieces, for what is under way is kept as a whole
+            data[at:]
+        )  # at once: cut at every end that stands in a payload, it would be read for ever
         return len(data)
 
     @property
