@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LARGEST: Final = 500_000
-"""Bytes of what we say at once, beside an id. Prosody ends the stream of a component that says more than 512 KiB."""
+"""Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
 
 _TOO_LARGE: Final = StanzaError(
     "wait", "resource-constraint", text="the answer would be larger than servers relay"
@@ -205,12 +205,12 @@ class XmppFace:
             self._answer(asked, write(reply, self._jid))
 
     def _answer(self, asked: Stanza | Single, inner: bytes) -> None:
-        if len(inner) > LARGEST:
+        rest = b">" + inner + b"</iq>" if inner else b"/>"
+        answer = b'<iq type="result"' + asked.address + rest
+        if len(answer) > LARGEST:
             self._refuse(asked, _TOO_LARGE)
-        elif inner:
-            self.component.write(b'<iq type="result"' + asked.address + b">" + inner + b"</iq>")
         else:
-            self.component.write(b'<iq type="result"' + asked.address + b"/>")
+            self.component.write(answer)
 
     def _refuse(
         self, asked: Stanza | Single, error: StanzaError, echo: bytes | None = None
