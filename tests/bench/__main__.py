@@ -10,6 +10,7 @@ import click
 from harness.ejabberd import EjabberdError
 from rich.console import Console
 
+from bench import stanzas
 from bench.contestants import PROGRAMS
 from bench.measure import Sample, Work, rounds
 from bench.places import PLACES
@@ -21,7 +22,7 @@ from pubqueue_demo.process import ChildError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-WIDTH = 110  # of the table when nobody's terminal says
+WIDTH = 150  # of the table when nobody's terminal says
 
 
 def names(known: Collection[str]) -> Callable[[object, object, str], list[str]]:
@@ -42,6 +43,7 @@ def names(known: Collection[str]) -> Callable[[object, object, str], list[str]]:
 @click.option("--payload", default=200, type=click.IntRange(150), help="Bytes of XML in an item.")
 @click.option("--window", default=256, type=click.IntRange(1), help="Items on their way at once.")
 @click.option("--requests", default=32, type=click.IntRange(1), help="Items a worker may hold.")
+@click.option("--short/--no-short", default=True, help="Ask for short answers who knows them.")
 @click.option("--servers", default=",".join(PLACES), callback=names(PLACES))
 @click.option("--contestants", default=",".join(PROGRAMS), callback=names(PROGRAMS))
 @click.option(
@@ -57,12 +59,13 @@ def main(
     payload: int,
     window: int,
     requests: int,
+    short: bool,
     servers: list[str],
     contestants: list[str],
     folder: Path | None,
 ) -> None:
     """Compare pubqueue, which is durable, with components that store nothing."""
-    work = Work(items=items, payload=payload, window=window, requests=requests)
+    work = Work(items, payload, window, requests=requests, short=short)
     try:
         if folder is None:
             asyncio.run(compare(servers, contestants, work, count))
@@ -83,7 +86,10 @@ async def compare(servers: list[str], contestants: list[str], work: Work, count:
         async for sample in rounds(servers, contestants, work, count):
             samples.append(sample)
             status.update(f"round {len(samples)} of {total}: {sample.place}, {sample.contestant}")
+        status.update("counting")
+        sizes = {name: await stanzas.sizes(name, work) for name in contestants}
     console.print(table(samples))
+    console.print(stanzas.size_table(sizes))
     console.print(NOTE, highlight=False)
 
 

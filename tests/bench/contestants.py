@@ -1,4 +1,4 @@
-"""What is measured: three programs that answer the same six stanzas."""
+"""What is measured: programs that answer the same six stanzas."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "pubqueue": ("pubqueue", "serve", "--config", "pubqueue.toml"),
     "lean": ("bench.lean",),
+    "same-words": ("bench.same_words",),
     "documented": ("bench.documented",),
 }
+ANSWER_SHORTLY: Final = frozenset({"pubqueue", "same-words"})
+"""Those that know short answers, and so are asked for them."""
 TESTS: Final = Path(__file__).parents[1]
 READY: Final = 30.0
 

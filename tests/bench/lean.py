@@ -127,10 +127,10 @@ class Lean(asyncio.Protocol):
         self._out.append(text.encode())
 
 
-async def serve() -> None:
+async def serve(kind: type[Lean] = Lean) -> None:
     """Connect, serve until SIGTERM or the end of the stream."""
     host, _, port = os.environ["PUBQUEUE_SERVER"].rpartition(":")
-    component = Lean(
+    component = kind(
         os.environ["PUBQUEUE_JID"],
         os.environ["PUBQUEUE_SECRET"],
         int(os.environ["BENCH_REQUESTS"]),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SERVICE: Final = "queue.localhost"
 NODE: Final = "jobs"
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
+SHORT: Final = " xmlns:q='urn:x-pubqueue:0' q:answer='short'"
+"""What a publisher says that asks for short answers."""
 STALLED: Final = 60.0  # seconds without an end
 
 SUBSCRIBE: Final = (
@@ -62,13 +64,20 @@ class Load:
     """Runs item lives through the service, `window` at a time, and counts what comes back."""
 
     def __init__(
-        self, publishers: Sequence[Party], workers: Sequence[Party], *, window: int, size: int
+        self,
+        publishers: Sequence[Party],
+        workers: Sequence[Party],
+        *,
+        window: int,
+        size: int,
+        short: bool = False,
     ) -> None:
         self._window = window
         self._by_jid = {party.jid: party for party in workers}
         body = payload(size).replace("%", "%%")
+        words = SHORT if short else ""
         publish = (
-            f"<pubsub xmlns='{PUBSUB}'><publish node='{NODE}'><item id='i%d'>{body}</item>"
+            f"<pubsub xmlns='{PUBSUB}'><publish node='{NODE}'{words}><item id='i%d'>{body}</item>"
             "</publish></pubsub></iq>"
         )
         self._publish = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.contestants import running
+from bench.contestants import ANSWER_SHORTLY, running
 from bench.load import Load, subscribe
 from bench.places import PLACES
 
@@ -28,11 +28,16 @@ class Work:
     publishers: int = 2
     workers: int = 4
     requests: int = 32  # queue_requests of each worker
+    short: bool = True  # publishers ask for short answers, as our library does
 
     @property
     def warm_up(self) -> int:
         """Items before the clock starts: code is loaded, statements are prepared."""
         return self.items // 4
+
+    def asks_short(self, contestant: str) -> bool:
+        """Whether publishers ask this contestant for short answers."""
+        return self.short and contestant in ANSWER_SHORTLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,11 @@ class Sample:
     def cost(self) -> float:
         """Microseconds of the component's processor time per item life."""
         return self.component / self.items * 1e6
+
+    @property
+    def server_cost(self) -> float:
+        """Microseconds of the server's processor time per item life."""
+        return self.server / self.items * 1e6
 
 
 async def rounds(
@@ -88,7 +98,13 @@ async def measure(
             busy = parties[len(publishers) :]
             for worker in busy:
                 await subscribe(worker, work.requests)
-            load = Load(parties[: len(publishers)], busy, window=work.window, size=work.payload)
+            load = Load(
+                parties[: len(publishers)],
+                busy,
+                window=work.window,
+                size=work.payload,
+                short=work.asks_short(contestant),
+            )
             await load.run(work.warm_up)
             before = _clocks(child.pid, place.pid)
             await load.run(work.items)

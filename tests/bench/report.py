@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 REFERENCE: Final = "lean"
 NOTE: Final = """\
 An item's life is publish, delivery and retract: six stanzas of the component. CPU is what the
-component used, user and system, all threads. Figures are the median of the rounds (smallest -
-largest). "x lean" is the ratio of CPU in the same round; "busy" is how much of one processor the
+component used, user and system, all threads. Figures are the median of the rounds
+(smallest-largest). "% of lean" and "x lean" are ratios in the same round; "busy" is how much of one processor the
 component, the server and this program's clients took. pubqueue has every item on disk before it
-answers, twice, in groups; lean and documented store nothing."""
+answers, twice, in groups; the others store nothing. same-words is lean with the words of pubqueue: the
+limit that they set."""
 
 
 def table(samples: Sequence[Sample]) -> Table:
@@ -28,7 +29,10 @@ def table(samples: Sequence[Sample]) -> Table:
         "behind",
         "component",
         "items/s",
-        "CPU µs/item",
+        f"% of\n{REFERENCE}",
+        "CPU\nµs/item",
+        f"x {REFERENCE}",
+        "server CPU\nµs/item",
         f"x {REFERENCE}",
         "busy",
     )
@@ -46,11 +50,17 @@ def table(samples: Sequence[Sample]) -> Table:
 
 
 def _figures(own: Sequence[Sample], reference: Sequence[Sample] | None) -> tuple[str, ...]:
-    pairs = zip(own, reference or (), strict=False)
+    pairs = list(zip(own, reference or (), strict=False))
+    served = [sample for sample in own if sample.server]
     return (
         spread([sample.rate for sample in own], "{:.0f}".format),
+        spread([100 * one.rate / other.rate for one, other in pairs], "{:.0f}".format),
         spread([sample.cost for sample in own], "{:.0f}".format),
         spread([one.cost / other.cost for one, other in pairs], "{:.1f}".format),
+        spread([sample.server_cost for sample in served], "{:.0f}".format),
+        spread(
+            [one.server / other.server for one, other in pairs if other.server], "{:.2f}".format
+        ),
         "/".join(
             f"{statistics.median(shares):.0%}"
             for shares in zip(*(_shares(sample) for sample in own), strict=True)
@@ -68,4 +78,4 @@ def spread(values: Iterable[float], written: Callable[[float], str]) -> str:
     if not ordered:
         return "-"
     middle, least, most = statistics.median(ordered), ordered[0], ordered[-1]
-    return f"{written(middle)} ({written(least)} - {written(most)})"
+    return f"{written(middle)} ({written(least)}-{written(most)})"

@@ -5,8 +5,10 @@ import re
 import pytest
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
+from bench.measure import Work
 from bench.places import PLACES
 from bench.report import spread
+from bench.stanzas import SIX, sizes
 from click.testing import CliRunner
 
 pytestmark = pytest.mark.e2e
@@ -19,11 +21,25 @@ def run(*arguments):
 def test_every_contestant_is_measured_in_every_place():
     result = run("--items", "40", "--rounds", "1", "--window", "8", "--requests", "2")
     assert result.exit_code == 0, result.output
-    rows = re.findall(r"^│ (\w+) +│ (\w+) +│ +(\d+) \(", result.output, re.MULTILINE)
+    rows = re.findall(r"^│ (\w+) +│ ([\w-]+) +│ +(\d+) \(", result.output, re.MULTILINE)
     assert [(place, name) for place, name, _ in rows] == [
         (place, name) for place in PLACES for name in PROGRAMS
     ]
     assert all(int(rate) > 0 for _, _, rate in rows)
+    assert all(re.search(rf"^│ {name} +│ +\d+, \d+ │", result.output, re.MULTILINE) for name in SIX)
+
+
+@pytest.mark.parametrize("short", [True, False])
+async def test_the_same_words_are_pubqueue_s_words(short):
+    work = Work(short=short)
+    ours, same = [await sizes(name, work) for name in ("pubqueue", "same-words")]
+    assert ours == same
+
+
+async def test_without_the_words_of_pubqueue_there_are_fewer():
+    ours, lean = [await sizes(name, Work()) for name in ("pubqueue", "lean")]
+    assert all(lean[name].elements <= ours[name].elements for name in ours)
+    assert lean["publish result"].elements == ours["publish result"].elements == 1
 
 
 def test_the_profile_shows_the_threads_of_the_component(tmp_path):
@@ -39,5 +55,5 @@ def test_an_unknown_server_is_named():
 
 
 def test_a_spread_shows_median_smallest_and_largest():
-    assert spread([3, 1, 2], "{:.0f}".format) == "2 (1 - 3)"
+    assert spread([3, 1, 2], "{:.0f}".format) == "2 (1-3)"
     assert spread([], "{:.0f}".format) == "-"

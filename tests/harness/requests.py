@@ -13,7 +13,7 @@ from lxml import etree
 
 from pubqueue.core.nodeconfig import FIELDS, FIXED
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.parse import VERBS
+from pubqueue.faces.xmpp.verbs import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +34,10 @@ ODD: Final = (
     *("@", "/", "a@", "@b", "a@b/c", "a@b@c", "[::1", "a@[::1]", "xn--a", "a..b", "." * 300),
     *("ª" * 1024, "\u0340@localhost", "bee@localhost/" + "r" * 1024, "../..", "pq-1-1", "x-y#z"),
 )
+PUBSUB: Final = sorted(key for key in VERBS if key[2])
+"""The requests of which the name is that of a grandchild."""
 TAGS: Final = (
-    *{verb for _, _, verb in VERBS},
+    *{verb for _, _, verb in PUBSUB},
     *(ns.tag(ns.PUBSUB, name) for name in ("item", "options", "configure", "publish-options")),
     *(
         ns.tag(ns.OURS, name)
@@ -90,9 +92,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "var": SETTINGS,
 }
 HOT: Final = tuple(
-    key
-    for key in sorted(VERBS)
-    if key[2].endswith((" publish", " retract", " unlock", " subscribe"))
+    key for key in PUBSUB if key[2].endswith((" publish", " retract", " unlock", " subscribe"))
 )
 FORM_TYPES: Final = (ns.NODE_CONFIG, ns.SUBSCRIBE_OPTIONS, "urn:odd")
 
@@ -200,14 +200,14 @@ def child(draw):
     if draw(st.integers(0, 5)) == 5:
         query = element(draw(st.sampled_from(QUERIES)), **draw(words(more=0.7)))
         return draw(st.sampled_from(("get", "get", "set"))), query
-    kind, namespace, tag = draw(st.sampled_from((*sorted(VERBS), *HOT * 3)))
+    kind, child, tag = draw(st.sampled_from((*PUBSUB, *HOT * 3)))
     verb = element(tag, *draw(inside(tag)), **draw(words("node", "jid")))
     if tag == f"{ns.OWNER} delete" and verb.get("node") != "none":
         verb.set("node", "new")  # the others are needed by all examples
     rest = [draw(beside())] if draw(st.integers(0, 3)) == 3 else []
     if tag == f"{ns.PUBSUB} subscribe" and draw(st.integers(0, 3)):
         rest = [element(f"{ns.PUBSUB} options", window(draw(st.sampled_from(("1", "7", *ODD)))))]
-    return kind, element(f"{namespace} pubsub", verb, *rest)
+    return kind, element(child, verb, *rest)
 
 
 def _drop(draw: Callable[..., object], node: etree._Element) -> None:

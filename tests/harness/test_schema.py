@@ -18,6 +18,7 @@ LOCK = (
     "<lock xmlns='urn:x-pubqueue:0' token='17' deadline='2026-11-21T03:00:00.000Z' attempt='1' "
     "published='2026-11-21T02:55:00.000Z'/>"
 )
+PUBLISH = "<publish xmlns:q='urn:x-pubqueue:0' node='n' q:answer='{}'><item id='i'/></publish>"
 FORM = "<x xmlns='jabber:x:data' type={}><field var='v' type='text-single'><value>1</value></field></x>"
 
 
@@ -26,6 +27,7 @@ FORM = "<x xmlns='jabber:x:data' type={}><field var='v' type='text-single'><valu
     [
         IQ.format(""),
         IQ.format(PUBSUB.format("<publish node='n'><item id='i'/></publish>")),
+        IQ.format(PUBSUB.format(PUBLISH.format("short"))),
         IQ.format(
             PUBSUB.format(
                 "<subscription jid='a@b' node='n' subid='s' subscription='subscribed'/>"
@@ -63,6 +65,7 @@ def test_valid(text):
         "<iq type='result' from='queue.localhost' to='bee@localhost/x'/>",
         IQ.format("<rubbish xmlns='urn:unheard-of'/>"),
         IQ.format(PUBSUB.format("<publish/>")),
+        IQ.format(PUBSUB.format(PUBLISH.format("shorter"))),
         IQ.format(PUBSUB.format("<subscription jid='a@b' subscription='perhaps'/>")),
         IQ.format(PUBSUB.format(f"<options>{FORM.format(quoteattr('maybe'))}</options>")),
         ERROR.format("<error type='auth'/>"),

@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from pubqueue.config import load
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace, text
+from pubqueue.faces.xmpp.face import LARGEST
 from pubqueue.faces.xmpp.ns import PUBSUB
 from pubqueue.faces.xmpp.parse import words
 from pubqueue.wiring import queue
@@ -190,6 +191,13 @@ def test_an_answer_that_servers_would_not_relay_is_refused_and_a_notice_is_split
     told = [m for m in asked.messages.values() if m.get("to") == "boss@localhost/desk"]
     assert [e.get("id") for m in told for e in m.iter("{*}retract")] == names
     assert len(told) == 2
+
+
+def test_a_huge_id_counts_as_a_part_of_the_answer(live):
+    runner, asked, _ = live
+    query = "<query xmlns='http://jabber.org/protocol/disco#info'/>"
+    answer = runner.run(asked.ask("get", "bee@localhost/x", query, "x" * (LARGEST - 1000)))
+    assert answer.find("{*}error/{*}resource-constraint") is not None
 
 
 def pubsub(inner):

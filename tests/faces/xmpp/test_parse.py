@@ -7,10 +7,10 @@ import pytest
 from pubqueue.core.model import Asker, Draft
 from pubqueue.core.publish import Publish
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.parse import VERBS, parse
 from pubqueue.faces.xmpp.parse.words import Iq, jid_of, name_of
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue.faces.xmpp.verbs import VERBS, find
 
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"
 JOB = "<job xmlns='urn:work'/>"
@@ -21,7 +21,8 @@ def request(kind, namespace, inner):
     (stanza,) = StreamParser().feed(HEADER + text.encode())
     ids = itertools.count(1)
     asker = Asker("bee@localhost/one")
-    return parse(VERBS, kind, namespace, Iq(stanza, asker, lambda: f"new-{next(ids)}"))
+    verb = find(VERBS, kind, stanza.top.children[0])
+    return verb.read(Iq(stanza, asker, lambda: f"new-{next(ids)}"))
 
 
 def publish(item=f"<item id='i'>{JOB}</item>", beside="", node="node='jobs'"):
@@ -38,17 +39,20 @@ def meta(words):
 
 
 WITHOUT_A_NODE = {"create", "subscriptions", "affiliations"}  # XEP-0060 8.1.2, 5.6, 5.7
+PUBSUB = {key: verb for key, verb in VERBS.items() if key[2]}
+"""The requests of which the name is that of a grandchild."""
 NAMED = {
-    key: parser
-    for key, parser in VERBS.items()
-    if not parser.__qualname__.startswith("_cannot")
-    and (key[1] != ns.PUBSUB or key[2].rpartition(" ")[2] not in WITHOUT_A_NODE)
+    key: verb
+    for key, verb in PUBSUB.items()
+    if not verb.read.__qualname__.startswith("_cannot")
+    and (key[1] != f"{ns.PUBSUB} pubsub" or key[2].rpartition(" ")[2] not in WITHOUT_A_NODE)
 }
 
 
-@pytest.mark.parametrize(("kind", "namespace", "tag"), NAMED)
+@pytest.mark.parametrize(("kind", "child", "tag"), NAMED)
 @pytest.mark.parametrize("node", ["", "node=''", "node='a&#10;b'", f"node='{'é' * 512}'"])
-def test_a_request_needs_a_node(kind, namespace, tag, node):
+def test_a_request_needs_a_node(kind, child, tag, node):
+    namespace = child.partition(" ")[0]
     space, _, name = tag.rpartition(" ")
     inner = f"<{name} xmlns='{space}' jid='bee@localhost' {node}/>"
     condition, detail = says(request(kind, namespace, inner))
@@ -133,9 +137,10 @@ def test_what_is_not_understood_is_not_passed_over(beside):
     assert isinstance(publish(beside=beside), StanzaError)
 
 
-@pytest.mark.parametrize("key", VERBS)
+@pytest.mark.parametrize("key", PUBSUB)
 def test_a_second_request_beside_the_first_is_refused(key):
-    kind, namespace, tag = key
+    kind, child, tag = key
+    namespace = child.partition(" ")[0]
     space, _, name = tag.rpartition(" ")
     one = f"<{name} xmlns='{space}' node='jobs' jid='bee@localhost'/>"
     other = f"<delete xmlns='{ns.OWNER}' node='jobs'/>"

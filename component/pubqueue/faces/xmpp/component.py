@@ -18,6 +18,7 @@ from slixmpp.componentxmpp import ComponentXMPP
 
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.feeder import padding
+from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.stream import StreamParser
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Component(ComponentXMPP):
         secret: str,
         server: tuple[str, int],
         *,
-        on_stanza: Callable[[Stanza], None],
+        on_stanza: Callable[[Stanza | Single], None],
         on_up: Callable[[], None],
         on_down: Callable[[], None],
     ) -> None:
@@ -190,7 +191,7 @@ class Component(ComponentXMPP):
             header = ET.Element("stream", stream.header)
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
         for stanza in stanzas:
-            if stanza.top.tag in STANZAS:
+            if isinstance(stanza, Single) or stanza.top.tag in STANZAS:
                 self._on_stanza(stanza)
             else:
                 self._hand_over(stanza)  # the handshake, errors of the stream

@@ -76,7 +76,7 @@ def service_info() -> str:
     return _query(ns.DISCO_INFO, None, identity + _features(FEATURES))
 
 
-def node_info(described: Described) -> str:
+def node_info(described: Described, _service: str) -> bytes:
     """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35)."""
     node = described.node
     identity = '<identity category="pubsub" type="leaf"/>'
@@ -84,13 +84,13 @@ def node_info(described: Described) -> str:
     if node.config.queueing:
         features.append(ns.QUEUEING)
     inner = identity + _features(features) + forms.meta_data(described)
-    return _query(ns.DISCO_INFO, node.name, inner)
+    return _query(ns.DISCO_INFO, node.name, inner).encode()
 
 
-def items(listed: Listed, service: str, *, of_node: bool) -> str:
+def items(listed: Listed, service: str) -> bytes:
     """Return nodes (XEP-0060 5.2) or a node's items (5.5: no node attribute on these)."""
     jid = attribute(service)
-    if of_node:
+    if listed.node is not None:
         entries = (f'<item jid="{jid}" name="{attribute(name)}"/>' for name, _ in listed.entries)
     else:
         entries = (
@@ -98,4 +98,4 @@ def items(listed: Listed, service: str, *, of_node: bool) -> str:
             + (f' name="{attribute(title)}"/>' if title else "/>")
             for name, title in listed.entries
         )
-    return _query(ns.DISCO_ITEMS, listed.node, "".join(entries))
+    return _query(ns.DISCO_ITEMS, listed.node, "".join(entries)).encode()

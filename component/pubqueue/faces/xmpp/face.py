@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 import uuid
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
@@ -16,52 +15,30 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.core.decision import (
-    Affiliations,
-    Refusal,
-    Refused,
-    Retracted,
-    Unlocked,
-)
+from pubqueue.core.decision import Refused, Retracted, Unlocked
 from pubqueue.core.expire import Arrive, Leave, Return
-from pubqueue.core.manage import SetAffiliations
-from pubqueue.core.model import Asker, Jid, Millis, bare
-from pubqueue.faces.xmpp import disco, forms, ns, render
+from pubqueue.core.model import Asker, Jid, bare
+from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse import (
-    BY_SET,
-    VERBS,
-    committing,
-    parse,
-    reading,
-    retrieving,
-    settling,
-)
+from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.parse.words import Iq
-from pubqueue.faces.xmpp.refusals import (
-    NO_SUCH_COMMAND,
-    SERVICE_UNAVAILABLE,
-    StanzaError,
-    bad_request,
-    words,
-)
-from pubqueue.faces.xmpp.text import attribute, in_quotes, quoted
+from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
+from pubqueue.faces.xmpp.single import Single
+from pubqueue.faces.xmpp.text import attribute
+from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
         Notice,
         Reply,
     )
     from pubqueue.faces.xmpp.stream import Element, Stanza
+    from pubqueue.faces.xmpp.verbs import Renderer, Verb
 
 log = structlog.get_logger(__name__)
-
-ECHOED: Final = 4096
-"""Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
 
 LARGEST: Final = 500_000
 """Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
@@ -71,24 +48,6 @@ _TOO_LARGE: Final = StanzaError(
 )
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
-_OURS: Final[dict[tuple[str, str], Callable[[Iq], Request | StanzaError]]] = {
-    ("set", f"{ns.OURS} touch"): settling.touch,
-    ("set", f"{ns.OURS} redrive"): settling.redrive,
-    ("set", f"{ns.OURS} commit"): committing.commit,
-    ("set", f"{ns.OURS} abort"): committing.abort,
-    ("get", f"{ns.OURS} events"): reading.events,
-    ("get", f"{ns.OURS} items"): reading.items,
-    ("get", f"{ns.OURS} nodes"): reading.nodes,
-    ("get", committing.TAG): committing.ask,
-    ("get", f"{ns.OURS} transactions"): committing.records,
-}
-_NOT_HERE: Final = {f"{ns.COMMANDS} command": NO_SUCH_COMMAND}
-_SMALL: Final[dict[str, Callable[[], str]]] = {
-    f"{ns.PING} ping": str,  # XEP-0199: nothing
-    f"{ns.VERSION} query": render.software_version,
-    f"{ns.TIME} time": lambda: render.entity_time(Millis(time.time_ns() // 1_000_000)),
-}
-"""Questions that need no queue; slixmpp's answers to them know no bound."""
 
 
 class XmppFace:
@@ -107,7 +66,7 @@ class XmppFace:
     ) -> None:
         self._broker = broker
         self._jid = jid
-        self._verbs = VERBS if settle_by_get else BY_SET
+        self._verbs = VERBS if settle_by_get else STRICT
         self._on_ready = on_ready
         self._asker = _askers(admins, local=jid.partition(".")[2])
         self.component = Component(
@@ -141,8 +100,21 @@ class XmppFace:
 
     # --- in ---
 
-    def _take(self, stanza: Stanza) -> None:
-        self._kinds[stanza.top.tag](stanza)
+    def _take(self, stanza: Stanza | Single) -> None:
+        if isinstance(stanza, Single):
+            self._take_single(stanza)
+        else:
+            self._kinds[stanza.top.tag](stanza)
+
+    def _take_single(self, asked: Single) -> None:
+        sender = asked.sender
+        if sender.to != self._jid:
+            self._refuse(asked, SERVICE_UNAVAILABLE)
+            return
+        verb = RETRACT if asked.payload is None else PUBLISH
+        write = verb.brief if asked.short and verb.brief else verb.write
+        request = asked.request(self._asker(sender.jid), _new_id)
+        self._broker.submit(request, partial(self._reply, asked, write, None))
 
     def _take_iq(self, stanza: Stanza) -> None:
         top = stanza.top
@@ -151,37 +123,22 @@ class XmppFace:
             return  # an answer to nothing we asked, or from nobody
         if top.get("to") != self._jid:
             self._refuse(stanza, SERVICE_UNAVAILABLE)
-            return
-        if len(top.children) != 1:
+        elif len(top.children) != 1:
             self._refuse(stanza, bad_request(text="an IQ request has exactly one child"))
-            return
-        namespace, _, name = top.children[0].tag.rpartition(" ")
-        if name == "pubsub" and namespace in {ns.PUBSUB, ns.OWNER}:
-            self._ask(stanza, partial(parse, self._verbs, kind, namespace))
-        elif kind == "get" and name == "query" and namespace == ns.DISCO_INFO:
-            self._take_info(stanza)
-        elif kind == "get" and name == "query" and namespace == ns.DISCO_ITEMS:
-            self._ask(stanza, retrieving.disco_items)
-        elif (own := _OURS.get((kind, top.children[0].tag))) is not None:
-            self._ask(stanza, own)
-        elif kind == "get" and (small := _SMALL.get(top.children[0].tag)) is not None:
-            self._answer(stanza, small())
         else:
-            self._refuse(stanza, _NOT_HERE.get(top.children[0].tag, SERVICE_UNAVAILABLE))
+            self._ask(stanza, find(self._verbs, kind, top.children[0]))
 
-    def _take_info(self, stanza: Stanza) -> None:
-        if stanza.top.children[0].get("node") is None:
-            self._answer(stanza, disco.service_info())
-        else:
-            self._ask(stanza, retrieving.disco_info)
-
-    def _ask(self, stanza: Stanza, parser: Callable[[Iq], Request | StanzaError]) -> None:
-        by = self._asker(Jid(stanza.top.attributes["from"]))
-        request = parser(Iq(stanza, by, _new_id))
+    def _ask(self, stanza: Stanza, verb: Verb) -> None:
+        iq = Iq(stanza, self._asker(Jid(stanza.top.attributes["from"])), _new_id)
+        request = verb.read(iq)
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
+        elif isinstance(request, bytes):
+            self._answer(stanza, request)
         else:
-            self._broker.submit(request, partial(self._reply, stanza, request))
+            write = verb.brief if verb.brief and wants_short(iq) else verb.write
+            instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
+            self._broker.submit(request, partial(self._reply, stanza, write, instead))
 
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""
@@ -231,33 +188,43 @@ class XmppFace:
         return [what for what in notices if not self._say(what)]
 
     def _say(self, what: Notice) -> bool:
-        message = render.notice(what, self._jid, _new_id)
+        message = notices.notice(what, self._jid, _new_id)
         if len(message) > LARGEST and isinstance(what, Retracted | Unlocked) and len(what.ids) > 1:
             half = len(what.ids) // 2
             ids = what.ids[:half], what.ids[half:]
             return all(self._say(replace(what, ids=part)) for part in ids)
         return self.component.write(message)
 
-    def _reply(self, stanza: Stanza, request: Request, reply: Reply) -> None:
+    def _reply(
+        self,
+        asked: Stanza | Single,
+        write: Renderer,
+        instead: Callable[[Refused], bytes | None] | None,
+        reply: Reply,
+    ) -> None:
+        """Answer; of a refusal, `instead` says what it shows in place of the request's child."""
         if isinstance(reply, Refused):
-            self._refuse(stanza, words(reply), _echo_of(stanza, request, reply))
+            self._refuse(asked, words(reply), instead(reply) if instead else None)
         else:
-            self._answer(stanza, render.result(request, reply, self._jid))
+            self._answer(asked, write(reply, self._jid))
 
-    def _answer(self, stanza: Stanza, inner: str | bytes) -> None:
-        body = inner.encode() if isinstance(inner, str) else inner
-        head = f'<iq type="result"{_address(stanza)}>'.encode()
-        if len(head) + len(body) > LARGEST:
-            self._refuse(stanza, _TOO_LARGE)
+    def _answer(self, asked: Stanza | Single, inner: bytes) -> None:
+        rest = b">" + inner + b"</iq>" if inner else b"/>"
+        answer = b'<iq type="result"' + asked.address + rest
+        if len(answer) > LARGEST:
+            self._refuse(asked, _TOO_LARGE)
         else:
-            self.component.write(head + body + b"</iq>")
+            self.component.write(answer)
 
-    def _refuse(self, stanza: Stanza, error: StanzaError, echo: bytes | None = None) -> None:
+    def _refuse(
+        self, asked: Stanza | Single, error: StanzaError, echo: bytes | None = None
+    ) -> None:
         """Answer with an error that repeats the request's child (RFC 6120 8.3.1), or has `echo` there."""
-        head = f'<iq type="error"{_address(stanza)}>'.encode()
         if echo is None:
-            echo = b"".join(_echo(stanza, child) for child in stanza.top.children[:1])
-        self.component.write(head + echo + error.render().encode() + b"</iq>")
+            echo = asked.echo()
+        self.component.write(
+            b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
+        )
 
 
 def _ignore(_reply: Reply) -> None:
@@ -283,46 +250,6 @@ def _askers(admins: frozenset[Jid], *, local: str) -> Callable[[Jid], Asker]:
         return Asker(jid, admin=account in admins, local=domain == local)
 
     return asker
-
-
-def _address(stanza: Stanza) -> str:
-    """Return the attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
-    top = stanza.top
-    mine, theirs = top.attributes.get("to", ""), top.attributes["from"]
-    own = top.get("id")
-    words = "" if own is None else f" id={in_quotes(own)}"
-    return f'{words} from="{attribute(mine)}" to="{attribute(theirs)}"'
-
-
-def _echo(stanza: Stanza, child: Element) -> bytes:
-    if child.tag == ns.tag(ns.COMPONENT, "error"):
-        return b""  # it would be taken for our own
-    whole = stanza.cut([stanza.top, child])
-    if len(whole) <= ECHOED:
-        return whole
-    namespace, _, name = child.tag.rpartition(" ")
-    bare_child = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()
-    return bare_child if len(bare_child) <= ECHOED else b""
-
-
-def _echo_of(stanza: Stanza, request: Request, reply: Refused) -> bytes | None:
-    """Return what a refusal shows in place of the request's child, if it is anything else."""
-    if reply.refusal is Refusal.CONFIGURATION_REQUIRED:
-        return _wanted(stanza, reply)
-    if isinstance(request, SetAffiliations) and reply.unchanged:  # XEP-0060 8.9.2.4
-        return render.affiliations(Affiliations(request.node, reply.unchanged)).encode()
-    return None
-
-
-def _wanted(stanza: Stanza, refused: Refused) -> bytes:
-    """Return the request's child with the options that a subscription needs (XEP-0254 example 1)."""
-    subscribe = stanza.top.children[0].children[0]
-    node, jid = attribute(subscribe.get("node") or ""), attribute(subscribe.get("jid") or "")
-    form = forms.options_wanted(refused.limit)
-    return (
-        f'<pubsub xmlns="{ns.PUBSUB}"><subscribe node="{node}" jid="{jid}"/>'
-        f'<options node="{node}" jid="{jid}">{form}</options></pubsub>'
-    ).encode()
 
 
 def _is_gone(error: Element | None) -> bool:

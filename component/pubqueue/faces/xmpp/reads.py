@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from pubqueue.core.nodeconfig import values
-from pubqueue.core.pages import Events, Items, Nodes, Trimmed
 from pubqueue.faces.xmpp import headers, ns
 from pubqueue.faces.xmpp.text import attribute, quoted, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.pages import Logged, Reply, Shown, Tally
+    from pubqueue.core.pages import Events, Items, Logged, Nodes, Shown, Tally
 
 FEATURES: Final = (f"{ns.OURS}#events", f"{ns.OURS}#reads")
 
 ROOM: Final = 240_000
 """Bytes of entries in one answer: Prosody and ejabberd refuse stanzas above 262,144 from us or to a client."""
-
-
-def render(page: Reply) -> bytes:
-    """Return the page, cut where it would be too large; what is left out can be asked for again."""
-    match page:
-        case Events():
-            return _events(page)
-        case Items():
-            return _items(page)
-        case Nodes():
-            return _nodes(page)
-        case Trimmed():
-            return b""
-        case _:
-            assert_never(page)
 
 
 def _words(**given: object) -> str:
@@ -65,7 +49,8 @@ def _more(more: bool) -> str | None:  # noqa: FBT001  # it becomes an attribute
     return "true" if more else None
 
 
-def _events(page: Events) -> bytes:
+def events(page: Events, _service: str) -> bytes:
+    """Return events, as many as fit; what is left out can be asked for again."""
     entries = [_event(entry) for entry in page.entries]
     count = _fitting(entries)
     if count < len(entries):
@@ -96,7 +81,8 @@ def _event(entry: Logged) -> bytes:
     return f"<event{words}/>".encode()
 
 
-def _items(page: Items) -> bytes:
+def items(page: Items, _service: str) -> bytes:
+    """Return items, as many as fit."""
     entries = [_item(shown) for shown in page.entries]
     count = _fitting(entries)
     if count < len(entries):
@@ -140,7 +126,8 @@ def _item(shown: Shown) -> bytes:
     return f"<item{words}>".encode() + payload + headers.render(item.headers).encode() + b"</item>"
 
 
-def _nodes(page: Nodes) -> bytes:
+def nodes(page: Nodes, _service: str) -> bytes:
+    """Return nodes, as many as fit."""
     entries = [_node(tally) for tally in page.entries]
     count = _fitting(entries)
     words = _words(more=_more(page.more or count < len(entries)))

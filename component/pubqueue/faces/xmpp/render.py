@@ -1,95 +1,39 @@
-"""From replies and notices to bytes, without building stanza objects."""
+"""What stands in the result of each request: from replies to bytes, without building stanza objects.
+
+Each renderer takes the reply and the service's name; the table in `verbs` says which belongs to which request.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from pubqueue import __version__
-from pubqueue.core.decision import (
-    Affiliations,
-    Announce,
-    Created,
-    Deleted,
-    Deliver,
-    Described,
-    Done,
-    Listed,
-    MyAffiliations,
-    MySubscriptions,
-    Published,
-    Purged,
-    Redriven,
-    Retracted,
-    Retrieved,
-    Subscribed,
-    Touched,
-    Unlocked,
-)
-from pubqueue.core.manage import ListItems
-from pubqueue.core.pages import Events, Items, Nodes, Trimmed
-from pubqueue.core.subscribe import SetOptions
-from pubqueue.core.transactions import Committed, Marked, Skipped, Transactions
-from pubqueue.faces.xmpp import disco, forms, headers, ns, reads, txn
+from pubqueue.core.decision import Affiliations, Published, Refusal
+from pubqueue.core.model import NodeName
+from pubqueue.faces.xmpp import forms, ns, txn
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pubqueue.app.rules import Request
-    from pubqueue.core import pages, transactions
-    from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Item, ItemId, Jid, Millis, NodeName, Subscription
-
-    Answer = (
-        Done
-        | Published
-        | Subscribed
-        | Created
-        | Described
-        | Listed
-        | Affiliations
-        | MyAffiliations
-        | MySubscriptions
-        | Touched
-        | Redriven
-        | Retrieved
-        | transactions.Reply
-        | pages.Reply
+    from pubqueue.core.decision import (
+        Created,
+        Described,
+        Done,
+        MyAffiliations,
+        MySubscriptions,
+        Redriven,
+        Refused,
+        Retrieved,
+        Subscribed,
+        Touched,
     )
+    from pubqueue.core.model import Item, Millis, Subscription
+    from pubqueue.core.transactions import Skipped
+    from pubqueue.faces.xmpp.stream import Element
 
-_HINTS = f'<no-store xmlns="{ns.HINTS}"/><no-permanent-store xmlns="{ns.HINTS}"/>'
-_NO_COPY = f'<no-copy xmlns="{ns.HINTS}"/>'
 
-
-def result(request: Request, reply: Answer, service: str) -> str | bytes:  # noqa: C901, PLR0911, PLR0912  # one line a reply
-    """Return what stands inside the IQ result, which is nothing where XEP-0060 says so."""
-    match reply:
-        case Done():
-            return ""
-        case Published():
-            return _published(reply)
-        case Subscribed():
-            return _options(reply) if isinstance(request, SetOptions) else _subscribed(reply)
-        case Created():
-            return f'<pubsub xmlns="{ns.PUBSUB}"><create node="{attribute(reply.node)}"/></pubsub>'
-        case Described():
-            return _described(request, reply)
-        case Listed():
-            return disco.items(reply, service, of_node=isinstance(request, ListItems))
-        case Affiliations():
-            return affiliations(reply)
-        case MyAffiliations() | MySubscriptions():
-            return _mine(reply)
-        case Retrieved():
-            return _retrieved(reply)
-        case Touched() | Redriven():
-            return _ours(reply)
-        case Skipped() | Committed() | Marked() | Transactions():
-            return txn.render(reply)
-        case Events() | Items() | Nodes() | Trimmed():
-            return reads.render(reply)
-        case _:
-            assert_never(reply)
+def done(_reply: Done, _service: str) -> bytes:
+    """Return nothing: the result itself is the answer."""
+    return b""
 
 
 def software_version() -> str:
@@ -104,20 +48,34 @@ def entity_time(now: Millis) -> str:
     return f'<time xmlns="{ns.TIME}"><tzo>Z</tzo><utc>{stamp(now)}</utc></time>'
 
 
-def _published(reply: Published) -> str:
-    items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
+def published(reply: Published | Skipped, _service: str) -> bytes:
+    """Return the ids (XEP-0060 7.1.2), and what there is to tell of items that were there before."""
+    if not isinstance(reply, Published):
+        return txn.skipped(reply).encode()
+    items = "".join([f'<item id="{attribute(item)}"/>' for item in reply.ids])
     node = attribute(reply.node)
-    dead = "".join(map(_death, reply.dead))
-    return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{dead}</pubsub>'
+    dead = "".join(map(_death, reply.dead)) if reply.dead else ""
+    return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{dead}</pubsub>'.encode()
 
 
-def _subscribed(reply: Subscribed) -> str:
+def published_briefly(reply: Published | Skipped, service: str) -> bytes:
+    """Return nothing where there is nothing to tell but that the items were taken."""
+    return published(reply, service) if not isinstance(reply, Published) or reply.dead else b""
+
+
+def subscribed(reply: Subscribed, _service: str) -> bytes:
+    """Return the subscription, with its window (XEP-0254 example 3)."""
     s = reply.subscription
     words = _subscription(s)
     options = ""
     if reply.queueing:
         options = f"<options>{forms.options_now(s, kind='result')}</options>"
-    return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/>{options}</pubsub>'
+    return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/>{options}</pubsub>'.encode()
+
+
+def created(reply: Created, _service: str) -> bytes:
+    """Return the name of the node (XEP-0060 8.1.2)."""
+    return f'<pubsub xmlns="{ns.PUBSUB}"><create node="{attribute(reply.node)}"/></pubsub>'.encode()
 
 
 def _subscription(s: Subscription) -> str:
@@ -127,58 +85,74 @@ def _subscription(s: Subscription) -> str:
     )
 
 
-def _mine(reply: MyAffiliations | MySubscriptions) -> str:
-    """Return what the asker has here (XEP-0060 5.6, 5.7)."""
-    if isinstance(reply, MySubscriptions):
-        name = "subscriptions"
-        inner = "".join(f"<subscription {_subscription(s)}/>" for s in reply.entries)
-    else:
-        name = "affiliations"
-        inner = "".join(
-            f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
-            for node, affiliation in reply.entries
-        )
-    words = "" if reply.node is None else f' node="{attribute(reply.node)}"'
-    return f'<pubsub xmlns="{ns.PUBSUB}"><{name}{words}>{inner}</{name}></pubsub>'
+def my_subscriptions(reply: MySubscriptions, _service: str) -> bytes:
+    """Return the asker's subscriptions (XEP-0060 5.6)."""
+    inner = "".join(f"<subscription {_subscription(s)}/>" for s in reply.entries)
+    return _mine("subscriptions", reply.node, inner)
 
 
-def _options(reply: Subscribed) -> str:
+def my_affiliations(reply: MyAffiliations, _service: str) -> bytes:
+    """Return what the asker is to nodes (XEP-0060 5.7)."""
+    inner = "".join(
+        f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
+        for node, affiliation in reply.entries
+    )
+    return _mine("affiliations", reply.node, inner)
+
+
+def _mine(name: str, node: NodeName | None, inner: str) -> bytes:
+    words = "" if node is None else f' node="{attribute(node)}"'
+    return f'<pubsub xmlns="{ns.PUBSUB}"><{name}{words}>{inner}</{name}></pubsub>'.encode()
+
+
+def options(reply: Subscribed, _service: str) -> bytes:
+    """Return the options of a subscription (XEP-0060 6.3)."""
     s = reply.subscription
     inner = forms.options_now(s, kind="form") if reply.queueing else ""
     words = f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" subid="{attribute(s.subid)}"'
-    return f'<pubsub xmlns="{ns.PUBSUB}"><options {words}>{inner}</options></pubsub>'
+    return f'<pubsub xmlns="{ns.PUBSUB}"><options {words}>{inner}</options></pubsub>'.encode()
 
 
-def _described(request: Request, reply: Described) -> str:
-    if getattr(request, "manage", False):
-        node = attribute(reply.node.name)
-        form = forms.node_config(reply.node.config)
-        return f'<pubsub xmlns="{ns.OWNER}"><configure node="{node}">{form}</configure></pubsub>'
-    return disco.node_info(reply)
+def configuration(reply: Described, _service: str) -> bytes:
+    """Return the node's configuration (XEP-0060 8.2.2)."""
+    node = attribute(reply.node.name)
+    form = forms.node_config(reply.node.config)
+    return (
+        f'<pubsub xmlns="{ns.OWNER}"><configure node="{node}">{form}</configure></pubsub>'.encode()
+    )
 
 
-def _ours(reply: Touched | Redriven) -> str:
-    node = attribute(reply.node)
-    if isinstance(reply, Redriven):
-        return f'<redrive xmlns="{ns.OURS}" node="{node}" count="{reply.count}"/>'
+def touched(reply: Touched, _service: str) -> bytes:
+    """Return how long the locks now hold."""
     items = "".join(
         f'<item id="{attribute(item)}" deadline="{stamp(deadline)}"/>'
         for item, deadline in reply.entries
     )
-    return f'<touch xmlns="{ns.OURS}" node="{node}">{items}</touch>'
+    return f'<touch xmlns="{ns.OURS}" node="{attribute(reply.node)}">{items}</touch>'.encode()
 
 
-def _retrieved(reply: Retrieved) -> bytes:
+def redriven(reply: Redriven, _service: str) -> bytes:
+    """Return how many dead items live again."""
+    node = attribute(reply.node)
+    return f'<redrive xmlns="{ns.OURS}" node="{node}" count="{reply.count}"/>'.encode()
+
+
+def retrieved(reply: Retrieved, _service: str) -> bytes:
     """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
-    inner = b"".join(_item(item.id, item.publisher, payload) for item, payload in reply.items)
+    inner = b"".join(_item(item, payload) for item, payload in reply.items)
     beside = "".join(_death(item) for item, _ in reply.items if item.dead_letter)
     if not reply.whole and reply.items:
         first, last = reply.items[0][0].id, reply.items[-1][0].id
         beside += (
             f'<set xmlns="{ns.RSM}"><first>{escape(first)}</first><last>{escape(last)}</last></set>'
         )
-    head = f'<pubsub xmlns="{ns.PUBSUB}">'.encode()
-    return head + _items(reply.node.name, inner) + f"{beside}</pubsub>".encode()
+    head = f'<pubsub xmlns="{ns.PUBSUB}"><items node="{attribute(reply.node.name)}">'
+    return head.encode() + inner + f"</items>{beside}</pubsub>".encode()
+
+
+def _item(item: Item, payload: bytes) -> bytes:
+    head = f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
+    return head.encode() + payload + b"</item>"
 
 
 def _death(item: Item) -> str:
@@ -193,7 +167,7 @@ def _death(item: Item) -> str:
     return f'<dead xmlns="{ns.OURS}" {words}/>'
 
 
-def affiliations(reply: Affiliations) -> str:
+def affiliations(reply: Affiliations, _service: str) -> bytes:
     """Return who is what to a node (XEP-0060 8.9.1)."""
     entries = "".join(
         f'<affiliation jid="{attribute(jid)}" affiliation="{affiliation.value}"/>'
@@ -202,77 +176,26 @@ def affiliations(reply: Affiliations) -> str:
     node = attribute(reply.node)
     return (
         f'<pubsub xmlns="{ns.OWNER}"><affiliations node="{node}">{entries}</affiliations></pubsub>'
-    )
+    ).encode()
 
 
-# --- notices -------------------------------------------------------------------------------------
+# --- what a refusal shows ------------------------------------------------------------------------
 
 
-def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
-    """Return the message that carries a notice."""
-    match what:
-        case Deliver():
-            return _delivery(what.to, what.item, what.payload, service)
-        case Announce():
-            draft = what.draft
-            item = _item(draft.id, what.publisher, draft.payload)
-            beside = headers.render(draft.headers)
-            return _event(what.to, service, new_id(), _items(what.node, item), beside)
-        case Retracted():
-            gone = _each("retract", what.ids)
-            return _event(what.to, service, new_id(), _items(what.node, gone))
-        case Unlocked():
-            free = _each(f'unlock xmlns="{ns.QUEUEING}"', what.ids)
-            return _event(what.to, service, new_id(), _items(what.node, free))
-        case Purged():
-            inner = f'<purge node="{attribute(what.node)}"/>'.encode()
-            return _event(what.to, service, new_id(), inner)
-        case Deleted():
-            inner = f'<delete node="{attribute(what.node)}"/>'.encode()
-            return _event(what.to, service, new_id(), inner)
-        case _:
-            assert_never(what)
+def wanted(refused: Refused, *, asked: Element) -> bytes | None:
+    """Return the request with the options that a subscription needs (XEP-0254 example 1)."""
+    if refused.refusal is not Refusal.CONFIGURATION_REQUIRED:
+        return None
+    node, jid = attribute(asked.get("node") or ""), attribute(asked.get("jid") or "")
+    form = forms.options_wanted(refused.limit)
+    return (
+        f'<pubsub xmlns="{ns.PUBSUB}"><subscribe node="{node}" jid="{jid}"/>'
+        f'<options node="{node}" jid="{jid}">{form}</options></pubsub>'
+    ).encode()
 
 
-def delivery_id(item: Item) -> str:
-    """Return the message id of a delivery: it names the very lock, so that a bounce can."""
-    return f"pq-{item.seq}-{item.token}"
-
-
-def _each(start: str, ids: tuple[ItemId, ...]) -> bytes:
-    return "".join(f'<{start} id="{attribute(item)}"/>' for item in ids).encode()
-
-
-def _item(item: ItemId, publisher: Jid, payload: bytes) -> bytes:
-    head = f'<item id="{attribute(item)}" publisher="{attribute(publisher)}">'
-    return head.encode() + payload + b"</item>"
-
-
-def _items(node: NodeName, inner: bytes) -> bytes:
-    return f'<items node="{attribute(node)}">'.encode() + inner + b"</items>"
-
-
-def _event(to: Jid, service: str, message_id: str, inner: bytes, beside: str = "") -> bytes:
-    """Return a message of type normal; headlines vanish when they cannot be routed (row 28)."""
-    head = (
-        f'<message from="{attribute(service)}" to="{attribute(to)}" id="{message_id}">'
-        f'<event xmlns="{ns.EVENT}">'
-    )
-    hints = _HINTS + _NO_COPY if "/" in to else _HINTS
-    return head.encode() + inner + f"</event>{beside}{hints}</message>".encode()
-
-
-def _delivery(to: Jid, item: Item, payload: bytes, service: str) -> bytes:
-    """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
-    deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
-    published = stamp(item.published)
-    beside = (
-        f'<lock xmlns="{ns.OURS}" token="{item.token}"{deadline} attempt="{item.acquired}" '
-        f'published="{published}"/>'
-    )
-    if item.acquired > 1:  # row 30
-        beside += f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{published}"/>'
-    if item.headers:
-        beside += headers.render(item.headers)
-    inner = _items(item.node, _item(item.id, item.publisher, payload))
-    return _event(to, service, delivery_id(item), inner, beside)
+def unchanged(refused: Refused, *, asked: Element) -> bytes | None:
+    """Return the affiliations that stay as they are (XEP-0060 8.9.2.4)."""
+    if not refused.unchanged:
+        return None
+    return affiliations(Affiliations(NodeName(asked.get("node") or ""), refused.unchanged), "")

@@ -12,13 +12,17 @@ that it has ever met, and names are the senders' choice: so after some bytes it 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.feeder import Feeder
-from pubqueue.faces.xmpp.text import quoted
+from pubqueue.faces.xmpp.single import SingleReader
+from pubqueue.faces.xmpp.text import attribute, echo, in_quotes, quoted
+
+if TYPE_CHECKING:
+    from pubqueue.faces.xmpp.single import Single
 
 KEPT: Final = 5
 """Levels that become elements: iq, pubsub, publish, item, payload."""
@@ -29,6 +33,8 @@ RENEWED_AFTER: Final = 1 << 18
 _TAG: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
 _EMPTY: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*/>")
 _NAME_END: Final = re.compile(rb"[\s/>]")
+_END: Final = b"</iq>"
+_ERROR: Final = ns.tag(ns.COMPONENT, "error")
 
 
 class Element:
@@ -89,6 +95,22 @@ class Stanza:
         ]
         return _declare(piece, missing) if missing else piece
 
+    @property
+    def address(self) -> bytes:
+        """The attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
+        top = self.top
+        mine, theirs, own = top.get("to") or "", top.attributes["from"], top.get("id")
+        words = "" if own is None else f" id={in_quotes(own)}"
+        return f'{words} from="{attribute(mine)}" to="{attribute(theirs)}"'.encode()
+
+    def echo(self) -> bytes:
+        """Return the child of the IQ, for an error to repeat."""
+        if not self.top.children or self.top.children[0].tag == _ERROR:
+            return b""  # an error would be taken for our own
+        child = self.top.children[0]
+        namespace, _, name = child.tag.rpartition(" ")
+        return echo(self.cut([self.top, child]), name, namespace)
+
 
 def _declare(piece: bytes, missing: list[tuple[str, str]]) -> bytes:
     """Write namespace declarations into the start tag."""
@@ -114,25 +136,63 @@ class StreamParser:
         self._buffer = b""
         self._base = 0
         self._complete = 0
-        self._done: list[Stanza] = []
+        self._done: list[Stanza | Single] = []
+        self._singles: SingleReader | None = None
         self._opening = b""
         self._inherited: dict[str, str] = {}
         self._begin()
 
-    def feed(self, data: bytes) -> list[Stanza]:
+    def feed(self, data: bytes) -> list[Stanza | Single]:
         """Take bytes from the wire and return the stanzas that they complete.
 
         Raises:
             ParseError: this is no XML stream, or it carries a document type.
 
         """
-        self._buffer += data
-        self._parse(data)
-        self._forget()
+        at = 0
+        while at < len(data):
+            at = self._take_singles(data, at)
+            if at < len(data):
+                at = self._take_any(data, at)
         if self._base > RENEWED_AFTER and not self.closed:
             self._renew()
         done, self._done = self._done, []
         return done
+
+    def _take_singles(self, data: bytes, at: int) -> int:
+        """Take requests for single items as long as there are any, and return where they end.
+
+        Between two stanzas expat may know nothing of one: that leaves its state as it is.
+        """
+        if self._singles is not None and self._between:
+            while (single := self._singles.read(data, at)) is not None:
+                self._done.append(single)
+                at += len(single.raw)
+        return at
+
+    def _take_any(self, data: bytes, at: int) -> int:
+        """Take whatever comes up to where an IQ may end, or else all, and return where that is."""
+        end = data.find(_END, at) + len(_END)
+        piece = data[at:end] if end >= len(_END) else data[at:]
+        self._read(piece)
+        at += len(piece)
+        if self._between or at == len(data):
+            return at
+        self._read(
+            data[at:]
+        )  # at once: cut at every end that stands in a payload, it would be read for ever
+        return len(data)
+
+    @property
+    def _between(self) -> bool:
+        """Whether all that came is complete, and a stanza may begin."""
+        return self._depth == 1 and not self._buffer
+
+    def _read(self, data: bytes) -> None:
+        """Have expat read this."""
+        self._buffer += data
+        self._parse(data)
+        self._forget()
 
     def _begin(self) -> None:
         self._expat = _expat(self)
@@ -196,6 +256,7 @@ class StreamParser:
             found = _TAG.match(self._buffer, self._expat.CurrentByteIndex)
             self._opening = found[0] if found else b""
             self._complete = self._expat.CurrentByteIndex + len(self._opening)
+            self._singles = SingleReader(self._inherited)
         self._declared.clear()
 
     def on_text(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -10,10 +11,15 @@ from xml.sax.saxutils import escape as _escape
 if TYPE_CHECKING:
     from pubqueue.core.model import Millis
 
+ECHOED: Final = 4096
+"""Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
+
 # `>` may stand in an attribute, and escaped it would make an answer longer than its request
 _IN_ATTRIBUTES: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 )
+
+_ODD: Final = re.compile(r'[&<"\t\n\r]')
 
 
 def escape(text: str) -> str:
@@ -23,7 +29,7 @@ def escape(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Return the text for between double quotes."""
-    return text.translate(_IN_ATTRIBUTES)
+    return text.translate(_IN_ATTRIBUTES) if _ODD.search(text) else text
 
 
 def in_quotes(text: str) -> str:
@@ -45,5 +51,18 @@ def attribute(text: str) -> str:
 @lru_cache(maxsize=1024)
 def stamp(moment: Millis) -> str:
     """Return the moment as XEP-0082 writes it, to the millisecond, in UTC. Kept: a batch has one time."""
-    when = datetime.fromtimestamp(moment / 1000, UTC)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, millis = divmod(moment, 1000)
+    return f"{_second(second)}.{millis:03}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
+
+
+def echo(child: bytes, name: str, namespace: str) -> bytes:
+    """Return what an error repeats of a request's child: all of it, or of a large one its name."""
+    if len(child) <= ECHOED:
+        return child
+    bare = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()
+    return bare if len(bare) <= ECHOED else b""

@@ -4,39 +4,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.transactions import Committed, Marked, Skipped
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.text import attribute, stamp
 
 if TYPE_CHECKING:
-    from pubqueue.core import transactions
-    from pubqueue.core.transactions import Record
+    from pubqueue.core.transactions import Committed, Marked, Record, Skipped, Transactions
 
 FEATURE: Final = f"{ns.OURS}#transactions"
 
 
-def render(reply: transactions.Reply) -> str:
-    """Return what stands in the result."""
-    match reply:
-        case Skipped():
-            items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
-            publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
-            skipped = f'<skipped xmlns="{ns.OURS}" version="{reply.version}"/>'
-            return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{skipped}</pubsub>'
-        case Committed():
-            already = "true" if reply.already else "false"
-            return (
-                f'<committed xmlns="{ns.OURS}" version="{reply.version}" '
-                f'published="{reply.published}" known="{reply.known}" already="{already}"/>'
-            )
-        case Marked():
-            version = "" if reply.version is None else f' version="{reply.version}"'
-            at = "" if reply.at is None else f' at="{stamp(reply.at)}"'
-            return f'<txn xmlns="{ns.OURS}" app="{attribute(reply.app)}"{version}{at}/>'
-        case _:
-            more = ' more="true"' if reply.more else ""
-            inner = "".join(_record(record, reply.now) for record in reply.records)
-            return f'<transactions xmlns="{ns.OURS}"{more}>{inner}</transactions>'
+def skipped(reply: Skipped) -> str:
+    """Return what stands in the result of a publish whose version is committed already."""
+    items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
+    publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
+    said = f'<skipped xmlns="{ns.OURS}" version="{reply.version}"/>'
+    return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{said}</pubsub>'
+
+
+def committed(reply: Committed, _service: str) -> bytes:
+    """Return what a commit has done."""
+    already = "true" if reply.already else "false"
+    return (
+        f'<committed xmlns="{ns.OURS}" version="{reply.version}" '
+        f'published="{reply.published}" known="{reply.known}" already="{already}"/>'
+    ).encode()
+
+
+def marked(reply: Marked, _service: str) -> bytes:
+    """Return how far an app is."""
+    version = "" if reply.version is None else f' version="{reply.version}"'
+    at = "" if reply.at is None else f' at="{stamp(reply.at)}"'
+    return f'<txn xmlns="{ns.OURS}" app="{attribute(reply.app)}"{version}{at}/>'.encode()
+
+
+def transactions(reply: Transactions, _service: str) -> bytes:
+    """Return the records."""
+    more = ' more="true"' if reply.more else ""
+    inner = "".join(_record(record, reply.now) for record in reply.records)
+    return f'<transactions xmlns="{ns.OURS}"{more}>{inner}</transactions>'.encode()
 
 
 def _record(record: Record, now: int) -> str:

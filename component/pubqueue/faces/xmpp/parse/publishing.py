@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 
 ITEM_LEVEL: Final = 4
 
+ANSWER: Final = ns.tag(ns.OURS, "answer")
+"""The attribute of publish by which a publisher asks for short answers; its value is `short`."""
+
+
+def wants_short(iq: Iq) -> bool:
+    """Say whether the publisher asks for short answers and knows all it would be told: it gave the ids."""
+    verb = iq.verb
+    return verb.get(ANSWER) == "short" and all(item.get("id") for item in verb.children)
+
 
 def publish(iq: Iq) -> Request | StanzaError:
     """XEP-0060 7.1, with our metadata and headers beside it, which are all items'."""

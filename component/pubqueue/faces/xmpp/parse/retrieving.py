@@ -8,7 +8,7 @@ from pubqueue.core.manage import Describe, ListItems, ListNodes
 from pubqueue.core.mine import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.model import ItemId, NodeName
 from pubqueue.core.retrieve import Retrieve
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import disco, ns
 from pubqueue.faces.xmpp.parse.words import Iq, ids_of, name_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
@@ -61,8 +61,10 @@ def _page(iq: Iq) -> tuple[ItemId | None, int | None] | StanzaError:
     return after, size
 
 
-def disco_info(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 5.3: a node's info (the service's own needs no request)."""
+def disco_info(iq: Iq) -> Request | StanzaError | bytes:
+    """XEP-0060 5.3: a node's info; the service's own needs no request."""
+    if iq.child.get("node") is None:
+        return disco.service_info().encode()
     node = name_of(iq.child.get("node"))
     if node is None:
         return StanzaError("cancel", "item-not-found")

@@ -1,0 +1,98 @@
+"""Notices as messages, straight to bytes.
+
+They are of type normal, for headlines vanish when they cannot be routed, and carry one hint, that nothing is
+to be stored (row 28 of XEP-0254): servers copy no message without a body to a user's other resources.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pubqueue.core.decision import Announce, Deleted, Deliver, Purged, Retracted, Unlocked
+from pubqueue.faces.xmpp import headers, ns
+from pubqueue.faces.xmpp.text import attribute, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.decision import Notice
+    from pubqueue.core.model import Item
+
+# what does not change in them
+_EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
+_ITEMS: Final = f'{_EVENT}<items node="'
+_LOCK: Final = f'</item></items></event><lock xmlns="{ns.OURS}" token="'
+_END: Final = f'<no-store xmlns="{ns.HINTS}"/></message>'
+_UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
+
+
+def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
+    """Return the message that carries a notice."""
+    match what:
+        case Deliver():
+            return _delivery(what, service)
+        case Retracted():
+            inner = _gone(what, "retract")
+        case Unlocked():
+            inner = _gone(what, _UNLOCK)
+        case Announce():
+            return _announced(what, service, new_id())
+        case Purged():
+            inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
+        case Deleted():
+            inner = f'{_EVENT}<delete node="{attribute(what.node)}"/>'
+        case _:
+            assert_never(what)
+    return f"{_start(service, what.to)}{new_id()}{inner}</event>{_END}".encode()
+
+
+def delivery_id(item: Item) -> str:
+    """Return the message id of a delivery: it names the very lock, so that a bounce can."""
+    return f"pq-{item.seq}-{item.token}"
+
+
+@lru_cache(maxsize=4096)
+def _start(service: str, to: str) -> str:
+    """Return what stands before a message's id."""
+    return f'<message from="{attribute(service)}" to="{attribute(to)}" id="'
+
+
+def _gone(what: Retracted | Unlocked, start: str) -> str:
+    each = "".join([f'<{start} id="{attribute(item)}"/>' for item in what.ids])
+    return f'{_ITEMS}{attribute(what.node)}">{each}</items>'
+
+
+def _announced(what: Announce, service: str, message_id: str) -> bytes:
+    draft = what.draft
+    head = (
+        f'{_start(service, what.to)}{message_id}{_ITEMS}{attribute(what.node)}">'
+        f'<item id="{attribute(draft.id)}" publisher="{attribute(what.publisher)}">'
+    )
+    tail = f"</item></items></event>{headers.render(draft.headers)}{_END}"
+    return head.encode() + draft.payload + tail.encode()
+
+
+def _delivery(what: Deliver, service: str) -> bytes:
+    """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
+    item = what.item
+    head = (
+        f'{_start(service, what.to)}{delivery_id(item)}{_ITEMS}{attribute(item.node)}">'
+        f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
+    )
+    deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
+    beside = "" if item.acquired == 1 and not item.headers else _beside(item, service)
+    tail = (
+        f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}" '
+        f'published="{stamp(item.published)}"/>{beside}{_END}'
+    )
+    return head.encode() + what.payload + tail.encode()
+
+
+def _beside(item: Item, service: str) -> str:
+    """Return that the attempt is not the first (row 30), and the publisher's headers."""
+    late = ""
+    if item.acquired > 1:
+        published = stamp(item.published)
+        late = f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{published}"/>'
+    return late + headers.render(item.headers)

@@ -1,0 +1,157 @@
+"""Every request that the face understands: one table, keyed by the type of the IQ, its child, and its grandchild.
+
+A row says how the request is read, and how a reply to it is written. A reader looks at form and completeness only;
+what is allowed is for the rules to say. It returns a request of the core, or the stanza error for a request
+that cannot be understood, or the answer itself where no queue is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pubqueue.core.model import Millis
+from pubqueue.faces.xmpp import disco, ns, reads, render, txn
+from pubqueue.faces.xmpp.parse import (
+    committing,
+    managing,
+    publishing,
+    reading,
+    retrieving,
+    settling,
+    subscribing,
+)
+from pubqueue.faces.xmpp.refusals import (
+    NO_SUCH_COMMAND,
+    SERVICE_UNAVAILABLE,
+    StanzaError,
+    bad_request,
+    unsupported,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Refused
+    from pubqueue.faces.xmpp.parse.words import Iq
+    from pubqueue.faces.xmpp.stream import Element
+
+Reader = Callable[["Iq"], "Request | StanzaError | bytes"]
+Key = tuple[str, str, str]
+Renderer = Callable[[Any, str], bytes]
+"""From a reply, of the types that the request has, and the service's name, to what stands in the IQ result."""
+
+
+class Instead(Protocol):
+    """From a refusal, and the request as it was asked, to what the error shows in place of it, if anything."""
+
+    def __call__(self, refused: Refused, *, asked: Element) -> bytes | None:
+        """Return it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """How one request is read and answered."""
+
+    read: Reader
+    write: Renderer = render.done
+    brief: Renderer | None = None
+    """The renderer for those who ask for short answers."""
+    refuse: Instead | None = None
+    """What a refusal shows in place of the request's child, if it is anything else."""
+    accompanied: bool = False
+    """Whether something may stand beside it, which its reader judges."""
+    lax: bool = False
+    """Whether it is a `get` that changes something, which RFC 6120 8.2.3 knows nothing of."""
+
+
+def _cannot(feature: str) -> Verb:
+    return Verb(lambda _iq: unsupported(feature))
+
+
+def _says(answer: Callable[[], str]) -> Verb:
+    """Answer what needs no queue; slixmpp's answers to such questions know no bound."""
+    return Verb(lambda _iq: answer().encode())
+
+
+def _time() -> str:
+    return render.entity_time(Millis(time.time_ns() // 1_000_000))
+
+
+_NO_COMMANDS: Final = Verb(lambda _iq: NO_SUCH_COMMAND)
+
+PUBLISH: Final = Verb(
+    publishing.publish, render.published, brief=render.published_briefly, accompanied=True
+)
+RETRACT: Final = Verb(settling.retract, accompanied=True)
+
+# fmt: off
+_P, _O, _Q, _X = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub", ns.QUEUEING, ns.OURS
+_p, _o = ns.PUBSUB, ns.OWNER
+
+VERBS: Final[Mapping[Key, Verb]] = {
+    ("set", _P, f"{_p} publish"):       PUBLISH,
+    ("set", _P, f"{_p} retract"):       RETRACT,
+    ("get", _P, f"{_p} retract"):       Verb(settling.retract_from_queue, accompanied=True, lax=True),  # XEP-0254 example 6 (row 1)
+    ("set", _P, f"{_Q} unlock"):        Verb(settling.unlock, accompanied=True),
+    ("get", _P, f"{_Q} unlock"):        Verb(settling.unlock, accompanied=True, lax=True),  # as examples 10-15 print it
+    ("set", _P, f"{_p} subscribe"):     Verb(subscribing.subscribe, render.subscribed, refuse=render.wanted, accompanied=True),
+    ("set", _P, f"{_p} unsubscribe"):   Verb(subscribing.unsubscribe),
+    ("get", _P, f"{_p} options"):       Verb(subscribing.get_options, render.options),
+    ("set", _P, f"{_p} options"):       Verb(subscribing.set_options, render.options),
+    ("set", _P, f"{_p} create"):        Verb(managing.create, render.created, accompanied=True),
+    ("get", _P, f"{_p} default"):       _cannot("retrieve-default-sub"),
+    ("get", _P, f"{_p} items"):         Verb(retrieving.items, render.retrieved, accompanied=True),
+    ("get", _P, f"{_p} subscriptions"): Verb(retrieving.my_subscriptions, render.my_subscriptions),
+    ("get", _P, f"{_p} affiliations"):  Verb(retrieving.my_affiliations, render.my_affiliations),
+    ("get", _O, f"{_o} configure"):     Verb(managing.get_configuration, render.configuration),
+    ("set", _O, f"{_o} configure"):     Verb(managing.set_configuration),
+    ("get", _O, f"{_o} default"):       _cannot("retrieve-default"),
+    ("set", _O, f"{_o} delete"):        Verb(managing.delete),
+    ("set", _O, f"{_o} purge"):         Verb(managing.purge),
+    ("get", _O, f"{_o} affiliations"):  Verb(managing.get_affiliations, render.affiliations),
+    ("set", _O, f"{_o} affiliations"):  Verb(managing.set_affiliations, refuse=render.unchanged),
+    ("get", _O, f"{_o} subscriptions"): _cannot("manage-subscriptions"),
+    ("set", _O, f"{_o} subscriptions"): _cannot("manage-subscriptions"),
+
+    ("set", f"{_X} touch", ""):         Verb(settling.touch, render.touched),
+    ("set", f"{_X} redrive", ""):       Verb(settling.redrive, render.redriven),
+    ("set", f"{_X} commit", ""):        Verb(committing.commit, txn.committed),
+    ("set", f"{_X} abort", ""):         Verb(committing.abort),
+    ("get", f"{_X} txn", ""):           Verb(committing.ask, txn.marked),
+    ("get", f"{_X} transactions", ""):  Verb(committing.records, txn.transactions),
+    ("get", f"{_X} events", ""):        Verb(reading.events, reads.events),
+    ("get", f"{_X} items", ""):         Verb(reading.items, reads.items),
+    ("get", f"{_X} nodes", ""):         Verb(reading.nodes, reads.nodes),
+
+    ("get", f"{ns.DISCO_INFO} query", ""):  Verb(retrieving.disco_info, disco.node_info),
+    ("get", f"{ns.DISCO_ITEMS} query", ""): Verb(retrieving.disco_items, disco.items),
+    ("get", f"{ns.PING} ping", ""):         _says(str),  # XEP-0199: nothing
+    ("get", f"{ns.VERSION} query", ""):     _says(render.software_version),
+    ("get", f"{ns.TIME} time", ""):         _says(_time),
+    ("get", f"{ns.COMMANDS} command", ""):  _NO_COMMANDS,
+    ("set", f"{ns.COMMANDS} command", ""):  _NO_COMMANDS,
+}
+# fmt: on
+
+STRICT: Final = {key: verb for key, verb in VERBS.items() if not verb.lax}
+"""The same without the `get` that changes something."""
+
+_UNKNOWN: Final = Verb(
+    lambda _iq: bad_request(text="this is no request of XEP-0060 or XEP-0254"), accompanied=True
+)
+_NOT_SERVED: Final = Verb(lambda _iq: SERVICE_UNAVAILABLE)
+_BESIDE: Final = Verb(lambda _iq: bad_request(text="beside this request stands another"))
+
+
+def find(verbs: Mapping[Key, Verb], kind: str, child: Element) -> Verb:
+    """Return the row for a request; for what is none, a row that refuses it."""
+    if child.tag not in {_P, _O}:
+        return verbs.get((kind, child.tag, ""), _NOT_SERVED)
+    grandchildren = child.children
+    tag = grandchildren[0].tag if grandchildren else ""
+    verb = verbs.get((kind, child.tag, tag), _UNKNOWN)
+    return verb if verb.accompanied or len(grandchildren) == 1 else _BESIDE
