@@ -34,20 +34,6 @@ def test_the_life_of_an_item_is_this_table():
     assert restated() == NEXT
 
 
-MUTANTS = [
-    pytest.param(cell, other, id=f"{cell[0]}-{cell[1].name}-{other}")
-    for cell, cell_is in NEXT.items()
-    for other in [*State, lifecycle.GONE, None]
-    if other != cell_is
-]
-
-
-@pytest.mark.parametrize(("cell", "other"), MUTANTS)
-def test_one_changed_cell_is_noticed(cell, other, monkeypatch):
-    monkeypatch.setitem(NEXT, cell, other)
-    assert restated() != NEXT
-
-
 @pytest.mark.parametrize(
     ("times", "pause"),
     [(-1, 0), (0, 0), (1, 2), (2, 4), (3, 8), (4, 16), (5, 30), (6, 30), (10**9, 30)],
