@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Self
 
 from harness import clock
+from harness.patience import PATIENCE
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-PATIENCE: Final = 60
 LIBRARIES: Final = ["aiosqlite", "click", "lxml.etree", "msgspec", "structlog", "uvloop"]
 LIBRARIES += ["slixmpp.componentxmpp", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
 
