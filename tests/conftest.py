@@ -26,6 +26,7 @@ FIRST = (
 """What takes longest begins first, so that the end does not wait for one of them."""
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items):
     """Say what stays together (pytest-xdist: `--dist loadgroup`), and begin with what takes long."""
     for item in items:
