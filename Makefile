@@ -8,6 +8,12 @@ ORDERS ?=
 PICTURE ?=
 SEED ?=
 SERVER ?=
+PROCESSES ?= 3
+
+# tests that wait, side by side; what has to stay together is said in tests/conftest.py
+PYTEST := $(PY)m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+# none of these starts a server, Java or a farm of processes
+QUICK := -m "not e2e and not spark" --ignore tests/e2e --ignore tests/faults
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +35,11 @@ check: setup ## lint, types and layers, without the tests
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 
-test: check ## everything but the tests on clusters of Spark; CI runs both
-	$(PY)m pytest
+quick: check ## the inner loop: check, and the tests without servers, Java and kills (under a minute)
+	$(PYTEST) $(QUICK)
+
+test: check ## everything but the tests on clusters of Spark; CI runs both (PROCESSES=1 for one after the other)
+	$(PYTEST)
 
 test-spark: setup ## Spark clusters of several processes, which are killed (minutes)
 	$(PY)m pytest tests/spark_cluster
@@ -53,4 +62,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check test test-spark bench faults fuzz lock clean
+.PHONY: help setup demo pipeline check quick test test-spark bench faults fuzz lock clean

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from harness.ejabberd import Ejabberd
 from harness.live import component
+from harness.patience import PATIENCE
 from harness.program import PUBQUEUE, write_config
 from harness.server import StubServer
 
@@ -45,7 +46,7 @@ def command_line(process):
 
 async def said(*arguments, **more):
     """Return the exit code, what went to stdout and what to stderr."""
-    async with asyncio.timeout(20), pubqueue(*arguments, **more) as process:
+    async with asyncio.timeout(PATIENCE), pubqueue(*arguments, **more) as process:
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
 

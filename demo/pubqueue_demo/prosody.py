@@ -238,7 +238,8 @@ def free_ports(count: int) -> list[int]:
     first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     candidates = range(max(1024, min(10_000, first_outgoing - 5_000)), first_outgoing)
     found: list[int] = []
-    for port in random.sample(candidates, len(candidates)):
+    # not from a seed, which others may have set too and who would then all try the same ports
+    for port in random.SystemRandom().sample(candidates, len(candidates)):
         with socket.socket() as probe:
             # as a server does it, so that a port of a server just ended counts as free
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

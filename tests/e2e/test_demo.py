@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness.patience import PATIENCE
 
 from pubqueue_demo.process import Child, spawn
 
@@ -94,7 +95,7 @@ async def test_ctrl_c_ends_it_and_leaves_nothing(demo, tmp_path, moment):
     # twice, as an impatient user does
     child.process.send_signal(signal.SIGINT)
     child.process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         assert await child.wait() == 128 + signal.SIGINT
     ending = "pubqueue demo: interrupted; everything is ended and removed\n"
     assert (tmp_path / "stderr").read_text() == ending

@@ -2,12 +2,17 @@
 
 import asyncio
 import os
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import slixmpp
 from harness import ejabberd
 from harness.ejabberd import Ejabberd, EjabberdError
+from harness.patience import PATIENCE
+
+from pubqueue_demo.prosody import free_ports
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +28,7 @@ async def log_in(server: Ejabberd, jid: str, password: str) -> str:
             event, lambda _, event=event: outcome.done() or outcome.set_result(event)
         )
     client.connect(server.host, server.c2s_port)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         result = await outcome
         await client.disconnect()
     return result
@@ -31,8 +36,11 @@ async def log_in(server: Ejabberd, jid: str, password: str) -> str:
 
 def command_lines() -> set[str]:
     """Return what runs on this machine, for looking whose folder or node name is in it."""
-    files = Path("/proc").glob("[0-9]*/cmdline")
-    return {path.read_bytes().decode(errors="replace") for path in files if path.exists()}
+    lines = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            lines.add(path.read_bytes().decode(errors="replace"))
+    return lines
 
 
 async def test_a_client_logs_in_before_and_after_a_restart_and_nothing_is_left():
@@ -70,3 +78,13 @@ async def test_a_machine_without_ejabberd_is_told_what_to_install(monkeypatch, t
     with pytest.raises(EjabberdError, match="apt-get install ejabberd"):
         async with Ejabberd():
             pass
+
+
+async def test_a_port_taken_meanwhile_is_given_up_for_another(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        lists = iter([[taken.getsockname()[1], *free_ports(1)], free_ports(2)])
+        monkeypatch.setattr(ejabberd, "free_ports", lambda _: next(lists))
+        async with Ejabberd() as server:
+            assert server.c2s_port != taken.getsockname()[1]

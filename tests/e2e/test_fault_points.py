@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 from harness import doomed
+from harness.patience import PATIENCE
 from harness.program import Program, write_config
 from harness.recount import recount
 from harness.replay import WAITS, replayed
@@ -61,7 +62,7 @@ class Trade:
     async def listen(self):
         """Go on with what comes in, for ever."""
         while True:
-            stanza = (await self._server.receive(timeout=60)).tree
+            stanza = (await self._server.receive()).tree
             if stanza.get("type") in {"result", "error"} and self._counts(stanza):
                 await self._take_answer(*stanza.get("id").split())
             for item in stanza.iterfind(f".//{{{PUBSUB}#event}}item"):
@@ -158,7 +159,7 @@ async def test_killed_there_it_loses_nothing(point, tmp_path):
         async with Program(config):
             await server.reconnected(2)
             await trade.begin()
-            await asyncio.wait_for(trade.done.wait(), 20)
+            await asyncio.wait_for(trade.done.wait(), PATIENCE)
     ended = recount(store)
     assert (ended.items, ended.wrong) == ({}, ())
 
@@ -185,7 +186,7 @@ async def test_killed_between_commit_and_send_it_keeps_the_lock_until_its_time(p
             await trade._ask(ETL, "published i2", JOB.replace("i1", "i2"))
             given = {}
             while "i1" not in given:
-                stanza = (await server.receive(timeout=30)).tree
+                stanza = (await server.receive()).tree
                 for item in stanza.iterfind(f".//{{{PUBSUB}#event}}item"):
                     assert time.time() * 1000 >= locked[3] or item.get("id") != "i1"
                     given[item.get("id")] = stanza.find("{urn:x-pubqueue:0}lock").get("attempt")

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 from harness import doomed
+from harness.patience import PATIENCE
 from harness.program import Program, write_config
 from harness.recount import recount
 from harness.server import StubServer
@@ -77,7 +78,7 @@ class Publisher:
 
     async def listen(self):
         while True:
-            answer = (await self._server.receive(timeout=60)).tree
+            answer = (await self._server.receive()).tree
             if answer.get("id") != f"n{self.at}":
                 continue  # of one that was said twice
             assert answer.get("type") == "result", self._said[self.at]
@@ -110,7 +111,7 @@ async def test_killed_there_every_version_is_there_once(point, tmp_path):
         async with Program(config):
             await server.reconnected(3)
             await publisher.say()
-            await asyncio.wait_for(publisher.done.wait(), 60)
+            await asyncio.wait_for(publisher.done.wait(), PATIENCE)
         listening.cancel()
         with suppress(asyncio.CancelledError):
             await listening

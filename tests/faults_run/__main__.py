@@ -51,7 +51,7 @@ async def _run(plan: Plan, server: str, folder: Path, console: Console) -> Outco
             said = {"description": f"{server}: {what}"} if what else {}
             bar.update(task, completed=done, **said)
 
-        return await Run(plan, server, folder, tell).run(patience=60 + plan.items / 20)
+        return await Run(plan, server, folder, tell).run(patience=300 + plan.items / 10)
 
 
 if __name__ == "__main__":

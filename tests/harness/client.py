@@ -10,6 +10,7 @@ import base64
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
+from harness.patience import PATIENCE
 from harness.server import STREAMS, Frames, parse
 
 from pubqueue.faces.xmpp.feeder import padding
@@ -17,7 +18,6 @@ from pubqueue.faces.xmpp.feeder import padding
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE: Final = 10
 HEADER: Final = (
     "<?xml version='1.0'?><stream:stream xmlns='jabber:client' to='{domain}' version='1.0'"
     f" xmlns:stream='{STREAMS}'>"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import quoteattr
 
 from harness.ledger import Ledger
+from harness.patience import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -26,7 +27,6 @@ PUBSUB: Final = "http://jabber.org/protocol/pubsub"
 OURS: Final = "urn:x-pubqueue:0"
 SERVICE: Final = "queue.localhost"
 ETL: Final = "etl@localhost/x"
-PATIENCE: Final = 60
 CUT: Final = "cut"
 JOB: Final = "<job xmlns='urn:example:work'/>"
 OPTIONS: Final = (
@@ -91,7 +91,7 @@ class Crowd:
             try:
                 answer = await self.publish(*names, payload=payload)
             except CutError:
-                await self._server.connected(timeout=PATIENCE)
+                await self._server.connected()
             else:
                 assert answer == "result", answer
                 return

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue_demo.prosody import ATTEMPTS, PortTakenError, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,9 +88,7 @@ class Ejabberd:
     async def __aenter__(self) -> Self:
         self._temp = tempfile.TemporaryDirectory(prefix="pubqueue-ejabberd-")
         try:
-            self.c2s_port, self.component_port = free_ports(2)
-            self._configure()
-            await self.start()
+            await self._start_on_free_ports()
         except BaseException:
             await self._leave()
             raise
@@ -135,6 +133,8 @@ class Ejabberd:
         said = [await self._answer()]
         while said[-1] != "ready":  # after a kill it says first what of its files it repairs
             if not said[-1]:
+                if any("eaddrinuse" in line for line in said):
+                    raise PortTakenError
                 raise EjabberdError(f"ejabberd did not start: {said}\n{self._log()}")
             said.append(await self._answer())
 
@@ -155,6 +155,16 @@ class Ejabberd:
         """Stop and start."""
         await self.stop()
         await self.start()
+
+    async def _start_on_free_ports(self) -> None:
+        for _ in range(ATTEMPTS):
+            self.c2s_port, self.component_port = free_ports(2)
+            self._configure()
+            try:
+                return await self.start()
+            except PortTakenError:
+                await self.kill()
+        raise PortTakenError(f"no free loopback port was still free {ATTEMPTS} times")
 
     async def _leave(self) -> None:
         try:

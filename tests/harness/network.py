@@ -110,7 +110,7 @@ class Stub:
 
     async def cut(self) -> None:
         await self._server.drop()
-        await self._server.connected(timeout=30)
+        await self._server.connected()
 
     async def _delivered(self, stanza: Stanza) -> Heard | None:
         who = self._addressee(stanza.tree.get("to", ""))

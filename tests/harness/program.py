@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from harness.patience import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
@@ -86,7 +88,7 @@ class Program:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         assert self._process.stdout
-        line = await asyncio.wait_for(self._process.stdout.readline(), 20)
+        line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
         assert line.startswith(b"ready"), f"said {line!r}, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
@@ -94,10 +96,10 @@ class Program:
         process, self._process = self._process, None
         if process and process.stdout:
             process.send_signal(signal.SIGTERM)
-            rest = await asyncio.wait_for(process.stdout.read(), 20)
+            rest = await asyncio.wait_for(process.stdout.read(), PATIENCE)
             assert (await process.wait(), rest) == (0, b""), self.log
 
-    async def ended(self, within: float = 20) -> int:
+    async def ended(self, within: float = PATIENCE) -> int:
         """Wait until it has ended by itself; return its status, minus the signal if one ended it."""
         process, self._process = self._process, None
         assert process

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from harness import relayed
 from harness.client import Client
 from harness.network import PRESENCE, PROBE, ROUNDS
+from harness.patience import PATIENCE
 from harness.server import on_a_stream
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from harness.scenario import Scenario
     from lxml import etree
 
-PATIENCE: Final = 10
 PASSWORD: Final = "secret"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Self
 
+from harness.patience import PATIENCE
+
 if TYPE_CHECKING:
     from types import TracebackType
 
 ACCEPTED: Final = b"<handshake"
-PATIENCE: Final = 30
 
 
 class Relay:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 from xml.parsers import expat
 
+from harness.patience import PATIENCE
 from harness.schema import ACCEPT, validate_own
 from lxml import etree
 
@@ -166,7 +167,7 @@ class StubServer:
         self._writer.write(text.encode())
         await self._writer.drain()
 
-    async def receive(self, timeout: float = 10) -> Stanza:  # noqa: ASYNC109 - said per call
+    async def receive(self, timeout: float = PATIENCE) -> Stanza:  # noqa: ASYNC109 - said per call
         """Return the next stanza of the component; raise what it did wrong before it."""
         async with asyncio.timeout(timeout), self._news:
             await self._news.wait_for(lambda: self._stanzas or self._failure)
@@ -175,19 +176,19 @@ class StubServer:
         assert self._failure
         raise self._failure
 
-    async def connected(self, timeout: float = 10) -> None:  # noqa: ASYNC109 - said per call
+    async def connected(self, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109 - said per call
         """Return once a component has been accepted and is still there."""
         async with asyncio.timeout(timeout), self._news:
             await self._news.wait_for(lambda: self._writer or self._failure)
         if self._failure:
             raise self._failure
 
-    async def reconnected(self, accepted: int, timeout: float = 20) -> None:  # noqa: ASYNC109
+    async def reconnected(self, accepted: int, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109
         """Return once components were accepted more often than `accepted` times."""
         async with asyncio.timeout(timeout), self._news:
             await self._news.wait_for(lambda: self.accepted > accepted)
 
-    async def has_refused(self, times: int, timeout: float = 10) -> None:  # noqa: ASYNC109
+    async def has_refused(self, times: int, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109
         """Return once components were refused at least so many times."""
         async with asyncio.timeout(timeout), self._news:
             await self._news.wait_for(lambda: self.refused >= times)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from harness.client import Client
+from harness.patience import PATIENCE
 from harness.server import parse
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "queue.localhost"
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
-PATIENCE: Final = 5
 
 
 class Session:

@@ -5,6 +5,9 @@ required. A stanza to a bare JID goes to the first of the cast who has it. Besid
 say, every scenario proves: each iq is answered exactly once (RFC 6120 8.2.3), message ids are
 unique (XEP-0060 12.4), every stanza is valid by the schemas, and at the end nobody has anything
 left to receive.
+
+Time passes only while everybody waits: the component's clock stands while a stanza is said, or is on its
+way. So no lock runs out because a machine is slow, and what comes of time comes when a step waits for it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
+from contextlib import suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -23,6 +27,7 @@ from lxml import etree
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harness.clock import Clock
     from harness.network import Network
     from harness.scenario import Error, Scenario, Step
     from harness.server import Stanza
@@ -30,10 +35,16 @@ if TYPE_CHECKING:
 CONDITION: Final = "{urn:ietf:params:xml:ns:xmpp-stanzas}"
 PUBSUB_ERROR: Final = "{http://jabber.org/protocol/pubsub#errors}"
 EXTRAS: Final = {"urn:x-pubqueue:0", "urn:xmpp:hints", "urn:xmpp:delay"}
+SILENCE: Final = 0.1
+"""Seconds without a stanza until a round trip shows whether anything is on its way."""
+DOWN: Final = 0.5
+"""Seconds, by its clock, that a restart takes."""
 
 
 class Component(Protocol):
-    """What a scenario may do to the component beside speaking with it."""
+    """What a scenario may do to the component beside speaking with it; its clock stands."""
+
+    clock: Clock
 
     async def start(self) -> None:
         """Start; return when the component says that it is ready."""
@@ -69,7 +80,7 @@ class Stage:
         self._message_ids: set[str] = set()
         self._numbers = itertools.count(1)
         self._record: deque[str] = deque(maxlen=12)
-        self._since = 0.0
+        self._since = component.clock.now()
 
     async def play(self) -> None:
         """Play every step; an AssertionError says which one failed, with what was last said."""
@@ -81,7 +92,7 @@ class Stage:
                 told = "\n".join(self._record)
                 message = f"line {step.line}: {step.text}\n{reason}\n\nlast said:\n{told}"
                 raise AssertionError(message) from failure
-            self._since = asyncio.get_running_loop().time()
+            self._since = self._component.clock.now()
         assert not self._open, f"never answered: {list(self._open)}"
 
     async def _play(self, step: Step) -> None:
@@ -121,8 +132,8 @@ class Stage:
     async def _receive(self, step: Receive) -> None:
         whos = [self._entity(it) for it in step.who]
         while not (who := self._first_fit(step, whos)):
-            self._take(*await self._network.hear())
-        early = self._since + step.after - asyncio.get_running_loop().time()
+            await self._hear()
+        early = self._since + step.after - self._component.clock.now()
         assert early <= 0, f"came {early:.3f} s too soon"
         if step.roles:
             others = [it for it in step.who if self._entity(it) != who]
@@ -174,20 +185,35 @@ class Stage:
             inbox = self._inboxes[name]
             assert not inbox, f"{name} receives:\n" + "\n".join(lines(inbox[0].tree))
 
-    async def _round_trip(self) -> None:
+    async def _hear(self) -> None:
+        """Take what comes; let time pass for it when nothing is on its way."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SILENCE):
+                self._take(*await self._network.hear())
+                return
+        if not await self._round_trip():
+            with self._component.clock.running():
+                self._take(*await self._network.hear())
+
+    async def _round_trip(self) -> int:
+        """Return how many stanzas were on their way."""
+        count = 0
         async for who, stanza in self._network.round_trip():
             self._take(who, stanza)
+            count += 1
+        return count
 
     async def _upset(self, what: str) -> None:
         if what == "cut":
             await self._network.cut()
             return
         await (self._component.kill() if what == "kill" else self._component.stop())
+        self._component.clock.advance(DOWN)
         await self._component.start()
 
     async def _next(self, who: str) -> Stanza:
         while not self._inboxes[who]:
-            self._take(*await self._network.hear())
+            await self._hear()
         return self._inboxes[who].popleft()
 
     def _take(self, who: str, stanza: Stanza) -> None:

@@ -1,4 +1,5 @@
 import pytest
+from harness.clock import Clock
 from harness.fake import fake_component
 from harness.network import Stub
 from harness.scenario import read
@@ -12,6 +13,9 @@ ASKS = "bee sends: <iq type='get'><q xmlns='urn:q'/></iq>\n"
 
 class Unmoved:
     """A component that nothing is done to."""
+
+    def __init__(self):
+        self.clock = Clock()
 
     async def start(self):
         raise NotImplementedError

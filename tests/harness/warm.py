@@ -3,7 +3,8 @@
 A process of its own all the same: forked from one that has imported libraries, and nothing of the program,
 whose modules may rely on being read once for each process (ids are made from what is drawn then). It
 runs the program's own command line, prints what it prints, takes SIGTERM and SIGKILL, and exits as it
-exits. That the installed command starts is shown by `Program`, wherever one start is enough.
+exits. That the installed command starts is shown by `Program`, wherever one start is enough. Its calendar
+stands still but for the time that the test lets pass (`clock`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Final, Self
 
+from harness import clock
+from harness.patience import PATIENCE
+
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerContext, ForkServerProcess
     from pathlib import Path
     from types import TracebackType
 
-PATIENCE: Final = 20
 LIBRARIES: Final = ["aiosqlite", "click", "lxml.etree", "msgspec", "structlog", "uvloop"]
 LIBRARIES += ["slixmpp.componentxmpp", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
 
@@ -32,8 +35,9 @@ def _context() -> ForkServerContext:
     return context
 
 
-def _serve(config: Path, out: Connection, log: Path) -> None:
+def _serve(config: Path, out: Connection, log: Path, calendar: Path) -> None:
     """Be `pubqueue serve --config ...`, in the new process."""
+    clock.follow(calendar)
     from pubqueue.cli import main  # noqa: PLC0415 - imported where it is run
 
     os.dup2(out.fileno(), 1)
@@ -48,6 +52,8 @@ class WarmProgram:
     def __init__(self, config: Path) -> None:
         self._config = config
         self._log = config.with_name("stderr")
+        self._calendar = config.with_name("calendar")
+        self.clock = clock.Clock(self._calendar)
         self._process: ForkServerProcess | None = None
 
     @property
@@ -74,7 +80,8 @@ class WarmProgram:
     async def start(self) -> None:
         """Start; return when it prints `ready`, or fail with what it said."""
         mine, its = _context().Pipe(duplex=False)
-        process = _context().Process(target=_serve, args=(self._config, its, self._log))
+        files = (self._config, its, self._log, self._calendar)
+        process = _context().Process(target=_serve, args=files)
         process.start()
         its.close()
         self._process = process

@@ -1,0 +1,6 @@
+"""How long tests wait for what has to come: as long as no machine is slow; who waits so long has lost it."""
+
+from typing import Final
+
+PATIENCE: Final = 60
+"""Seconds."""
