@@ -8,8 +8,9 @@ CREATE TABLE sequence (
 ) STRICT, WITHOUT ROWID;
 
 INSERT INTO sequence SELECT 'item', coalesce(max(seq), 0) + 1 FROM item;
--- A death was numbered with the token to be given next: one number more keeps the next death above it.
-INSERT INTO sequence SELECT 'token', next + 1 FROM token;
+-- A death was numbered with the token to be given next: the next one has to be above it.
+INSERT INTO sequence
+SELECT 'token', max(next, 1 + (SELECT coalesce(max(death), 0) FROM item WHERE death IS NOT NULL)) FROM token;
 DROP TABLE token;
 
 DROP TRIGGER subscription_added;
