@@ -15,6 +15,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import batch, broker
+from pubqueue.app.changing import Changes
 from pubqueue.cli import main
 from pubqueue.core.commit import CommitVersion
 from pubqueue.core.decision import Deliver
@@ -22,7 +23,6 @@ from pubqueue.core.publish import Publish
 from pubqueue.core.settle import Settle
 from pubqueue.core.txn import AbortVersion, StagePublish
 from pubqueue.stores.sqlite import store
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,11 +86,11 @@ def _watch_speech(doom: Doom) -> None:
         delivering = any(isinstance(notice, Deliver) for notice in notices)
         doom.passes("answering")
         if delivering:
-            self._speaker.component.flush()
+            self.outbox._faces[0].component.flush()
             doom.passes("answered")
         original(self, notices)
         if delivering:
-            self._speaker.component.flush()
+            self.outbox._faces[0].component.flush()
             doom.passes("delivered")
 
     broker.Broker._say = say
@@ -100,11 +100,11 @@ WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
 
 POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "begun": _watch_begin,
-    "decided": lambda doom: _watch(batch, "decide", doom, after="decided"),
-    "applied": lambda doom: _watch(SqliteTransaction, "apply", doom, after="applied"),
+    "decided": lambda doom: _watch(batch.Batch, "_decide", doom, after="decided"),
+    "applied": lambda doom: _watch(Changes, "make", doom, after="applied"),
     "dispatched": lambda doom: _watch(batch, "hand_out", doom, after="dispatched"),
-    "counted": lambda doom: _watch(SqliteTransaction, "finish", doom, after="counted"),
-    "committed": lambda doom: _watch(store, "_transact", doom, after="committed"),
+    "written": lambda doom: _watch(Changes, "flush", doom, after="written"),
+    "committed": lambda doom: _watch(store.SqliteStore, "_transact", doom, after="committed"),
     "answering": lambda _doom: None,
     "answered": lambda _doom: None,
     "delivered": _watch_speech,

@@ -31,7 +31,7 @@ WRONG: Final = (
     """SELECT jid || ' holds more than its window' FROM subscription WHERE in_flight > queue_requests""",
     """SELECT 'item ' || id || ' is ' || state || ', and held by ' || coalesce(holder, 'nobody') FROM item
        WHERE (state = 'locked') != (holder IS NOT NULL) OR (state = 'locked') != (deadline IS NOT NULL)""",
-    "SELECT 'the token of ' || id || ' is yet to be given' FROM item, token WHERE item.token >= next",
+    "SELECT 'the token of ' || id || ' is yet to be given' FROM item, sequence WHERE name = 'token' AND item.token >= next",
     """SELECT 'version ' || version || ' counts ' || items || ' staged items' FROM txn AS t WHERE committed IS NULL
        AND items != (SELECT count(*) FROM staged WHERE txn_id = t.id)""",
     """SELECT 'attempt ' || number || ' counts ' || items || ' items' FROM attempt AS a WHERE txn_id IS NOT NULL

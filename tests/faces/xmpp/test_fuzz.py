@@ -58,15 +58,15 @@ async def test_the_face_bears_everything(tmp_path):
 
 
 async def test_a_refusal_that_writes_is_noticed(tmp_path, monkeypatch):
-    purge = rules.RULES[Purge]
+    facts_of, purge = rules.RULES[Purge]
 
-    def half_hearted(context, request):
-        decided = purge(context, request)
+    def half_hearted(request, facts):
+        decided = purge(request, facts)
         return replace(decided, reply=refuse(Refusal.FORBIDDEN).reply)
 
     async with Rig(tmp_path, Random(1)) as rig:
         await rig.renew()
-        monkeypatch.setitem(rules.RULES, Purge, half_hearted)
+        monkeypatch.setitem(rules.RULES, Purge, (facts_of, half_hearted))
         publish = asking(
             "etl@localhost/spark",
             PUBSUB,
