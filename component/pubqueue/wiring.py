@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -18,7 +18,7 @@ from pubqueue.core.decision import Refused
 from pubqueue.core.manage import Declare
 from pubqueue.core.model import Asker, Jid, Millis, NodeName, seconds
 from pubqueue.core.trim import Trim
-from pubqueue.faces import FACES
+from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.parse.words import jid_of, name_of
 from pubqueue.faces.xmpp.payload import fingerprint, same
@@ -36,6 +36,34 @@ ALL = 1 << 30
 def now() -> Millis:
     """Return the time of the machine."""
     return Millis(time.time_ns() // 1_000_000)
+
+
+class Face(Protocol):
+    """A protocol that is served. It takes requests to the broker, and notices from its outbox."""
+
+    async def run(self) -> None:
+        """Serve until cancelled, or until what it raises ends the process."""
+
+    async def stop(self) -> None:
+        """Hand out nothing more, answer what was asked, and close."""
+
+
+def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> XmppFace:
+    return XmppFace(
+        broker,
+        jid=settings.jid,
+        secret=settings.shared_secret(),
+        server=settings.address(),
+        admins=frozenset(Jid(jid) for jid in settings.admins),
+        settle_by_get=settings.settle_by_get,
+        on_ready=on_ready,
+    )
+
+
+FACES: dict[str, Callable[[Broker, Settings, Callable[[], None]], Face]] = {
+    "xmpp": _xmpp,
+}
+"""How the face of each protocol is made; each calls the last argument whenever it has become ready."""
 
 
 @asynccontextmanager

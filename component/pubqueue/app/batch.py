@@ -68,7 +68,7 @@ class Batch:
         except StoreError:
             raise
         except Exception:  # the boundary between requests: this one has failed, and changed nothing
-            return self._failed(requests[at])
+            return _failed(requests[at])
         if decision.changes:
             try:
                 self._changes.begin_request()
@@ -81,12 +81,8 @@ class Batch:
                 if self._changes.flushed:
                     raise
                 self._rows.known.undo()
-                return self._failed(requests[at])
+                return _failed(requests[at])
         return decision
-
-    def _failed(self, request: Request) -> Decision:
-        log.exception("request.failed", request=type(request).__name__)
-        return refuse(Refusal.STORE_FAILED)
 
     def _decide(self, requests: Sequence[Request], at: int) -> Decision:
         """Decide one request, once all that it needs is known."""
@@ -110,6 +106,12 @@ class Batch:
             except Exception:  # noqa: S112  # it fails again when its turn comes, and is told
                 continue
         rows.gathering = False
+
+
+def _failed(request: Request) -> Decision:
+    """Answer a request that met a fault of ours; called where the fault is handled."""
+    log.error("request.failed", request=type(request).__name__, exc_info=True)
+    return refuse(Refusal.STORE_FAILED)
 
 
 def run(

@@ -7,7 +7,7 @@ groups a row is in, the queues to look at, the next moment at which something en
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -117,7 +117,7 @@ class Changes:
 
         """
         for change in changes:
-            _MAKE[type(change)](self, asked, change)
+            self._MAKE[type(change)](self, asked, change)
 
     # --- items ---
 
@@ -192,26 +192,26 @@ class Changes:
     def _note_holder(self, before: Item | None, now: Item | None) -> None:
         held = None if before is None else before.holder
         holds = None if now is None else now.holder
-        if held is None and holds is None:
-            if before is not None and begins_anew(before, now):
-                self._forget_receipts(before.seq)
-            return
+        if before is not None and now is not None:
+            self._note_receipts(before, now)
         known = self._known
         if held is not None and before is not None:
             if (group := known.held.get(held)) is not None:
                 known.drop(group, before.seq)
-            if (loser := lost_by(before, now)) is not None:
-                self._keep_receipt(before.seq, loser)
-            elif now is not None and begins_anew(before, now):
-                self._forget_receipts(before.seq)
-        if holds is not None and now is not None and (group := known.held.get(holds)) is not None:
-            known.put(group, now.seq, now)
-        if held != holds:
-            if held is not None and before is not None:
+            if held != holds:
                 self.touched[before.node] = None
                 self._lock(before.node, held, -1, 0, reached=now is None)
-            if holds is not None and now is not None:
+        if holds is not None and now is not None:
+            if (group := known.held.get(holds)) is not None:
+                known.put(group, now.seq, now)
+            if held != holds:
                 self._lock(now.node, holds, 1, now.token, reached=False)
+
+    def _note_receipts(self, before: Item, now: Item) -> None:
+        if (loser := lost_by(before, now)) is not None:
+            self._keep_receipt(before.seq, loser)
+        elif begins_anew(before, now):
+            self._forget_receipts(before.seq)
 
     def _keep_receipt(self, seq: int, jid: Jid) -> None:
         self._known.put(self._pending.receipts, (seq, jid), None)
@@ -427,6 +427,39 @@ class Changes:
         self.flushed = True
         self._rows.tx.write(writes)
 
+    # fmt: off
+    _MAKE: ClassVar[dict[type, Callable[[Changes, object, Any], None]]] = {
+        c.CreateNode:      _node,
+        c.ConfigureNode:   _node,
+        c.DeleteNode:      _node,
+        c.PurgeNode:       _bulk,
+        c.SetAffiliation:  _affiliation,
+        c.AddSubscription: _subscription,
+        c.SetWindow:       _subscription,
+        c.SetAvailable:    _subscription,
+        c.EndSubscription: _subscription,
+        c.NoteBounces:     _subscription,
+        c.NoteResource:    _resource,
+        c.ForgetResource:  _resource,
+        c.AddItem:         _item,
+        c.ReplacePayload:  _item,
+        c.Lock:            _item,
+        c.Release:         _item,
+        c.Postpone:        _item,
+        c.Extend:          _item,
+        c.Revive:          _item,
+        c.Ripen:           _item,
+        c.GiveUp:          _item,
+        c.RemoveItem:      _item,
+        c.Forget:          _bulk,
+        c.ForgetEvents:    _bulk,
+        t.Stage:           _stage,
+        t.Commit:          _bulk,
+        t.Abort:           _bulk,
+        t.Sweep:           _bulk,
+    }
+    # fmt: on
+
 
 def _relocked(row: Subscription, by: int, token: int, *, reached: bool) -> Subscription:
     """Return the subscription with so many locks more; a retract shows that deliveries arrive."""
@@ -436,37 +469,3 @@ def _relocked(row: Subscription, by: int, token: int, *, reached: bool) -> Subsc
         last_served=max(row.last_served, token),
         bounces=0 if reached else row.bounces,
     )
-
-
-# fmt: off
-_MAKE: Final[dict[type, Callable[[Changes, object, Any], None]]] = {
-    c.CreateNode:      Changes._node,
-    c.ConfigureNode:   Changes._node,
-    c.DeleteNode:      Changes._node,
-    c.PurgeNode:       Changes._bulk,
-    c.SetAffiliation:  Changes._affiliation,
-    c.AddSubscription: Changes._subscription,
-    c.SetWindow:       Changes._subscription,
-    c.SetAvailable:    Changes._subscription,
-    c.EndSubscription: Changes._subscription,
-    c.NoteBounces:     Changes._subscription,
-    c.NoteResource:    Changes._resource,
-    c.ForgetResource:  Changes._resource,
-    c.AddItem:         Changes._item,
-    c.ReplacePayload:  Changes._item,
-    c.Lock:            Changes._item,
-    c.Release:         Changes._item,
-    c.Postpone:        Changes._item,
-    c.Extend:          Changes._item,
-    c.Revive:          Changes._item,
-    c.Ripen:           Changes._item,
-    c.GiveUp:          Changes._item,
-    c.RemoveItem:      Changes._item,
-    c.Forget:          Changes._bulk,
-    c.ForgetEvents:    Changes._bulk,
-    t.Stage:           Changes._stage,
-    t.Commit:          Changes._bulk,
-    t.Abort:           Changes._bulk,
-    t.Sweep:           Changes._bulk,
-}
-# fmt: on

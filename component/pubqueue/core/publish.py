@@ -29,7 +29,7 @@ from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, State, later, seconds
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeConfig, NodeName
 
 
 class Publish(Struct, frozen=True, gc=False):
@@ -154,17 +154,25 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
     limit = node.config.max_items
     if limit is not None and len(request.drafts) > limit:
         return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
-    if len({draft.id for draft in request.drafts}) < len(request.drafts):
+    if len(request.drafts) > 1 and len({draft.id for draft in request.drafts}) < len(
+        request.drafts
+    ):
         return refuse(Refusal.BAD_REQUEST, "an item is named twice")
-    biggest = node.config.max_payload_size
-    if any(len(draft.payload) > biggest for draft in request.drafts):
-        return refuse(Refusal.PAYLOAD_TOO_BIG, limit=biggest)
-    space = node.config.type
-    if space and any(draft.type != space for draft in request.drafts):  # XEP-0060 7.1.3.6
-        return refuse(Refusal.WRONG_PAYLOAD, f"payloads of this node are in the namespace {space}")
     for draft in request.drafts:
-        if draft.headers and (reason := excess(draft.headers)) is not None:
-            return refuse(Refusal.HEADERS_TOO_BIG, reason)
+        if (no := _misfit(draft, node.config)) is not None:
+            return no
+    return None
+
+
+def _misfit(draft: Draft, config: NodeConfig) -> Decision | None:
+    """Refuse an item that the node's settings do not allow, whoever publishes it."""
+    if len(draft.payload) > config.max_payload_size:
+        return refuse(Refusal.PAYLOAD_TOO_BIG, limit=config.max_payload_size)
+    if config.type and draft.type != config.type:  # XEP-0060 7.1.3.6
+        reason = f"payloads of this node are in the namespace {config.type}"
+        return refuse(Refusal.WRONG_PAYLOAD, reason)
+    if draft.headers and (too_much := excess(draft.headers)) is not None:
+        return refuse(Refusal.HEADERS_TOO_BIG, too_much)
     return None
 
 
