@@ -21,7 +21,7 @@ from xml.sax.saxutils import quoteattr
 
 from pubqueue_xeps.errors import NotConfirmed, Refused
 from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
-from pubqueue_xeps.xep_0254.refusal import TRANSIENT, conditions
+from pubqueue_xeps.refusals import TRANSIENT, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,13 +220,12 @@ class Settlements:
         return f"{self._start}{id}{head}{item}/>{tail}{beside}</pubsub></iq>".encode()
 
     def _refuse(self, question: Question, iq: Element) -> None:
-        defined, specific = conditions(iq)
-        answer = ANSWERS.get(defined)
+        refusal = read(iq)
+        answer = ANSWERS.get(refusal.condition)
         if answer is None:
             if not question.reply.done():
-                why = f"{defined}, {specific}" if specific else defined
                 refused = Refused(
-                    f"The {question.verb} of {question.item.id!r} was refused: {why}."
+                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.name}."
                 )
                 question.reply.set_exception(refused)
             return

@@ -22,8 +22,8 @@ from pubqueue_xeps.clock import ServiceClock, moment
 from pubqueue_xeps.errors import Refused
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PUBQUEUE
+from pubqueue_xeps.refusals import read
 from pubqueue_xeps.settlement import ANSWERS, Answer
-from pubqueue_xeps.xep_0254.refusal import conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,11 +82,10 @@ class Touches:
 
 def _read(item: str, iq: Element) -> datetime | Answer:
     if iq.get("type") != "result":
-        defined, specific = conditions(iq)
-        if (answer := ANSWERS.get(defined)) is not None:
+        refusal = read(iq)
+        if (answer := ANSWERS.get(refusal.condition)) is not None:
             return answer
-        why = f"{defined}, {specific}" if specific else defined
-        raise Refused(f"The touch of {item!r} was refused: {why}.")
+        raise Refused(f"The touch of {item!r} was refused: {refusal.name}.")
     touched = iq.find(ITEM)
     try:
         return moment("" if touched is None else touched.get("deadline", ""))
