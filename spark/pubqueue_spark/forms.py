@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
-from xml.sax.saxutils import escape
 
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
 from pubqueue_spark import json_text
 from pubqueue_spark.errors import SchemaError
-from pubqueue_spark.payload import ILLEGAL, MOST, legal, payload
+from pubqueue_spark.payload import MOST, payload
 from pubqueue_xeps import ns
+from pubqueue_xeps.quoting import ILLEGAL, content, legal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,8 +107,7 @@ def _container(name: str, namespace: str, text: str) -> bytes:
         legal(text)
     except ValueError as error:
         raise ValueError(f"the payload {error}") from None
-    # a parser would read a carriage return as a line feed
-    return f"<{name} xmlns='{namespace}'>{escape(text, {chr(13): '&#13;'})}</{name}>".encode()
+    return f"<{name} xmlns='{namespace}'>{content(text)}</{name}>".encode()
 
 
 def _raw(value: object) -> str:

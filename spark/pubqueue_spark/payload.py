@@ -14,8 +14,8 @@ import re
 from typing import Final
 from xml.parsers import expat
 
-# XML 1.0 section 2.2, production Char. A lone surrogate is no character.
-ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from pubqueue_xeps.quoting import legal
+
 NAME: Final = re.compile(rb"<[^\s/>]+")
 MOST: Final = 256 * 1024
 """Bytes of a stanza that Prosody and ejabberd take from a client, as Debian ships them."""
@@ -31,16 +31,6 @@ def payload(text: str) -> bytes:
     """
     _check_text(text)
     return _Element(text.encode()).sent()
-
-
-def legal(text: str) -> str:
-    """Return `text`; raises ValueError when XML has no way to write one of its characters."""
-    bad = ILLEGAL.search(text)
-    if bad:
-        raise ValueError(
-            f"has the character U+{ord(bad[0]):04X} at position {bad.start()}, which XML cannot carry"
-        )
-    return text
 
 
 def _check_text(text: str) -> None:

@@ -7,6 +7,7 @@ from harness.queue_script import error
 from pyspark.sql.types import StringType
 
 from pubqueue_spark import session
+from pubqueue_spark.bundles import Bundles
 from pubqueue_spark.check import check
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
 from pubqueue_spark.forms import form
@@ -26,11 +27,12 @@ def own_pool():
     session.pool().close()
 
 
-def write(connection, payloads, **options):
+def write(connection, payloads, most=1, **options):
     chosen = settings(connection | {"node": "jobs", "retryBackoff": "0.01-0.1"} | options)
     rows = rows_of(chosen.node)
-    ledger = PartitionLedger(rows, chosen)
-    return publish(rows, ledger, ((payload,) for payload in payloads), chosen, "app-1")
+    bundles = Bundles(rows, most)
+    ledger = PartitionLedger(rows, bundles, chosen)
+    return publish(rows, bundles, ledger, ((payload,) for payload in payloads), chosen, "app-1")
 
 
 def rows_of(node):
@@ -113,7 +115,8 @@ def test_a_service_that_went_away_fails_with_a_sentence(connection, prosody):
 
 
 def test_the_largest_row_arrives_and_a_larger_one_is_refused_here(connection, script):
-    frame = len(rows_of("jobs").publish(0, ("<a/>",)).body)
+    rows = rows_of("jobs")
+    frame = len(rows.publish([rows.item(0, ("<a/>",))]).body)
     fits = MOST - HEAD - frame
     assert write(connection, [f"<a>{'x' * (fits - 3)}</a>"]).done == 1
     with pytest.raises(RowError, match="it makes a stanza of"):

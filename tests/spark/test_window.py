@@ -10,9 +10,9 @@ from pubqueue_spark import window as window_module
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_spark.option import Backoff
 from pubqueue_spark.refusals import failure
-from pubqueue_spark.request import Question
 from pubqueue_spark.window import Limits, Tally, Task, Window
 from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.questions import Question
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 OK = "<iq xmlns='jabber:client' type='result'/>"
@@ -118,7 +118,7 @@ async def test_every_publish_is_counted_when_all_are_taken():
     line = FakeLine()
     line.script = lambda _: OK
     head = len("<iq type='set' id='pq0-0' to=\"queue.localhost\">")
-    assert await send(make(line), publishes(10)) == Tally(done=10, bytes=10 * (head + 15))
+    assert await send(make(line), publishes(10)) == Tally(done=10, rows=10, bytes=10 * (head + 15))
     assert line.sent == [f"pq0-{n}" for n in range(10)]
 
 
@@ -179,7 +179,7 @@ async def test_the_ledger_may_send_something_else_for_what_is_refused_or_nothing
     line = FakeLine()
     window = make(line, size=4)
     (other,) = publishes(1, size=3)
-    instead = [other, None]
+    instead = [[other], []]
     window._ledger.instead = lambda _: instead.pop()
     line.script = lambda it: error("modify", "bad-request") if it in {"pq0-1", "pq0-3"} else OK
     rows = publishes(5)

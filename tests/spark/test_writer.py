@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from pubqueue_spark import prepare, session, task, txn
+from pubqueue_spark import prepare, session, task
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.task import CHUNK, Pace
+from pubqueue_xeps import transactions
 
 pytestmark = pytest.mark.e2e
 
@@ -105,7 +106,7 @@ def test_a_commit_that_comes_twice_counts_once(options, in_task, settled):
 
 
 def test_very_many_parts_are_committed_as_one_list(options, in_task, settled, monkeypatch):
-    monkeypatch.setattr(txn, "COMPACT", 10)
+    monkeypatch.setattr(transactions, "COMPACT", 10)
     writer = batch(options)
     writer.commit([in_task(n, n, lambda n=n: writer.write(iter(jobs(n)))) for n in range(11)])
     settled(11)

@@ -16,6 +16,8 @@ class Question:
     words: str
     inner: str
     """The child of the IQ."""
+    rows: int = 1
+    """What it counts for where work is counted."""
 
     def __str__(self) -> str:
         return self.words
