@@ -27,8 +27,13 @@ def legal(text: str) -> str:
     return text
 
 
+PLAIN: Final = re.compile(r"[\w.:@/ -]*", re.ASCII)
+
+
 def quote(value: str) -> str:
     """Return the value of an attribute, in its quotes."""
+    if PLAIN.fullmatch(value):  # as nearly all ids are
+        return f'"{value}"'
     return quoteattr(value, SPACES)
 
 

@@ -16,12 +16,12 @@ import asyncio
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
-from xml.sax.saxutils import quoteattr
 
 from pubqueue_xeps.clock import ServiceClock, moment
 from pubqueue_xeps.errors import Refused
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PUBQUEUE
+from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.refusals import read
 from pubqueue_xeps.settlement import ANSWERS, Answer
 
@@ -46,15 +46,15 @@ class Touches:
         self._line = line
         self._timings = timings
         self._pending: dict[str, asyncio.Future[Element | None]] = {}
-        self._start = f"<iq type='set' to={quoteattr(service)} id='"
-        self._head = f"'><touch xmlns='{PUBQUEUE}' node={quoteattr(node)}"
+        self._start = f"<iq type='set' to={quote(service)} id='"
+        self._head = f"'><touch xmlns='{PUBQUEUE}' node={quote(node)}"
 
     async def ask(self, item: str, seconds: float | None) -> datetime | Answer:
         """Ask once; return the new deadline, or GONE, LOST or AGAIN. Raises Refused."""
         id = self._line.new_id()  # noqa: A001 - the name of the attribute
         answered = self._pending[id] = asyncio.get_running_loop().create_future()
         span = "" if seconds is None else f" seconds='{seconds:.3f}'"
-        inside = f"{self._head}{span}><item id={quoteattr(item)}/></touch></iq>"
+        inside = f"{self._head}{span}><item id={quote(item)}/></touch></iq>"
         try:
             if not self._line.send(f"{self._start}{id}{inside}".encode()):
                 return Answer.AGAIN
