@@ -69,6 +69,37 @@ def test_tasks_of_one_process_share_a_stream_that_says_who_it_is(connection, scr
     assert publisher.startswith("etl@localhost/spark/app-1/")
 
 
+def test_several_rows_travel_in_one_request(connection, script):
+    tally = write(connection, jobs(500), most=100)
+    assert script.items == {"jobs": {f"run-0-{n}": payload_of(n) for n in range(500)}}
+    assert (tally.done, tally.rows, script.requests) == (5, 500, 5)
+
+
+def test_of_several_rows_in_one_request_the_refused_one_alone_is_left_out(connection, script):
+    bad = {"run-0-7", "run-0-142", "run-0-143", "run-0-499"}
+    script.answer = lambda item: error("modify", "bad-request") if item in bad else None
+    write(connection, jobs(500), most=100, onError="skip")
+    assert set(script.items["jobs"]) == {f"run-0-{n}" for n in range(500)} - bad
+
+
+def test_a_refused_row_is_named_among_several(connection, script):
+    script.answer = lambda item: error("modify", "bad-request") if item == "run-0-42" else None
+    with pytest.raises(RowError, match=r"refused row 42 of partition 0 \(item 'run-0-42'"):
+        write(connection, jobs(500), most=100)
+
+
+def test_several_rows_that_are_in_flight_when_the_stream_is_lost_come_again(connection, script):
+    def cut_after_250(_item):
+        if script.publishes == 250:
+            loop = session.pool().loop
+            (line,) = session.pool()._sessions.values()
+            loop.call_soon_threadsafe(line.drop)
+
+    script.answer = cut_after_250
+    tally = write(connection, jobs(1000), most=100)
+    assert (len(script.items["jobs"]), tally.rows) == (1000, 1000)
+
+
 def test_an_empty_partition_is_fine(connection, script):
     assert write(connection, []).done == 0
 

@@ -87,6 +87,15 @@ def test_a_replay_sends_no_more_than_it_must_and_warns(options, in_task, settled
     settled(900)
 
 
+def test_a_node_that_takes_few_items_at_once_gets_few(options, in_task, settled):
+    """Its largest number of items is that of a request too."""
+    writer = batch(options, node="small")
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(*range(25)))))
+    assert (done.items, done.retries) == (25, 0)
+    writer.abort([done])
+    settled(0, records=0)
+
+
 def test_of_two_drivers_with_one_mark_one_writes(options, in_task, settled):
     one, other = batch(options, **MARK), batch(options, **MARK, onReplay="fail")
     late = in_task(0, 1, lambda: other.write(iter(jobs(5))))
