@@ -15,9 +15,9 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 
 from pubqueue_spark import json_text
 from pubqueue_spark.errors import SchemaError
-from pubqueue_spark.payload import MOST, payload
+from pubqueue_spark.payload import check_text, payload
 from pubqueue_xeps import ns
-from pubqueue_xeps.quoting import ILLEGAL, content, legal
+from pubqueue_xeps.quoting import ILLEGAL, content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,15 +98,7 @@ def _plain(text: str) -> bytes:
 
 
 def _container(name: str, namespace: str, text: str) -> bytes:
-    if len(text) > MOST:
-        raise ValueError(
-            f"the payload has {len(text)} characters; XMPP servers refuse a stanza of more than"
-            f" {MOST} bytes"
-        )
-    try:
-        legal(text)
-    except ValueError as error:
-        raise ValueError(f"the payload {error}") from None
+    check_text(text)
     return f"<{name} xmlns='{namespace}'>{content(text)}</{name}>".encode()
 
 

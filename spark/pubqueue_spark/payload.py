@@ -29,13 +29,14 @@ def payload(text: str) -> bytes:
     What has no namespace stays without one: unless the root names a default namespace, it says
     xmlns='' in the stanza, or unprefixed elements would become elements of XEP-0060.
     """
-    _check_text(text)
+    if not text.strip():
+        raise ValueError("the payload is empty; it must be one XML element")
+    check_text(text)
     return _Element(text.encode()).sent()
 
 
-def _check_text(text: str) -> None:
-    if not text.strip():
-        raise ValueError("the payload is empty; it must be one XML element")
+def check_text(text: str) -> None:
+    """Raise ValueError for what is too long for a stanza, or has what XML cannot carry."""
     if len(text) > MOST:
         raise ValueError(
             f"the payload has {len(text)} characters; XMPP servers refuse a stanza of more than"
