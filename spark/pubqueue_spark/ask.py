@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.option import Connection
-    from pubqueue_spark.refusals import Refusal
     from pubqueue_spark.request import Request
     from pubqueue_spark.window import Tally
+    from pubqueue_xeps.refusals import Refusal
 
     Answer = Element | Refusal
 
@@ -31,8 +31,9 @@ class _Answers:
     def taken(self, request: Request, answer: Element) -> None:
         self.given[request] = answer
 
-    def refused(self, request: Request, refusal: Refusal, _retried: int) -> None:
+    def refused(self, request: Request, refusal: Refusal, _retried: int) -> tuple[()]:
         self.given[request] = refusal
+        return ()
 
 
 def ask(

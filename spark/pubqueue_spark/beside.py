@@ -5,28 +5,21 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 from typing import Final
-from xml.sax.saxutils import escape, quoteattr
 
-from pubqueue_spark.payload import legal
-from pubqueue_xeps import ns
+from pubqueue_xeps import publishing
 
 LONGEST: Final = 100 * 365 * 86400
 """Seconds; more than a service's clock can count is a mistake in a unit."""
-SPACES: Final = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
-"""A parser reads a line end or tab in an attribute as a space, unless it is written so."""
 
 
 def meta(priority: object, delay: object, not_before: object, ttl: object) -> str:
     """Write the metadata; the types were checked with the schema. Raises ValueError."""
     if delay is not None and not_before is not None:
         raise ValueError("it has both delay and not_before; leave one of them null")
-    given = {
-        "delay": _until(not_before) if delay is None else _seconds("delay", delay),
-        "priority": None if priority is None else str(priority),
-        "ttl": _seconds("ttl", ttl),
-    }
-    attributes = "".join(f" {name}='{value}'" for name, value in given.items() if value is not None)
-    return f"<meta xmlns='{ns.PUBQUEUE}'{attributes}/>" if attributes else ""
+    wait = _until(not_before) if delay is None else _seconds("delay", delay)
+    if wait is None and priority is None and ttl is None:
+        return ""
+    return publishing.meta(delay=wait, priority=priority, ttl=_seconds("ttl", ttl))
 
 
 def headers(given: object) -> str:
@@ -34,18 +27,7 @@ def headers(given: object) -> str:
     if not given:
         return ""
     assert isinstance(given, dict)
-    written = [_header(name, value) for name, value in given.items() if value is not None]
-    return f"<headers xmlns='{ns.HEADERS}'>{''.join(written)}</headers>" if written else ""
-
-
-def _header(name: str, value: str) -> str:
-    if not name:
-        raise ValueError("headers has a header without a name")
-    try:
-        quoted, text = quoteattr(legal(name), SPACES), escape(legal(value), {"\r": "&#13;"})
-    except ValueError as error:
-        raise ValueError(f"headers {error}") from None
-    return f"<header name={quoted}>{text}</header>"
+    return publishing.headers(given)
 
 
 def _until(moment: object) -> str | None:

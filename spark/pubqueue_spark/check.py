@@ -6,13 +6,14 @@ A wrong password or a misspelt node then fails the job once, with a sentence, an
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from xml.sax.saxutils import quoteattr
 
 from pubqueue_spark.ask import ask
 from pubqueue_spark.errors import OptionError, ServiceError
-from pubqueue_spark.refusals import Refusal
-from pubqueue_spark.request import Question
-from pubqueue_xeps import ns
+from pubqueue_spark.refusals import told
+from pubqueue_xeps import disco, ns
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.quoting import attributes
+from pubqueue_xeps.refusals import Refusal
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -32,9 +33,9 @@ def check(settings: Settings) -> frozenset[str]:
     """
     options = {"node": settings.node, "deadLetterNode": settings.dead_letter_node}
     nodes = {option: node for option, node in options.items() if node is not None}
-    questions = [_info(settings, None)]
+    questions = [disco.question(settings.service)]
     for node in nodes.values():
-        questions += [_info(settings, node), _affiliation(settings, node)]
+        questions += [disco.question(settings.service, node), _affiliation(settings, node)]
     service, *answers = ask(settings, *questions)
     found = _check_service(service, settings)
     for number, (option, node) in enumerate(nodes.items()):
@@ -46,19 +47,13 @@ def check(settings: Settings) -> frozenset[str]:
 
 def features(settings: Connection) -> frozenset[str]:
     """Ask the service what it is; raises as `check` does."""
-    (service,) = ask(settings, _info(settings, None))
+    (service,) = ask(settings, disco.question(settings.service))
     return _check_service(service, settings)
-
-
-def _info(settings: Connection, node: str | None) -> Question:
-    which = "" if node is None else f" node={quoteattr(node)}"
-    words = f"what {settings.service} is" if node is None else f"what node {node!r} is"
-    return Question("get", words, f"<query xmlns='{ns.DISCO_INFO}'{which}/>")
 
 
 def _affiliation(settings: Settings, node: str) -> Question:
     """Ask what the account is to the node (XEP-0060 5.7)."""
-    inner = f"<affiliations node={quoteattr(node)}/>"
+    inner = f"<affiliations{attributes(node=node)}/>"
     return Question(
         "get",
         f"what {settings.jid} is to node {node!r}",
@@ -69,9 +64,9 @@ def _affiliation(settings: Settings, node: str) -> Question:
 def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
     if isinstance(answer, Refusal):
         raise ServiceError(
-            f"option service: {settings.service} does not answer as a service should: {answer}."
+            f"option service: {settings.service} does not answer as a service should: {told(answer)}."
         )
-    found = _features(answer)
+    found = disco.features(answer)
     if ns.QUEUEING not in found:  # XEP-0254 3: a service that has queues says so
         raise OptionError(
             f"option service: {settings.service} has no work queues (feature {ns.QUEUEING});"
@@ -82,8 +77,10 @@ def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
 
 def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> None:
     if isinstance(answer, Refusal):
-        raise OptionError(f"option {option}: {settings.service} answers for {node!r}: {answer}.")
-    if option == "node" and ns.QUEUEING not in _features(answer):
+        raise OptionError(
+            f"option {option}: {settings.service} answers for {node!r}: {told(answer)}."
+        )
+    if option == "node" and ns.QUEUEING not in disco.features(answer):
         raise OptionError(
             f"option node: {node!r} is no work queue; its owner turns one on with"
             " x-queueing#enabled in the node configuration."
@@ -107,10 +104,6 @@ def _check_standing(
         f"option {option}: {settings.jid} may not publish to {node!r} (it is: {min(found, default='none')});"
         " let the node's owner make it a publisher."
     )
-
-
-def _features(answer: Element) -> frozenset[str]:
-    return frozenset(f.get("var", "") for f in answer.iter(f"{{{ns.DISCO_INFO}}}feature"))
 
 
 def _publish_model(info: Element) -> str | None:

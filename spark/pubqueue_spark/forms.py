@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
-from xml.sax.saxutils import escape
 
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
 from pubqueue_spark import json_text
 from pubqueue_spark.errors import SchemaError
-from pubqueue_spark.payload import ILLEGAL, MOST, legal, payload
+from pubqueue_spark.payload import check_text, payload
 from pubqueue_xeps import ns
+from pubqueue_xeps.quoting import ILLEGAL, content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,17 +98,8 @@ def _plain(text: str) -> bytes:
 
 
 def _container(name: str, namespace: str, text: str) -> bytes:
-    if len(text) > MOST:
-        raise ValueError(
-            f"the payload has {len(text)} characters; XMPP servers refuse a stanza of more than"
-            f" {MOST} bytes"
-        )
-    try:
-        legal(text)
-    except ValueError as error:
-        raise ValueError(f"the payload {error}") from None
-    # a parser would read a carriage return as a line feed
-    return f"<{name} xmlns='{namespace}'>{escape(text, {chr(13): '&#13;'})}</{name}>".encode()
+    check_text(text)
+    return f"<{name} xmlns='{namespace}'>{content(text)}</{name}>".encode()
 
 
 def _raw(value: object) -> str:

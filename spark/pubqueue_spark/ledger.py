@@ -6,18 +6,20 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from pubqueue_spark import refusals, txn
+from pubqueue_spark import refusals
 from pubqueue_spark.errors import RowError
 from pubqueue_spark.refusals import Verdict
 from pubqueue_spark.rows import Publish
+from pubqueue_xeps import publishing
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+    from pubqueue_spark.bundles import Bundles
     from pubqueue_spark.options import Settings
-    from pubqueue_spark.refusals import Refusal
     from pubqueue_spark.request import Request
-    from pubqueue_spark.rows import Rows
+    from pubqueue_spark.rows import Item, Rows
+    from pubqueue_xeps.refusals import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 class PartitionLedger:
     """Counts what the service took, and finds for each bad row what `onError` says."""
 
-    def __init__(self, rows: Rows, settings: Settings) -> None:
+    def __init__(self, rows: Rows, bundles: Bundles, settings: Settings) -> None:
         self.items = 0
         """Items that the service holds; rows that share node and id are one."""
         self.bytes = 0
@@ -35,6 +37,7 @@ class PartitionLedger:
         self.left_out = 0
         self.dead_lettered = 0
         self._rows = rows
+        self._bundles = bundles
         self._settings = settings
         self._bad = 0
         # Rows are read in one thread, and answers in another.
@@ -43,44 +46,54 @@ class PartitionLedger:
         self._sizes: dict[int, int] = {}
 
     def taken(self, request: Request, answer: Element) -> None:
-        """Count an accepted publish."""
+        """Count the items of an accepted publish."""
         assert isinstance(request, Publish)
-        if answer.find(txn.SKIPPED) is not None:
-            self.replayed += 1
+        if publishing.skipped(answer):
+            self.replayed += len(request.items)
             return
-        self.dead_lettered += request.raw is None
-        before = self._before(request)
-        self.items += before is None
-        self.bytes += request.size - (before or 0)
+        for item in request.items:
+            self.dead_lettered += item.raw is None
+            before = self._before(item)
+            self.items += before is None
+            self.bytes += item.size - (before or 0)
 
-    def refused(self, request: Request, refusal: Refusal, retried: int) -> Publish | None:
-        """Treat a publish that the service will not take: as a bad row, if the row is to blame."""
+    def refused(self, request: Request, refusal: Refusal, retried: int) -> list[Publish]:
+        """Treat a publish that the service will not take: as a bad row, if the row is to blame.
+
+        Of several rows it does not say which: they are sent again in two halves.
+        """
         assert isinstance(request, Publish)
+        verdict = refusals.judge(refusal)
+        if len(request.items) > 1 and verdict in {Verdict.ROW, Verdict.FEWER}:
+            return self._bundles.cut(request, too_many=verdict is Verdict.FEWER)
         service = self._settings.service
         failure = refusals.failure(refusal, request, service=service, retried=retried)
-        if refusals.judge(refusal) is not Verdict.ROW or request.raw is None:
+        item = request.items[0]
+        if verdict is not Verdict.ROW or item.raw is None:
             raise failure
+        reason = f"{service}: {refusals.told(refusal)}"
         with self._lock:
-            return self._bad_row(request.row, request.raw, str(failure), f"{service}: {refusal}")
+            letter = self._bad_row(item.row, item.raw, str(failure), reason)
+        return [] if letter is None else [self._rows.publish([letter])]
 
-    def unfit(self, number: int, raw: object, reason: str) -> Publish | None:
-        """Treat a row that cannot become an item."""
+    def unfit(self, number: int, raw: object, reason: str) -> Item | None:
+        """Treat a row that cannot become an item; return what is sent instead, if anything."""
         sentence = (
             f"row {number} of partition {self._rows.partition} cannot become an item: {reason}."
         )
         with self._lock:
             return self._bad_row(number, raw, sentence, reason)
 
-    def _before(self, publish: Publish) -> int | None:
+    def _before(self, item: Item) -> int | None:
         """Return the size of the payload that this one replaces."""
-        if publish.generated:
+        if item.generated:
             return None
-        key = hash((publish.node, publish.item_id))
+        key = hash((item.node, item.id))
         before = self._sizes.get(key)
-        self._sizes[key] = publish.size
+        self._sizes[key] = item.size
         return before
 
-    def _bad_row(self, number: int, raw: object, sentence: str, reason: str) -> Publish | None:
+    def _bad_row(self, number: int, raw: object, sentence: str, reason: str) -> Item | None:
         chosen = self._settings
         self._bad += 1
         if chosen.on_error == "fail":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_spark import check, logs, read_options, tables, txn
+from pubqueue_spark import check, logs, read_options, tables
 from pubqueue_spark.errors import OptionError, SchemaError
 from pubqueue_spark.reader import PubqueueReader, PubqueueStreamReader
+from pubqueue_xeps import transactions
 from pubqueue_xeps.pages import EVENTS, READS
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ FEATURES: Final[dict[Table, str]] = {
     "deadletters": READS,
     "nodes": READS,
     "events": EVENTS,
-    "transactions": txn.FEATURE,
+    "transactions": transactions.FEATURE,
 }
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_IN_FLIGHT: Final = 4096
+MOST_ITEMS: Final = 1000
 MOST_RATE: Final = 1e9
 
 Visibility = Literal["commit", "immediate"]
@@ -47,12 +48,17 @@ class Settings(Connection):
     dead_letter_node: str | None
     max_errors: int
     max_in_flight: int
+    items_per_request: int
     max_rate: float | None
     ignore_extra_columns: bool
 
 
 def _window(value: str) -> int:
     return within(int(value), 1, MOST_IN_FLIGHT)
+
+
+def _items(value: str) -> int:
+    return within(int(value), 1, MOST_ITEMS)
 
 
 def _version(value: str) -> int:
@@ -93,8 +99,8 @@ OPTIONS: Final = (
     Option("maxInFlight", _window, f"whole number from 1 to {MOST_IN_FLIGHT}", "256",
            "publishes sent and not yet answered, for each task"),
     Option("maxRatePerTask", _rate, "items per second", None, "how fast a task may publish"),
-    Option("itemsPerRequest", one_of("1"), "1 (XEP-0060 7.1: a publish has one item)", "1",
-           "items in a request"),
+    Option("itemsPerRequest", _items, f"whole number from 1 to {MOST_ITEMS}", "100",
+           "items in a publish at most, with visibility=commit; else it is 1 (XEP-0060 7.1)"),
     *PATIENCE,
     Option("extraColumns", one_of("error", "ignore"), "error or ignore", "error",
            "what to do with columns that mean nothing here"),
@@ -122,6 +128,7 @@ def settings(options: Mapping[str, str]) -> Settings:
         dead_letter_node=value["deadLetterNode"],
         max_errors=value["maxErrors"],
         max_in_flight=value["maxInFlight"],
+        items_per_request=value["itemsPerRequest"],
         max_rate=value["maxRatePerTask"],
         ignore_extra_columns=value["extraColumns"] == "ignore",
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pubqueue_spark import logs, txn
+from pubqueue_spark import logs
 from pubqueue_spark.ask import ask, ask_and_count
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
-from pubqueue_spark.refusals import Refusal
+from pubqueue_spark.refusals import told
 from pubqueue_spark.task import Written
+from pubqueue_xeps import transactions
+from pubqueue_xeps.refusals import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.ask import Answer
     from pubqueue_spark.options import Settings
     from pubqueue_spark.task import Job
-    from pubqueue_spark.txn import Committed, Mark
+    from pubqueue_xeps.transactions import Committed, Mark
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +45,9 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     answer, repeated = _certain(settings, mark, done)
     if isinstance(answer, Refusal):
         raise ServiceError(
-            f"{settings.service} refused the commit of {mark}, and nothing of it is visible: {answer}."
+            f"{settings.service} refused the commit of {mark}, and nothing of it is visible: {told(answer)}."
         )
-    committed = txn.read_committed(answer)
+    committed = transactions.read_committed(answer)
     # Our own commit may have been carried out although its answer was lost.
     elsewhere = committed.already and not repeated
     if not elsewhere and not any(it.replayed for it in done):
@@ -61,11 +63,11 @@ def abort(job: Job, mark: Mark) -> None:
     if not job.transactional:
         return log.warning("%s failed; what was published before stays in the queue", mark)
     try:
-        (answer,) = ask(job.settings, txn.abort(mark), retries=1)
+        (answer,) = ask(job.settings, transactions.abort(mark), retries=1)
     except PubqueueSparkError as error:
         return _leave(mark, str(error))
     if isinstance(answer, Refusal):
-        return _leave(mark, str(answer))
+        return _leave(mark, told(answer))
     return log.warning("%s failed; what it had staged and not committed is dropped", mark)
 
 
@@ -78,14 +80,20 @@ def replayed(settings: Settings, mark: Mark) -> str:
 
 
 def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> tuple[Answer, bool]:
-    parts = [txn.Part(it.partition, it.attempt, it.items, it.bytes) for it in done if it.items]
-    totals = txn.Totals(
+    parts = [
+        transactions.Part(it.partition, it.attempt, it.items, it.bytes) for it in done if it.items
+    ]
+    totals = transactions.Totals(
         sum(it.left_out for it in done),
         sum(it.dead_lettered for it in done),
         max(it.seconds for it in done),
     )
     try:
-        return ask_and_count(settings, txn.commit(mark, parts, totals))
+        question = transactions.commit(mark, parts, totals)
+    except ValueError as error:
+        raise ServiceError(str(error)) from None
+    try:
+        return ask_and_count(settings, question)
     except ServiceError as error:
         raise ServiceError(
             f"{error} Whether {mark} is committed is not known; written again with this txnAppId and"

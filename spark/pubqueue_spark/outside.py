@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import quoteattr
 
 from pubqueue_spark.ask import ask
 from pubqueue_spark.errors import OptionError, ServiceError
-from pubqueue_spark.refusals import Refusal
-from pubqueue_spark.request import Question
-from pubqueue_xeps import ns, pages
+from pubqueue_spark.refusals import told
+from pubqueue_xeps import pages
+from pubqueue_xeps.refusals import Refusal
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.read_options import ReadSettings
-    from pubqueue_xeps.pages import EventPage, ItemPage, NodePage, RecordPage
+    from pubqueue_xeps.pages import EventPage, ItemPage, NodePage, RecordPage, State
+    from pubqueue_xeps.questions import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class Outside:
         self, node: str | None, after: int, until: int | None = None, most: int | None = None
     ) -> EventPage:
         """Return events behind `after`."""
-        answer = self._page("events", node=node, after=after, until=until, max=most)
-        return pages.event_page(answer)
+        return pages.event_page(self._page(pages.event_question(node, after, until, most), node))
 
     def items(
         self,
@@ -47,38 +46,26 @@ class Outside:
         payload: bool = False,
     ) -> ItemPage:
         """Return items behind `after`; of the dead letters, by the numbers of their deaths."""
-        answer = self._page(
-            "items",
-            node=node,
-            after=after,
-            until=until,
-            max=most,
-            state="dead" if self.settings.table == "deadletters" else None,
-            payload=None if payload else "false",
-        )
-        return pages.item_page(answer, node)
+        state: State | None = "dead" if self.settings.table == "deadletters" else None
+        asked = pages.item_question(node, after, until, most, state=state, payload=payload)
+        return pages.item_page(self._page(asked, node), node)
 
     def nodes(self, after: str | None) -> NodePage:
         """Return the nodes that the account may read."""
-        return pages.node_page(self._page("nodes", after=after))
+        return pages.node_page(self._page(pages.question("nodes", after=after)))
 
     def records(self, after: int) -> RecordPage:
         """Return the account's transactions; an administrator's are all."""
-        return pages.record_page(self._page("transactions", after=after))
+        return pages.record_page(self._page(pages.question("transactions", after=after)))
 
-    def _page(self, name: str, **words: object) -> Element:
-        given = {key: str(value) for key, value in words.items() if value is not None}
-        inner = "".join(f" {key}={quoteattr(value)}" for key, value in given.items())
-        node = given.get("node")
-        what = name if node is None else f"{name} of node {node!r}"
-        question = Question("get", f"a page of {what}", f"<{name} xmlns='{ns.PUBQUEUE}'{inner}/>")
-        (answer,) = ask(self.settings, question, who=self.who, application=self.application)
+    def _page(self, asked: Question, node: str | None = None) -> Element:
+        (answer,) = ask(self.settings, asked, who=self.who, application=self.application)
         if isinstance(answer, Refusal):
-            raise self._refused(answer, what, node)
-        page = answer.find(f"{{{ns.PUBQUEUE}}}{name}")
-        if page is None:
-            raise ServiceError(f"{self.settings.service} does not answer with {name}.")
-        return page
+            raise self._refused(answer, asked.words.removeprefix("a page of "), node)
+        try:
+            return pages.element(answer, asked)
+        except ValueError as error:
+            raise ServiceError(f"{self.settings.service} {error}.") from None
 
     def _refused(self, refusal: Refusal, what: str, node: str | None) -> Exception:
         jid, service = self.settings.jid, self.settings.service
@@ -89,4 +76,4 @@ class Outside:
             )
         if refusal.condition == "item-not-found" and node is not None:
             return OptionError(f"option node: {service} has no node {node!r}.")
-        return ServiceError(f"{service} refused {what}: {refusal}.")
+        return ServiceError(f"{service} refused {what}: {told(refusal)}.")

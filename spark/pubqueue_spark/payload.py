@@ -14,8 +14,8 @@ import re
 from typing import Final
 from xml.parsers import expat
 
-# XML 1.0 section 2.2, production Char. A lone surrogate is no character.
-ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from pubqueue_xeps.quoting import legal
+
 NAME: Final = re.compile(rb"<[^\s/>]+")
 MOST: Final = 256 * 1024
 """Bytes of a stanza that Prosody and ejabberd take from a client, as Debian ships them."""
@@ -29,23 +29,14 @@ def payload(text: str) -> bytes:
     What has no namespace stays without one: unless the root names a default namespace, it says
     xmlns='' in the stanza, or unprefixed elements would become elements of XEP-0060.
     """
-    _check_text(text)
+    if not text.strip():
+        raise ValueError("the payload is empty; it must be one XML element")
+    check_text(text)
     return _Element(text.encode()).sent()
 
 
-def legal(text: str) -> str:
-    """Return `text`; raises ValueError when XML has no way to write one of its characters."""
-    bad = ILLEGAL.search(text)
-    if bad:
-        raise ValueError(
-            f"has the character U+{ord(bad[0]):04X} at position {bad.start()}, which XML cannot carry"
-        )
-    return text
-
-
-def _check_text(text: str) -> None:
-    if not text.strip():
-        raise ValueError("the payload is empty; it must be one XML element")
+def check_text(text: str) -> None:
+    """Raise ValueError for what is too long for a stanza, or has what XML cannot carry."""
     if len(text) > MOST:
         raise ValueError(
             f"the payload has {len(text)} characters; XMPP servers refuse a stanza of more than"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_spark import check, options, outcome, txn
+from pubqueue_spark import check, options, outcome
 from pubqueue_spark.ask import ask
 from pubqueue_spark.errors import OptionError, ServiceError
-from pubqueue_spark.refusals import Refusal
+from pubqueue_spark.refusals import told
 from pubqueue_spark.schema import columns
 from pubqueue_spark.task import Job
-from pubqueue_spark.txn import Mark
 from pubqueue_spark.writer import PubqueueStreamWriter, PubqueueWriter
+from pubqueue_xeps import transactions
+from pubqueue_xeps.refusals import Refusal
+from pubqueue_xeps.transactions import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,16 +65,16 @@ def stream(
 
 def _job(settings: Settings, schema: StructType) -> Job:
     found = columns(schema, settings)
-    transactional = txn.FEATURE in check.check(settings)
+    transactional = transactions.FEATURE in check.check(settings)
     if not transactional and settings.visibility == "commit":
         raise OptionError(
-            f"option visibility: {settings.service} keeps no transactions (feature {txn.FEATURE}), which"
+            f"option visibility: {settings.service} keeps no transactions (feature {transactions.FEATURE}), which"
             " 'commit' needs; with visibility=immediate items appear one by one, and a task that is"
             " tried again may publish twice."
         )
     if not transactional and settings.txn_app is not None:
         raise OptionError(
-            f"option txnAppId: {settings.service} keeps no transactions (feature {txn.FEATURE}), so"
+            f"option txnAppId: {settings.service} keeps no transactions (feature {transactions.FEATURE}), so"
             " it would not know the batch again."
         )
     return Job(settings, found, transactional)
@@ -82,12 +84,12 @@ def _check_replay(settings: Settings, mark: Mark) -> None:
     """With onReplay=fail, refuse a batch that was committed before while it is cheap to do so."""
     if settings.on_replay == "skip":
         return
-    (answer,) = ask(settings, txn.last(mark.app))
+    (answer,) = ask(settings, transactions.last(mark.app))
     if isinstance(answer, Refusal):
         raise ServiceError(
-            f"{settings.service} does not say what it has of {mark.app!r}: {answer}."
+            f"{settings.service} does not say what it has of {mark.app!r}: {told(answer)}."
         )
-    last = txn.read_last(answer)
+    last = transactions.read_last(answer)
     if last is not None and mark.version <= last:
         raise OptionError(
             f"options txnAppId, txnVersion: {outcome.replayed(settings, mark)} The last version is {last}."

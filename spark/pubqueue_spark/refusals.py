@@ -6,17 +6,14 @@ than their type does. A refusal is never swallowed: it is tried again, or it fai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark.errors import PubqueueSparkError, RowError, ServiceError
-from pubqueue_xeps import ns
 
 if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
     from pubqueue_spark.request import Request
+    from pubqueue_xeps.refusals import Refusal
 
 
 @unique
@@ -27,6 +24,8 @@ class Verdict(Enum):
     """Wait, halve the window, send it again; after `retries` times it fails the job."""
     ROW = auto()
     """This row cannot be taken; others may."""
+    FEWER = auto()
+    """So many rows cannot be taken at once; one that cannot be alone fails the job."""
     FATAL = auto()
     """No row will be taken."""
 
@@ -44,7 +43,7 @@ BY_CONDITION: Final = {                    # whatever their type
     "payload-too-big":     Verdict.ROW,
     "invalid-payload":     Verdict.ROW,
     "node-full":           Verdict.RETRY,  # workers make room
-    "max-items-exceeded":  Verdict.RETRY,
+    "max-items-exceeded":  Verdict.FEWER,
 }
 REMEDY: Final = {
     "forbidden": "let the node's owner make the account its publisher",
@@ -58,38 +57,14 @@ REMEDY: Final = {
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The error of one answer (RFC 6120 8.3.2)."""
-
-    type: str
-    condition: str
-    detail: str = ""
-    """XEP-0060's own condition, which says more: payload-too-big, node-full."""
-    text: str = ""
-
-    def __str__(self) -> str:
-        """Return the words of a sentence: condition, type, text, and what may help."""
-        name = f"{self.condition} ({self.detail})" if self.detail else self.condition
-        remedy = REMEDY.get(self.detail) or REMEDY.get(self.condition)
-        words = [f"{name}, type {self.type}", self.text.strip().rstrip("."), remedy or ""]
-        return "; ".join(word for word in words if word)
-
-
-def read(iq: Element) -> Refusal:
-    """Read the error of an IQ of type error; an IQ without one counts as undefined-condition."""
-    error = iq.find(f"{{{ns.CLIENT}}}error")
-    condition = detail = text = ""
-    for child in error if error is not None else ():
-        space, _, name = child.tag.removeprefix("{").rpartition("}")
-        if space != ns.STANZAS:
-            detail = detail or name
-        elif name == "text":
-            text = child.text or ""
-        else:
-            condition = name
-    kind = error.get("type", "cancel") if error is not None else "cancel"
-    return Refusal(kind, condition or "undefined-condition", detail, text)
+def told(refusal: Refusal) -> str:
+    """Return the words of a sentence: condition, type, text, and what may help."""
+    name = refusal.condition
+    if refusal.detail:
+        name = f"{name} ({refusal.detail})"
+    remedy = REMEDY.get(refusal.detail) or REMEDY.get(refusal.condition)
+    words = [f"{name}, type {refusal.type}", refusal.text.strip().rstrip("."), remedy or ""]
+    return "; ".join(word for word in words if word)
 
 
 def judge(refusal: Refusal) -> Verdict:
@@ -103,5 +78,5 @@ def failure(
 ) -> PubqueueSparkError:
     """Return what fails the job, with what was asked and the reason; no word of the payload."""
     again = f" after {retried} retries" if retried else ""
-    sentence = f"{service} refused {request}{again}: {refusal}."
+    sentence = f"{service} refused {request}{again}: {told(refusal)}."
     return RowError(sentence) if judge(refusal) is Verdict.ROW else ServiceError(sentence)

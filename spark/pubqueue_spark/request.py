@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
-    from pubqueue_spark.refusals import Refusal
-
-Kind = Literal["get", "set"]
+    from pubqueue_xeps.questions import Kind
+    from pubqueue_xeps.refusals import Refusal
 
 
 class Request(Protocol):
@@ -24,22 +23,9 @@ class Request(Protocol):
     def body(self) -> bytes:
         """Everything after the start tag of the IQ, its end tag included."""
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A request that publishes nothing."""
-
-    kind: Kind
-    words: str
-    inner: str
-
-    def __str__(self) -> str:
-        return self.words
-
     @property
-    def body(self) -> bytes:
-        """See Request."""
-        return f"{self.inner}</iq>".encode()
+    def rows(self) -> int:
+        """How many rows it stands for."""
 
 
 class Ledger(Protocol):
@@ -48,5 +34,5 @@ class Ledger(Protocol):
     def taken(self, request: Request, answer: Element) -> None:
         """Count a request that the service has carried out."""
 
-    def refused(self, request: Request, refusal: Refusal, retried: int) -> Request | None:
+    def refused(self, request: Request, refusal: Refusal, retried: int) -> Sequence[Request]:
         """Return what to send instead, if anything; or raise what the task fails with."""

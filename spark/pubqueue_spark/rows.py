@@ -1,14 +1,15 @@
-"""A row becomes the text of a publish (XEP-0060 7.1), without a stanza object on the way."""
+"""A row becomes an item, as text, and items become a publish (XEP-0060 7.1)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
-from xml.sax.saxutils import escape, quoteattr
 
 from pubqueue_spark import beside
-from pubqueue_spark.payload import MOST, legal
-from pubqueue_xeps import ns
+from pubqueue_spark.payload import MOST
+from pubqueue_xeps import publishing
+from pubqueue_xeps.ns import PUBQUEUE
+from pubqueue_xeps.quoting import attributes, content, legal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,18 +27,20 @@ class Unfit(ValueError):  # noqa: N818  says what the row is
     """A row cannot become an item; the message is the reason, without a word of the payload."""
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
-    """One item, ready to be sent."""
+@dataclass(slots=True)
+class Item:
+    """What a row has become."""
 
-    kind: Literal["set"]
-    body: bytes
     row: int
     partition: int
     node: str
-    item_id: str
+    id: str
     generated: bool
     """Whether the id was made here, and so is no other row's."""
+    xml: bytes
+    """The element <item/>."""
+    beside: str
+    """What stands beside the publish for it."""
     size: int
     """Bytes of the payload."""
     raw: object
@@ -45,15 +48,34 @@ class Publish:
 
     def __str__(self) -> str:
         what = "the dead letter of row" if self.raw is None else "row"
+        return f"{what} {self.row} of partition {self.partition} (item {self.id!r}, node {self.node!r})"
+
+
+@dataclass(slots=True)
+class Publish:
+    """Items of one node with the same beside them, ready to be sent; see Request."""
+
+    items: Sequence[Item]
+    body: bytes
+    kind: Literal["set"] = field(default="set", init=False)
+
+    @property
+    def rows(self) -> int:
+        """See Request."""
+        return len(self.items)
+
+    def __str__(self) -> str:
+        first, last = self.items[0], self.items[-1]
+        if first is last:
+            return str(first)
         return (
-            f"{what} {self.row} of partition {self.partition}"
-            f" (item {self.item_id!r}, node {self.node!r})"
+            f"rows {first.row} to {last.row} of partition {first.partition} (node {first.node!r})"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Turns the rows of one partition into publishes.
+    """Turns the rows of one partition into items, and these into publishes.
 
     A row without `item_id` gets `<batch>-<partition>-<row>`: for uniqueness, and for the eye.
     """
@@ -66,23 +88,30 @@ class Rows:
     mark: str = ""
     """What stands beside each publish: the transaction that it belongs to."""
 
-    def publish(self, number: int, row: Sequence[object]) -> Publish:
-        """Return the publish of a row; raises Unfit."""
+    def item(self, number: int, row: Sequence[object]) -> Item:
+        """Return the item of a row; raises Unfit."""
         try:
-            return self._publish(number, row)
+            return self._item(number, row)
         except ValueError as error:
             raise Unfit(str(error)) from None
 
-    def letter(self, number: int, raw: object, node: str, reason: str) -> Publish:
+    def letter(self, number: int, raw: object, node: str, reason: str) -> Item:
         """Return a dead letter: what a row held, as far as there is room for it, and what was wrong."""
         text = self.form.raw(raw)
-        words = {"partition": self.partition, "row": number, "reason": reason, "size": len(text)}
-        attributes = "".join(f" {name}={_quote(str(it))}" for name, it in words.items())
-        kept = escape(text.encode()[:LETTER].decode(errors="ignore"), {"\r": "&#13;"})
-        element = f"<bad-row xmlns='{ns.PUBQUEUE}'{attributes}>{kept}</bad-row>".encode()
+        words = attributes(partition=self.partition, row=number, reason=reason, size=len(text))
+        kept = content(text.encode()[:LETTER].decode(errors="ignore"))
+        element = f"<bad-row xmlns='{PUBQUEUE}'{words}>{kept}</bad-row>".encode()
         return self._made(number, node, None, element)
 
-    def _publish(self, number: int, row: Sequence[object]) -> Publish:
+    def publish(self, items: Sequence[Item]) -> Publish:
+        """Return the request to publish these."""
+        first = items[0]
+        extras = first.beside + self.mark
+        return Publish(
+            items, publishing.publish(first.node, (it.xml for it in items), extras) + b"</iq>"
+        )
+
+    def _item(self, number: int, row: Sequence[object]) -> Item:
         at = self.columns
         node = _name("node", _get(row, at.node)) or self.node
         if node is None:
@@ -108,24 +137,24 @@ class Rows:
         *,
         extras: str = "",
         raw: object = None,
-    ) -> Publish:
+    ) -> Item:
         name = item_id or f"{self.ids}-{self.partition}-{number}"
-        body = b"".join(
-            (
-                f"<pubsub xmlns='{ns.PUBSUB}'><publish node={_quote(node)}>"
-                f"<item id={_quote(name)}>".encode(),
-                element,
-                f"</item></publish>{extras}{self.mark}</pubsub></iq>".encode(),
-            )
+        written = publishing.item(name, element)
+        made = Item(
+            *(number, self.partition, node, name, item_id is None),
+            *(written, extras, len(element), raw),
         )
-        if len(body) + HEAD > MOST:
+        if len(written) + len(extras) > MOST // 2:  # else it fits, whatever the names are
+            self._check_size(made)
+        return made
+
+    def _check_size(self, item: Item) -> None:
+        size = len(self.publish([item]).body)
+        if size + HEAD > MOST:
             raise ValueError(
-                f"it makes a stanza of {len(body)} bytes, and XMPP servers refuse more than {MOST};"
+                f"it makes a stanza of {size} bytes, and XMPP servers refuse more than {MOST};"
                 " put the bulk elsewhere and its address into the payload"
             )
-        return Publish(
-            "set", body, number, self.partition, node, name, item_id is None, len(element), raw
-        )
 
 
 def _get(row: Sequence[object], place: int | None) -> object:
@@ -142,7 +171,3 @@ def _name(column: str, found: object) -> str | None:
         return legal(str(found))
     except ValueError as error:
         raise ValueError(f"{column} {error}") from None
-
-
-def _quote(value: str) -> str:
-    return quoteattr(value, beside.SPACES)

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pubqueue_spark.xml_text import xml_text
+from pubqueue_xeps.xml_text import xml_text
 
 if TYPE_CHECKING:
     from pubqueue_spark.read_options import Table

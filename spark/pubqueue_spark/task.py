@@ -12,10 +12,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from pubqueue_spark import logs, session
+from pubqueue_spark.bundles import Bundles
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.forms import form
 from pubqueue_spark.ledger import PartitionLedger
-from pubqueue_spark.rows import Publish, Rows, Unfit
+from pubqueue_spark.rows import Rows, Unfit
 from pubqueue_spark.window import Limits, Task
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
     from pubqueue_spark.options import Settings
+    from pubqueue_spark.rows import Item
     from pubqueue_spark.schema import Columns
-    from pubqueue_spark.txn import Mark
     from pubqueue_spark.window import Tally
+    from pubqueue_xeps.transactions import Mark
 
 CHUNK: Final = 200
 """Rows handed to the event loop at once: a hop between threads for each row would cost more."""
@@ -78,9 +80,12 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
         partition=part,
         mark=mark.beside(part, attempt, settings.visibility) if job.transactional else "",
     )
-    ledger = PartitionLedger(rows, settings)
+    # XEP-0060 7.1 has one item in a publish; a service with transactions takes more
+    several = job.transactional and settings.visibility == "commit"
+    bundles = Bundles(rows, settings.items_per_request if several else 1)
+    ledger = PartitionLedger(rows, bundles, settings)
     application = task.getLocalProperty("spark.app.id") or "application"
-    tally = publish(rows, ledger, source, settings, application)
+    tally = publish(rows, bundles, ledger, source, settings, application)
     return Written(
         mark,
         part,
@@ -96,8 +101,13 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
     )
 
 
-def publish(
-    rows: Rows, ledger: PartitionLedger, source: Iterable[Row], settings: Settings, application: str
+def publish(  # noqa: PLR0917
+    rows: Rows,
+    bundles: Bundles,
+    ledger: PartitionLedger,
+    source: Iterable[Row],
+    settings: Settings,
+    application: str,
 ) -> Tally:
     """Publish all rows of a partition over this process's stream.
 
@@ -117,7 +127,8 @@ def publish(
         numbered = enumerate(source)
         pace = Pace(settings.max_rate)
         while chunk := list(islice(numbered, pace.chunk)):
-            session.run(window.put(list(_publishes(rows, ledger, chunk))))
+            items = _items(rows, ledger, chunk)
+            session.run(window.put(list(bundles.gather(items))))
             if ledger.replayed:  # and so is the rest; Spark wants it read all the same
                 ledger.replayed += sum(1 for _ in numbered)
             pace.wait(len(chunk))
@@ -126,13 +137,11 @@ def publish(
         session.run(line.close(number))
 
 
-def _publishes(
-    rows: Rows, ledger: PartitionLedger, chunk: Iterable[tuple[int, Row]]
-) -> Iterator[Publish]:
+def _items(rows: Rows, ledger: PartitionLedger, chunk: Iterable[tuple[int, Row]]) -> Iterator[Item]:
     for number, row in chunk:
-        found: Publish | None
+        found: Item | None
         try:
-            found = rows.publish(number, row)
+            found = rows.item(number, row)
         except Unfit as unfit:
             found = ledger.unfit(number, row[rows.columns.payload], str(unfit))
         if found is not None:

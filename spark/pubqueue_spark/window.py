@@ -5,7 +5,7 @@ rest. All waiting happens in `_step`, in the task's own coroutine, so nothing he
 
 - An answer frees a place, and goes to the ledger. A refusal of type wait puts its request aside until
   its time comes and halves the window; everything accepted opens it by one again, up to `size`. Of
-  any other refusal the ledger makes what it will: a failure, another request, or nothing.
+  any other refusal the ledger makes what it will: a failure, other requests, or nothing.
 - When the stream is lost, what is in flight may or may not have been taken. The line is restored and
   all of it is sent again under the same request and item ids; the service absorbs what it has.
 - Slow is not dead: there is no clock per request (behind a rate limit the 256th publish waits long
@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 from xml.sax.saxutils import quoteattr
 
-from pubqueue_spark import refusals
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
-from pubqueue_spark.refusals import Verdict
+from pubqueue_spark.refusals import Verdict, judge
 from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.refusals import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from pubqueue_spark.option import Backoff
     from pubqueue_spark.request import Ledger, Request
+    from pubqueue_xeps.refusals import Refusal
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 SLOW: Final = 100
@@ -81,6 +82,8 @@ class Tally:
 
     done: int = 0
     """Requests that the service has carried out."""
+    rows: int = 0
+    """Of these."""
     bytes: int = 0
     retries: int = 0
     reconnects: int = 0
@@ -189,11 +192,12 @@ class Window:
         self._last_answer = self._clock()
         if iq.get("type") == "result":
             self.tally.done += 1
+            self.tally.rows += sent.request.rows
             self.tally.bytes += len(sent.data)
             self._ledger.taken(sent.request, iq)
             self._allowed = min(self._limits.size, self._allowed + 1)
         else:
-            self._refused(sent, refusals.read(iq))
+            self._refused(sent, read(iq))
         self._news.set()
 
     def line_lost(self) -> None:
@@ -293,8 +297,8 @@ class Window:
             f" the oldest unanswered request is {oldest}. The last reason: {why.rstrip('.')}."
         )
 
-    def _refused(self, sent: _Sent, refusal: refusals.Refusal) -> None:
-        if refusals.judge(refusal) is not Verdict.RETRY or sent.refused >= self._limits.retries:
+    def _refused(self, sent: _Sent, refusal: Refusal) -> None:
+        if judge(refusal) is not Verdict.RETRY or sent.refused >= self._limits.retries:
             return self._settle(sent, refusal)
         sent.refused += 1
         self.tally.retries += 1
@@ -302,14 +306,14 @@ class Window:
         due = self._clock() + self._pause(sent.refused)
         return heapq.heappush(self._aside, (due, sent.number, sent))
 
-    def _settle(self, sent: _Sent, refusal: refusals.Refusal) -> None:
+    def _settle(self, sent: _Sent, refusal: Refusal) -> None:
         try:
             instead = self._ledger.refused(sent.request, refusal, sent.refused)
         except PubqueueSparkError as failure:
             self._failure = self._failure or failure
             return
-        if instead is not None:
-            self._enter(instead)
+        for request in instead:
+            self._enter(request)
 
     def _pause(self, failures: int) -> float:
         # Between half and all of it, so that tasks refused together do not come back together.
@@ -320,7 +324,7 @@ class Window:
             raise self._failure
 
     def _watch_pace(self) -> None:
-        rate = self._pace.slow(self._clock(), self.tally.done, self._limits.slow_after)
+        rate = self._pace.slow(self._clock(), self.tally.rows, self._limits.slow_after)
         if rate is not None:
             log.warning(
                 "%s: only %.0f rows/s with %d publishes in flight. A rate limit of the"

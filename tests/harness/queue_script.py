@@ -46,7 +46,9 @@ class QueueScript:
     answer: Callable[[str], str | None] = lambda _id: None
     items: dict[str, dict[str, str]] = field(default_factory=dict)
     meta: dict[str, dict[str, str]] = field(default_factory=dict)
+    requests: int = 0
     publishes: int = 0
+    """Items, refused ones too."""
     publishers: set[str] = field(default_factory=set)
 
     def __call__(self, stanza: etree._Element) -> list[str]:
@@ -84,15 +86,20 @@ class QueueScript:
         )
 
     def _publish(self, pubsub: etree._Element, publisher: str) -> str | None:
+        """Take all items or none; the first answer that is not yes is that to the request."""
         publish = pubsub.find(f"{PUBSUB}publish")
-        item = publish.find(f"{PUBSUB}item")
-        self.publishes += 1
+        items = publish.findall(f"{PUBSUB}item")
         self.publishers.add(publisher)
-        inner = self.answer(item.get("id"))
-        if inner is None:
-            queue = self.items.setdefault(publish.get("node"), {})
+        self.requests += 1
+        for item in items:
+            self.publishes += 1
+            inner = self.answer(item.get("id"))
+            if inner is not None:
+                return inner
+        queue = self.items.setdefault(publish.get("node"), {})
+        for item in items:
             payload = etree.tostring(item[0], method="c14n", exclusive=True)
             queue[item.get("id")] = payload.decode()
             for meta in pubsub.iter("{urn:x-pubqueue:0}meta"):
                 self.meta[item.get("id")] = dict(meta.attrib)
-        return inner
+        return None

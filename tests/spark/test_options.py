@@ -84,7 +84,7 @@ def test_a_missing_option_is_named_with_its_meaning(name):
         ("maxErrors", "-1"),
         ("maxRatePerTask", "0"),
         ("maxRatePerTask", "nan"),
-        ("itemsPerRequest", "10"),
+        ("itemsPerRequest", "1001"),
         ("allowPurge", "true"),
     ],
 )

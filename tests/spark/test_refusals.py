@@ -3,8 +3,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pubqueue_spark.errors import RowError, ServiceError
-from pubqueue_spark.refusals import BY_CONDITION, BY_TYPE, Refusal, Verdict, failure, judge, read
-from pubqueue_spark.request import Question
+from pubqueue_spark.refusals import BY_CONDITION, BY_TYPE, Verdict, failure, judge
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.refusals import Refusal, read
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 ERRORS = "http://jabber.org/protocol/pubsub#errors"
@@ -43,7 +44,7 @@ def test_the_table_says_what_is_done():
         "payload-too-big": Verdict.ROW,
         "invalid-payload": Verdict.ROW,
         "node-full": Verdict.RETRY,
-        "max-items-exceeded": Verdict.RETRY,
+        "max-items-exceeded": Verdict.FEWER,
     }
 
 

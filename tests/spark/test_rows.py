@@ -8,25 +8,33 @@ from pyspark.sql import Row
 from pyspark.sql.types import StringType
 
 from pubqueue_spark.forms import form
-from pubqueue_spark.rows import Publish, Rows, Unfit
+from pubqueue_spark.rows import Item, Rows, Unfit
 from pubqueue_spark.schema import Columns
 
 TEXT = StringType()
 ALL = Columns(0, TEXT, item_id=1, node=2, priority=3, delay=4, ttl=5, not_before=6, headers=7)
-NOW = datetime.now()  # noqa: DTZ005 - as Spark hands it over
+MOMENT = datetime(2026, 11, 21)  # noqa: DTZ001 - as Spark hands it over
 SCHEMA = etree.XMLSchema(
     etree.parse(Path(__file__).parents[2] / "xeps" / "schemas" / "x-pubqueue.xsd")
 )
 PUBSUB = "{http://jabber.org/protocol/pubsub}"
 
 
-def publish(payload="<job/>", *rest, columns=ALL, node="jobs"):
+def item(payload="<job/>", *rest, columns=ALL, node="jobs"):
     row = (payload, *rest, *[None] * (7 - len(rest)))
-    return rows(columns, node).publish(17, row)
+    return rows(columns, node).item(17, row)
+
+
+def publish(*row, **settings):
+    return rows().publish([item(*row, **settings)])
 
 
 def rows(columns=ALL, node="jobs", mark=""):
     return Rows(columns, form(TEXT, "auto"), node, "run", 3, mark)
+
+
+def now():
+    return datetime.now()  # noqa: DTZ005 - as Spark hands it over
 
 
 def read(found):
@@ -35,36 +43,39 @@ def read(found):
 
 def refusal(*row, **settings):
     with pytest.raises(Unfit) as caught:
-        publish(*row, **settings)
+        item(*row, **settings)
     return str(caught.value)
 
 
 def test_a_row_becomes_the_publish_of_xep_0060():
-    assert publish("<job xmlns='urn:x'/>", "order-1") == Publish(
-        "set",
-        b"<pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node=\"jobs\">"
-        b"<item id=\"order-1\"><job xmlns='urn:x'/></item></publish></pubsub></iq>",
+    made = item("<job xmlns='urn:x'/>", "order-1")
+    assert made == Item(
         row=17,
         partition=3,
         node="jobs",
-        item_id="order-1",
+        id="order-1",
         generated=False,
+        xml=b"<item id=\"order-1\"><job xmlns='urn:x'/></item>",
+        beside="",
         size=20,
         raw="<job xmlns='urn:x'/>",
     )
-    assert str(publish("<a/>", "order-1")) == (
-        "row 17 of partition 3 (item 'order-1', node 'jobs')"
+    assert str(made) == "row 17 of partition 3 (item 'order-1', node 'jobs')"
+    assert rows().publish([made]).body == (
+        b"<pubsub xmlns='http://jabber.org/protocol/pubsub'>"
+        b"<publish node=\"jobs\" xmlns:q='urn:x-pubqueue:0' q:answer='short'>"
+        b"<item id=\"order-1\"><job xmlns='urn:x'/></item></publish></pubsub></iq>"
     )
 
 
 def test_a_row_without_id_gets_one_from_job_partition_and_number():
-    assert publish().item_id == "run-3-17"
-    assert publish(columns=Columns(0, TEXT)).item_id == "run-3-17"
+    assert item().id == "run-3-17"
+    assert item(columns=Columns(0, TEXT)).id == "run-3-17"
 
 
 def test_the_node_of_the_row_outranks_the_option():
-    assert publish("<a/>", None, "other").node == "other"
-    assert publish("<a/>", None, None).node == "jobs"
+    assert item("<a/>", None, "other").node == "other"
+    assert item("<a/>", None, None).node == "jobs"
 
 
 def test_priority_delay_and_ttl_travel_beside_the_publish():
@@ -95,9 +106,15 @@ def test_names_survive_quoting(name):
         (("<a/>", "x\x00"), "item_id has the character U+0000 at position 1"),
         (("<a/>", None, "x\x00"), "node has the character U+0000 at position 1"),
         (("job",), "does not begin with '<', and so is no XML element; payloadFormat=json or"),
-        (("<a/>", None, None, None, 1.0, None, NOW), "it has both delay and not_before"),
-        (("<a/>", None, None, None, None, None, None, {"": "x"}), "a header without a name"),
-        (("<a/>", None, None, None, None, None, None, {"a": "\0"}), "headers has the character U+"),
+        (("<a/>", None, None, None, 1.0, None, MOMENT), "it has both delay and not_before"),
+        (
+            ("<a/>", None, None, None, None, None, None, {"": "x"}),
+            "there is a header without a name",
+        ),
+        (
+            ("<a/>", None, None, None, None, None, None, {"a": "\0"}),
+            "header 'a' has the character U+",
+        ),
         (("<a/>", None, None, None, -1.0), "delay is -1.0; it takes seconds, 0 or more"),
         (("<a/>", None, None, None, float("nan")), "delay is nan; it takes seconds"),
         (("<a/>", None, None, None, None, float("inf")), "ttl is inf; it takes seconds"),
@@ -128,13 +145,15 @@ def test_a_delay_may_be_an_interval():
 
 
 def test_not_before_is_the_delay_until_then():
-    then = NOW + timedelta(hours=1)
-    seconds = float(meta(publish("<a/>", *[None] * 5, then)).get("delay"))
-    assert 3000 < seconds <= 3600
+    began = now()
+    then = began + timedelta(hours=1)
+    delay = timedelta(seconds=float(meta(publish("<a/>", *[None] * 5, then)).get("delay")))
+    assert then - now() <= delay + timedelta(milliseconds=1)
+    assert delay <= then - began
 
 
 def test_a_moment_that_is_past_asks_for_no_delay():
-    assert meta(publish("<a/>", *[None] * 5, NOW - timedelta(days=1))) is None
+    assert meta(publish("<a/>", *[None] * 5, now() - timedelta(days=1))) is None
 
 
 def test_headers_travel_beside_the_publish_and_null_ones_do_not():
@@ -153,12 +172,15 @@ def test_no_headers_no_element():
 
 
 def test_the_mark_of_the_transaction_stands_beside_each_publish():
-    found = rows(mark="<txn xmlns='urn:x-pubqueue:0' app='a'/>").publish(1, ("<a/>", *[None] * 7))
+    made = rows(mark="<txn xmlns='urn:x-pubqueue:0' app='a'/>")
+    found = made.publish([made.item(n, ("<a/>", *[None] * 7)) for n in range(2)])
+    assert [it.get("id") for it in read(found).iter(f"{PUBSUB}item")] == ["run-3-0", "run-3-1"]
     assert read(found).find(f"{PUBSUB}pubsub/{{urn:x-pubqueue:0}}txn").get("app") == "a"
 
 
 def test_a_dead_letter_has_what_the_row_held_and_what_was_wrong_with_it():
-    found = rows(mark="<txn xmlns='urn:x-pubqueue:0'/>").letter(7, "<a>\x02 & b", "bad", "it's <a>")
+    made = rows(mark="<txn xmlns='urn:x-pubqueue:0'/>")
+    found = made.publish([made.letter(7, "<a>\x02 & b", "bad", "it's <a>")])
     letter = read(found).find(f".//{PUBSUB}item/{{urn:x-pubqueue:0}}bad-row")
     assert letter.attrib == {"partition": "3", "row": "7", "reason": "it's <a>", "size": "8"}
     assert letter.text == "<a>\ufffd & b"
@@ -170,7 +192,7 @@ def test_a_dead_letter_has_what_the_row_held_and_what_was_wrong_with_it():
 @pytest.mark.parametrize("raw", ["&" * 300_000, "é" * 300_000])
 def test_a_dead_letter_has_room_in_a_node_as_it_is_made(raw):
     found = rows().letter(7, raw, "bad", "too big")
-    letter = read(found).find(f".//{PUBSUB}item/{{urn:x-pubqueue:0}}bad-row")
+    letter = read(rows().publish([found])).find(f".//{PUBSUB}item/{{urn:x-pubqueue:0}}bad-row")
     assert letter.get("size") == "300000"
     assert 5000 < len(letter.text) < found.size < 65536
     assert raw.startswith(letter.text)
@@ -178,4 +200,4 @@ def test_a_dead_letter_has_room_in_a_node_as_it_is_made(raw):
 
 @pytest.mark.parametrize("raw", [None, b"\xff<a", Row(a=1), ["x"]])
 def test_whatever_the_column_holds_can_be_set_aside(raw):
-    assert read(rows().letter(7, raw, "bad", "why")) is not None
+    assert read(rows().publish([rows().letter(7, raw, "bad", "why")])) is not None

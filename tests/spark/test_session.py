@@ -7,6 +7,7 @@ from harness.queue_script import error
 from pyspark.sql.types import StringType
 
 from pubqueue_spark import session
+from pubqueue_spark.bundles import Bundles
 from pubqueue_spark.check import check
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
 from pubqueue_spark.forms import form
@@ -26,11 +27,12 @@ def own_pool():
     session.pool().close()
 
 
-def write(connection, payloads, **options):
+def write(connection, payloads, most=1, **options):
     chosen = settings(connection | {"node": "jobs", "retryBackoff": "0.01-0.1"} | options)
     rows = rows_of(chosen.node)
-    ledger = PartitionLedger(rows, chosen)
-    return publish(rows, ledger, ((payload,) for payload in payloads), chosen, "app-1")
+    bundles = Bundles(rows, most)
+    ledger = PartitionLedger(rows, bundles, chosen)
+    return publish(rows, bundles, ledger, ((payload,) for payload in payloads), chosen, "app-1")
 
 
 def rows_of(node):
@@ -65,6 +67,37 @@ def test_tasks_of_one_process_share_a_stream_that_says_who_it_is(connection, scr
         write(connection, jobs(2))
     (publisher,) = script.publishers
     assert publisher.startswith("etl@localhost/spark/app-1/")
+
+
+def test_several_rows_travel_in_one_request(connection, script):
+    tally = write(connection, jobs(500), most=100)
+    assert script.items == {"jobs": {f"run-0-{n}": payload_of(n) for n in range(500)}}
+    assert (tally.done, tally.rows, script.requests) == (5, 500, 5)
+
+
+def test_of_several_rows_in_one_request_the_refused_one_alone_is_left_out(connection, script):
+    bad = {"run-0-7", "run-0-142", "run-0-143", "run-0-499"}
+    script.answer = lambda item: error("modify", "bad-request") if item in bad else None
+    write(connection, jobs(500), most=100, onError="skip")
+    assert set(script.items["jobs"]) == {f"run-0-{n}" for n in range(500)} - bad
+
+
+def test_a_refused_row_is_named_among_several(connection, script):
+    script.answer = lambda item: error("modify", "bad-request") if item == "run-0-42" else None
+    with pytest.raises(RowError, match=r"refused row 42 of partition 0 \(item 'run-0-42'"):
+        write(connection, jobs(500), most=100)
+
+
+def test_several_rows_that_are_in_flight_when_the_stream_is_lost_come_again(connection, script):
+    def cut_after_250(_item):
+        if script.publishes == 250:
+            loop = session.pool().loop
+            (line,) = session.pool()._sessions.values()
+            loop.call_soon_threadsafe(line.drop)
+
+    script.answer = cut_after_250
+    tally = write(connection, jobs(1000), most=100)
+    assert (len(script.items["jobs"]), tally.rows) == (1000, 1000)
 
 
 def test_an_empty_partition_is_fine(connection, script):
@@ -113,7 +146,8 @@ def test_a_service_that_went_away_fails_with_a_sentence(connection, prosody):
 
 
 def test_the_largest_row_arrives_and_a_larger_one_is_refused_here(connection, script):
-    frame = len(rows_of("jobs").publish(0, ("<a/>",)).body)
+    rows = rows_of("jobs")
+    frame = len(rows.publish([rows.item(0, ("<a/>",))]).body)
     fits = MOST - HEAD - frame
     assert write(connection, [f"<a>{'x' * (fits - 3)}</a>"]).done == 1
     with pytest.raises(RowError, match="it makes a stanza of"):

@@ -116,15 +116,19 @@ def test_a_stream_lost_in_mid_job_loses_nothing(spark, connection, script, proso
         await login(client)
         await logout(client)
 
-    def kick_at_150(_item):
+    def kick_at_150(item):
+        """From then on answer nothing, so that the job cannot end, until something comes again."""
         if script.publishes == 150:
             kicks.append(asyncio.create_task(kick()))
+        repeated.update({item} & seen)
+        seen.add(item)
+        return "" if kicks and not repeated else None
 
-    kicks = []
+    kicks, seen, repeated = [], set(), set()
     script.answer = kick_at_150
     save(frame(spark, 1000, partitions=1), connection)
     assert len(script.items["jobs"]) == 1000
-    background.run(asyncio.wait_for(kicks[0], 10))
+    background.run(asyncio.wait_for(kicks[0], None))
     assert script.publishes > 1000, "what was in flight was sent again"
 
 

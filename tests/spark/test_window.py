@@ -1,6 +1,7 @@
 import asyncio
 import logging
 import re
+import time
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -9,9 +10,9 @@ from pubqueue_spark import window as window_module
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_spark.option import Backoff
 from pubqueue_spark.refusals import failure
-from pubqueue_spark.request import Question
 from pubqueue_spark.window import Limits, Tally, Task, Window
 from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.questions import Question
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 OK = "<iq xmlns='jabber:client' type='result'/>"
@@ -92,10 +93,19 @@ def publishes(count, size=10):
     return [Question("set", f"row {n}", "x" * size) for n in range(count)]
 
 
-def make(line, *, size=4, timeout=5.0, retries=3, slow_after=5.0):
+class Clock:
+    """A clock that the test sets."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def make(line, *, size=4, timeout=5.0, retries=3, slow_after=5.0, clock=time.monotonic):
     limits = Limits(size, timeout, retries, Backoff(0.001, 0.002), slow_after)
     task = Task("queue.localhost", "partition 0", "pq0-")
-    line.window = Window(line, task, limits, Books(), jitter=lambda: 1.0)
+    line.window = Window(line, task, limits, Books(), clock=clock, jitter=lambda: 1.0)
     return line.window
 
 
@@ -108,7 +118,7 @@ async def test_every_publish_is_counted_when_all_are_taken():
     line = FakeLine()
     line.script = lambda _: OK
     head = len("<iq type='set' id='pq0-0' to=\"queue.localhost\">")
-    assert await send(make(line), publishes(10)) == Tally(done=10, bytes=10 * (head + 15))
+    assert await send(make(line), publishes(10)) == Tally(done=10, rows=10, bytes=10 * (head + 15))
     assert line.sent == [f"pq0-{n}" for n in range(10)]
 
 
@@ -169,7 +179,7 @@ async def test_the_ledger_may_send_something_else_for_what_is_refused_or_nothing
     line = FakeLine()
     window = make(line, size=4)
     (other,) = publishes(1, size=3)
-    instead = [other, None]
+    instead = [[other], []]
     window._ledger.instead = lambda _: instead.pop()
     line.script = lambda it: error("modify", "bad-request") if it in {"pq0-1", "pq0-3"} else OK
     rows = publishes(5)
@@ -289,14 +299,15 @@ async def test_a_server_that_ends_the_stream_for_one_stanza_ends_the_job_at_last
 
 
 async def test_a_mute_stream_counts_as_lost_and_a_slow_one_does_not():
-    line = FakeLine()
-    window = make(line, timeout=0.2, size=8)
+    line, clock = FakeLine(), Clock()
+    window = make(line, timeout=0.01, size=8, clock=clock)
 
     async def answer_slowly():
         await line.until(8)
         for n in range(8):
-            await asyncio.sleep(0.05)  # 0.4 s in all: longer than the timeout, never mute
-            line.answer(f"pq0-{n}")
+            clock.now += 0.009  # 0.072 s in all: longer than the timeout, never mute
+            window.answer(f"pq0-{n}", ET.fromstring(OK))
+            await asyncio.sleep(0)
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(send(window, publishes(8)))
@@ -306,19 +317,20 @@ async def test_a_mute_stream_counts_as_lost_and_a_slow_one_does_not():
     line.sent.clear()
     await window.put(publishes(1))
     line.script = lambda _: OK  # for the second time it is sent
+    clock.now += 0.02
     assert (await window.drain()).done == 9
     assert line.dropped == 1
     assert line.sent == ["pq0-8", "pq0-8"]
 
 
 async def test_a_slow_full_window_is_explained_once_in_the_log(caplog):
-    line = FakeLine()
-    window = make(line, size=2, slow_after=0.1)
+    line, clock = FakeLine(), Clock()
+    window = make(line, size=2, slow_after=0.1, clock=clock)
 
     async def answer_slowly():
         for n in range(20):
             await line.until(n + 1)
-            await asyncio.sleep(0.02)
+            clock.now += 0.02
             line.answer(f"pq0-{n}")
 
     with caplog.at_level(logging.WARNING, "pubqueue_spark"):
@@ -331,7 +343,12 @@ async def test_a_slow_full_window_is_explained_once_in_the_log(caplog):
 
 
 async def test_a_fast_window_is_not_spoken_of(caplog):
-    line = FakeLine()
-    line.script = lambda _: OK
-    await send(make(line, slow_after=0.0), publishes(500))
+    line, clock = FakeLine(), Clock()
+
+    def answer_quickly(_request):
+        clock.now += 0.001
+        return OK
+
+    line.script = answer_quickly
+    await send(make(line, slow_after=0.0, clock=clock), publishes(500))
     assert not caplog.records

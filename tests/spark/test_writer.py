@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from pubqueue_spark import prepare, session, task, txn
+from pubqueue_spark import prepare, session, task
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.task import CHUNK, Pace
+from pubqueue_xeps import transactions
 
 pytestmark = pytest.mark.e2e
 
@@ -86,6 +87,15 @@ def test_a_replay_sends_no_more_than_it_must_and_warns(options, in_task, settled
     settled(900)
 
 
+def test_a_node_that_takes_few_items_at_once_gets_few(options, in_task, settled):
+    """Its largest number of items is that of a request too."""
+    writer = batch(options, node="small")
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(*range(25)))))
+    assert (done.items, done.retries) == (25, 0)
+    writer.abort([done])
+    settled(0, records=0)
+
+
 def test_of_two_drivers_with_one_mark_one_writes(options, in_task, settled):
     one, other = batch(options, **MARK), batch(options, **MARK, onReplay="fail")
     late = in_task(0, 1, lambda: other.write(iter(jobs(5))))
@@ -105,7 +115,7 @@ def test_a_commit_that_comes_twice_counts_once(options, in_task, settled):
 
 
 def test_very_many_parts_are_committed_as_one_list(options, in_task, settled, monkeypatch):
-    monkeypatch.setattr(txn, "COMPACT", 10)
+    monkeypatch.setattr(transactions, "COMPACT", 10)
     writer = batch(options)
     writer.commit([in_task(n, n, lambda n=n: writer.write(iter(jobs(n)))) for n in range(11)])
     settled(11)

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
-from xml.etree.ElementTree import Element, SubElement
+from typing import TYPE_CHECKING, Final, Self
 
-from slixmpp.exceptions import IqError, IqTimeout
+from slixmpp.exceptions import IqError
 
+from pubqueue_xeps import disco, publishing, refusals, transactions
+from pubqueue_xeps.asking import ask
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
-from pubqueue_xeps.ns import CLIENT, DISCO_INFO, PUBQUEUE, STANZAS
-from pubqueue_xeps.xep_0254.queueing import answer, queueing
-from pubqueue_xeps.xep_0254.refusal import TRANSIENT, conditions
+from pubqueue_xeps.refusals import TRANSIENT, Refusal
+from pubqueue_xeps.transactions import FEATURE, Committed, Mark, Part
+from pubqueue_xeps.xep_0254.queueing import publication
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
+    from xml.etree.ElementTree import Element
 
     from slixmpp import ClientXMPP
 
-FEATURE: Final = f"{PUBQUEUE}#transactions"
+    from pubqueue_xeps.questions import Question
 
+__all__ = ["Batch", "Committed"]
+
+TIMEOUT: Final = 30
 COMMIT_TIMEOUT: Final = 300
 """Seconds to wait for a commit: it grows with what it commits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a commit has come to: items published by it, and items that were there or done before."""
-
-    published: int
-    known: int
-    already: bool
 
 
 class Batch:
@@ -52,7 +47,8 @@ class Batch:
         self.app, self.version = app, version
         self.skipped = False
         self.committed: Committed | None = None
-        self._client: Any = client
+        self._mark = Mark(app, version)
+        self._client = client
         self._service = service
         # what an earlier run has left is another attempt: this commit drops it
         self._attempt = secrets.randbits(48)
@@ -64,9 +60,7 @@ class Batch:
 
         Raises ServiceUnavailable or Refused.
         """
-        reply = await self._send("get", Element(f"{{{DISCO_INFO}}}query"), 30)
-        features = reply.xml.iter(f"{{{DISCO_INFO}}}feature")
-        if not any(feature.get("var") == FEATURE for feature in features):
+        if FEATURE not in disco.features(await self._ask(disco.question(self._service))):
             raise Refused(f"{self._service} does not know transactions.")
         return self
 
@@ -103,58 +97,36 @@ class Batch:
         NoSuchNode or Refused, and ServiceUnavailable also when more waits for commits than may.
         """
         name = id or f"{self.app}-{self.version}-{next(self._numbers)}"
-        iq = queueing(self._client).publication(
-            *(self._service, node, payload),
-            id=name,
-            delay=delay,
-            priority=priority,
-            ttl=ttl,
-            headers=headers,
-        )
-        iq["pubsub"].append(self._mark("txn", attempt=str(self._attempt)))
-        reply = await self._answer(iq, 30)
+        beside = publishing.meta(delay=delay, priority=priority, ttl=ttl)
+        beside += publishing.headers(headers) + self._mark.beside(None, self._attempt)
+        answer = await self._ask(publication(name, node, payload, beside))
         self._staged.add((node, name))
-        self.skipped |= reply.xml.find(f".//{{{PUBQUEUE}}}skipped") is not None
+        self.skipped |= publishing.skipped(answer)
         return name
 
     async def commit(self) -> Committed:
         """Show what is staged. Said again it does nothing more, so say it again when in doubt."""
-        words = self._mark("commit")
-        counts = {"n": "0", "attempt": str(self._attempt), "items": str(len(self._staged))}
-        SubElement(words, f"{{{PUBQUEUE}}}part", counts)
-        reply = await self._send("set", words, COMMIT_TIMEOUT)
-        said = reply.xml.find(f"{{{PUBQUEUE}}}committed")
-        if said is None:
-            raise Refused(f"{self._service} answered the commit with something else.")
-        published, known = int(said.get("published", "0")), int(said.get("known", "0"))
-        self.committed = Committed(published, known, said.get("already") == "true")
+        parts = [Part(0, self._attempt, len(self._staged))]
+        answer = await self._ask(transactions.commit(self._mark, parts), COMMIT_TIMEOUT)
+        try:
+            self.committed = transactions.read_committed(answer)
+        except ValueError:
+            raise Refused(f"{self._service} answered the commit with something else.") from None
         return self.committed
 
     async def abort(self) -> None:
         """Drop what is staged; a version that is committed stays."""
-        await self._send("set", self._mark("abort"), 30)
+        await self._ask(transactions.abort(self._mark))
 
-    def _mark(self, name: str, **more: str) -> Element:
-        words = {"app": self.app, "version": str(self.version)} | more
-        return Element(f"{{{PUBQUEUE}}}{name}", words)
-
-    async def _send(self, kind: str, child: Element, timeout: int) -> Any:  # noqa: ANN401, ASYNC109 - slixmpp's
-        iq = self._client.Iq(sto=self._service, stype=kind)
-        iq.append(child)
-        return await self._answer(iq, timeout)
-
-    async def _answer(self, iq: Any, timeout: int) -> Any:  # noqa: ANN401, ASYNC109 - slixmpp's
+    async def _ask(self, question: Question, timeout: int = TIMEOUT) -> Element:  # noqa: ASYNC109 - asking's
         try:
-            return await answer(iq, timeout)
-        except IqTimeout:
-            raise ServiceUnavailable(f"{self._service} does not answer.") from None
+            return await ask(self._client, self._service, question, timeout)
         except IqError as error:
-            raise self._refusal(error.iq.xml) from None
+            raise self._failure(refusals.read(error.iq.xml)) from None
 
-    def _refusal(self, iq: Element) -> PubqueueError:
-        why, _ = conditions(iq)
-        text = iq.findtext(f"{{{CLIENT}}}error/{{{STANZAS}}}text") or why
-        if why == "item-not-found":
+    def _failure(self, refusal: Refusal) -> PubqueueError:
+        if refusal.condition == "item-not-found":
             return NoSuchNode(f"{self._service} has no such node.")
-        kind = ServiceUnavailable if why in TRANSIENT else Refused
-        return kind(f"{self._service} refused version {self.version} of {self.app!r}: {text}.")
+        kind = ServiceUnavailable if refusal.condition in TRANSIENT else Refused
+        why = refusal.text or refusal.condition
+        return kind(f"{self._service} refused {self._mark}: {why}.")

@@ -14,7 +14,6 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from xml.etree.ElementTree import Element
-from xml.sax.saxutils import quoteattr
 
 from slixmpp.exceptions import IqError, IqTimeout
 
@@ -23,6 +22,7 @@ from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServiceUnavailable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PING, PUBSUB, TIME
+from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Line:
         self._replaced = False
         self._wanted = True
         self._heard = 0.0
+        self._unsent: list[bytes] = []
         self._keeper: asyncio.Task[None] | None = None
         client.short_way = self._read
         client.add_event_handler("session_start", self._session_started)
@@ -121,10 +122,16 @@ class Line:
         return next(self._ids)
 
     def send(self, stanza: bytes) -> bool:
-        """Send it now; False if there is no session, and then it is forgotten."""
-        if self._session:
-            self._client.send_raw(stanza)
-        return self._session
+        """Send it, together with all else that is sent before the loop looks at sockets again.
+
+        False if there is no session, and then it is forgotten.
+        """
+        if not self._session:
+            return False
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(stanza)
+        return True
 
     async def ask_time(self) -> datetime | None:
         """Return the service's time (XEP-0202), or None where it tells none."""
@@ -137,18 +144,24 @@ class Line:
 
     def vanish(self) -> None:
         """Be unavailable to the service, which frees all that is locked to us and unsubscribes us."""
-        self.send(f"<presence type='unavailable' to={quoteattr(self._service)}/>".encode())
+        self.send(f"<presence type='unavailable' to={quote(self._service)}/>".encode())
 
     def unsubscribe(self) -> None:
         """End the subscription for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
         self._wanted = False
-        wanted = f"<unsubscribe node={quoteattr(self._node)} jid={quoteattr(self.jid)}/>"
+        wanted = f"<unsubscribe node={quote(self._node)} jid={quote(self.jid)}/>"
         self.send(
-            f"<iq type='set' id='{self.new_id()}' to={quoteattr(self._service)}>"
+            f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
             f"<pubsub xmlns='{PUBSUB}'>{wanted}</pubsub></iq>".encode()
         )
 
+    def _flush(self) -> None:
+        if self._session and self._unsent:
+            self._client.send_raw(b"".join(self._unsent))
+        self._unsent.clear()
+
     async def _leave(self) -> None:
+        self._flush()
         self._session = False
         await logout(self._client, timeout=self._timings.parting)
 

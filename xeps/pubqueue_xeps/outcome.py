@@ -7,16 +7,15 @@ unlock (XEP-0254 section 2.4), which is the same as a release.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from pubqueue_xeps.quoting import ILLEGAL
 
 LONGEST_DELAY: Final = 3_162_240_000.0
 """Seconds; a hundred years, the most that a service takes."""
 
 LONGEST_REASON: Final = 1023
-FORBIDDEN: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML forbids: one of them, and the server ends the stream."""
 
 # ruff: noqa: N818 - the names say what shall happen to the item
 
@@ -46,7 +45,7 @@ class Outcome:
         if self.delay is not None:
             written["delay"] = f"{math.ceil(self.delay * 1000) / 1000:.3f}"
         if self.reason is not None:
-            written["reason"] = FORBIDDEN.sub("\ufffd", self.reason)[:LONGEST_REASON]
+            written["reason"] = ILLEGAL.sub("\ufffd", self.reason)[:LONGEST_REASON]
         return written
 
 

@@ -6,10 +6,12 @@ All of it is in the namespace `urn:x-pubqueue:0`; `pubqueue_xeps.reading` asks f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.clock import moment
 from pubqueue_xeps.ns import PUBQUEUE, SHIM
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.quoting import attributes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 EVENTS: Final = f"{PUBQUEUE}#events"
 READS: Final = f"{PUBQUEUE}#reads"
+
+State = Literal["queued", "locked", "delayed", "dead"]
 
 _CONFIG: Final = f"{{{PUBQUEUE}}}config"
 _PAYLOAD: Final = f"{{{PUBQUEUE}}}payload"
@@ -153,6 +157,43 @@ class RecordPage:
 
     entries: tuple[Record, ...]
     more: bool
+
+
+def question(name: str, node: str | None = None, **words: object) -> Question:
+    """Ask for a page: `events`, `items`, `nodes` or `transactions`."""
+    what = name if node is None else f"{name} of node {node!r}"
+    inner = f"<{name} xmlns='{PUBQUEUE}'{attributes(node=node, **words)}/>"
+    return Question("get", f"a page of {what}", inner)
+
+
+def event_question(
+    node: str | None, after: int, until: int | None = None, most: int | None = None
+) -> Question:
+    """Ask for events numbered behind `after`, of one node or of all that we may read."""
+    return question("events", node, after=after, until=until, max=most)
+
+
+def item_question(
+    node: str,
+    after: int,
+    until: int | None = None,
+    most: int | None = None,
+    *,
+    state: State | None = None,
+    payload: bool = True,
+) -> Question:
+    """Ask for items numbered behind `after`; in the state dead, by the numbers of their deaths."""
+    bounds = {"after": after, "until": until, "max": most}
+    return question("items", node, **bounds, state=state, payload=None if payload else "false")
+
+
+def element(answer: Element, asked: Question) -> Element:
+    """Return the page in an answer; raises ValueError if there is none."""
+    name = asked.inner[1:].partition(" ")[0]
+    page = answer.find(f"{{{PUBQUEUE}}}{name}")
+    if page is None:
+        raise ValueError(f"does not answer with {name}")
+    return page
 
 
 def event_page(answer: Element) -> EventPage:

@@ -10,24 +10,28 @@ Owners and publishers of a node may, and administrators of the service. All of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-from xml.etree.ElementTree import Element
-
-from slixmpp.exceptions import IqError, IqTimeout
+from typing import TYPE_CHECKING
 
 from pubqueue_xeps import pages
+from pubqueue_xeps.asking import ask_about
 from pubqueue_xeps.errors import ServiceUnavailable
-from pubqueue_xeps.ns import PUBQUEUE
-from pubqueue_xeps.xep_0254.refusal import refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from xml.etree.ElementTree import Element
 
     from slixmpp import ClientXMPP
 
-    from pubqueue_xeps.pages import Event, EventPage, ItemPage, NodePage, ReadItem, ReadNode
-
-State = Literal["queued", "locked", "delayed", "dead"]
+    from pubqueue_xeps.pages import (
+        Event,
+        EventPage,
+        ItemPage,
+        NodePage,
+        ReadItem,
+        ReadNode,
+        State,
+    )
+    from pubqueue_xeps.questions import Question
 
 
 class Reader:
@@ -50,8 +54,8 @@ class Reader:
         most: int | None = None,
     ) -> EventPage:
         """Return events numbered behind `after`, of one node or of all that we may read."""
-        answer = await self._ask("events", node=node, after=after, until=until, max=most)
-        return pages.event_page(answer)
+        asked = pages.event_question(node, after, until, most)
+        return pages.event_page(await self._ask(asked, node))
 
     async def events(
         self, *, node: str | None = None, after: int = 0, until: int | None = None
@@ -76,16 +80,8 @@ class Reader:
         payload: bool = True,
     ) -> ItemPage:
         """Return items numbered behind `after`; those in the state dead by the numbers of their deaths."""
-        answer = await self._ask(
-            "items",
-            node=node,
-            after=after,
-            until=until,
-            max=most,
-            state=state,
-            payload=None if payload else "false",
-        )
-        return pages.item_page(answer, node)
+        asked = pages.item_question(node, after, until, most, state=state, payload=payload)
+        return pages.item_page(await self._ask(asked, node), node)
 
     async def items(
         self,
@@ -109,8 +105,7 @@ class Reader:
 
     async def node_page(self, *, after: str | None = None, most: int | None = None) -> NodePage:
         """Return the nodes that we may read behind the name `after`."""
-        answer = await self._ask("nodes", after=after, max=most)
-        return pages.node_page(answer)
+        return pages.node_page(await self._ask(pages.question("nodes", after=after, max=most)))
 
     async def nodes(self) -> AsyncIterator[ReadNode]:
         """Go through all nodes that we may read, by name."""
@@ -122,18 +117,10 @@ class Reader:
                 after = node.name
             more = page.more
 
-    async def _ask(self, name: str, **words: object) -> Element:
+    async def _ask(self, asked: Question, node: str | None = None) -> Element:
         """Ask for a page and return its element."""
-        given = {key: str(value) for key, value in words.items() if value is not None}
-        iq: Any = self._client.Iq(sto=self._service, stype="get")
-        iq.append(Element(f"{{{PUBQUEUE}}}{name}", given))
+        answer = await ask_about(self._client, self._service, node or "", asked, self._timeout)
         try:
-            answer = await iq.send(timeout=self._timeout)
-        except IqTimeout:
-            raise ServiceUnavailable(f"{self._service} does not answer.") from None
-        except IqError as error:
-            raise refusal(error.iq.xml, self._service, given.get("node", "")) from None
-        page: Element | None = answer.xml.find(f"{{{PUBQUEUE}}}{name}")
-        if page is None:
-            raise ServiceUnavailable(f"{self._service} does not answer with {name}.")
-        return page
+            return pages.element(answer, asked)
+        except ValueError as error:
+            raise ServiceUnavailable(f"{self._service} {error}.") from None

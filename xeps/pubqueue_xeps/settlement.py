@@ -17,11 +17,11 @@ from __future__ import annotations
 import asyncio
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, Protocol
-from xml.sax.saxutils import quoteattr
 
 from pubqueue_xeps.errors import NotConfirmed, Refused
 from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
-from pubqueue_xeps.xep_0254.refusal import TRANSIENT, conditions
+from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.refusals import TRANSIENT, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,10 +121,10 @@ class Settlements:
         self._pending: dict[str, Question] = {}
         self._questions: dict[str, Question] = {}
         self._heads = {
-            verb: f"'><pubsub xmlns='{PUBSUB}'>{opening} node={quoteattr(node)}><item id="
+            verb: f"'><pubsub xmlns='{PUBSUB}'>{opening} node={quote(node)}><item id="
             for verb, (opening, _) in SHAPES.items()
         }
-        self._start = f"<iq type='set' to={quoteattr(service)} id='"
+        self._start = f"<iq type='set' to={quote(service)} id='"
 
     async def settle(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> Answer:
         """Ask until the answer counts: DONE, GONE or LOST. An unlock may have an outcome.
@@ -134,12 +134,10 @@ class Settlements:
         """
         question = Question(verb, item, outcome)
         self._questions[item.id] = question
+        end = asyncio.get_running_loop().time() + self._timings.patience
         try:
-            async with asyncio.timeout(self._timings.patience):
-                while (answer := await self._ask(question)) is Answer.AGAIN:
-                    await asyncio.sleep(self._timings.pause(question.asked))
-                    await self._line.ready()
-                return answer
+            answer = await self._ask(question, min(self._timings.answer, self._timings.patience))
+            return await self._insist(question, end) if answer is Answer.AGAIN else answer
         except TimeoutError:
             raise NotConfirmed(f"The {verb} of {item.id!r} was not confirmed in time.") from None
         finally:
@@ -197,36 +195,46 @@ class Settlements:
         for question in self._pending.values():
             question.resolve(Answer.AGAIN)
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _insist(self, question: Question, end: float) -> Answer:
+        """Ask again until the answer counts; raises TimeoutError at the end of patience."""
+        async with asyncio.timeout_at(end):
+            answer = Answer.AGAIN
+            while answer is Answer.AGAIN:
+                await asyncio.sleep(self._timings.pause(question.asked))
+                await self._line.ready()
+                answer = await self._ask(question, self._timings.answer)
+            return answer
+
+    async def _ask(self, question: Question, patience: float) -> Answer:
         id = self._line.new_id()  # noqa: A001 - the name of the attribute
-        question.reply = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        question.reply = loop.create_future()
         question.token = question.item.token
         self._pending[id] = question
+        # cheaper than asyncio.timeout, for each item
+        timer = loop.call_later(patience, question.resolve, Answer.AGAIN)
         try:
             if not self._line.send(self._render(question, id)):
                 return Answer.AGAIN
             question.asked += 1
-            async with asyncio.timeout(self._timings.answer):
-                return question.judge(await question.reply)
-        except TimeoutError:
-            return Answer.AGAIN
+            return question.judge(await question.reply)
         finally:
+            timer.cancel()
             del self._pending[id]
 
     def _render(self, question: Question, id: str) -> bytes:  # noqa: A002
         head, tail = self._heads[question.verb], SHAPES[question.verb][1]
         beside = _beside(question) if self._line.extended else ""
-        item = quoteattr(question.item.id)
+        item = quote(question.item.id)
         return f"{self._start}{id}{head}{item}/>{tail}{beside}</pubsub></iq>".encode()
 
     def _refuse(self, question: Question, iq: Element) -> None:
-        defined, specific = conditions(iq)
-        answer = ANSWERS.get(defined)
+        refusal = read(iq)
+        answer = ANSWERS.get(refusal.condition)
         if answer is None:
             if not question.reply.done():
-                why = f"{defined}, {specific}" if specific else defined
                 refused = Refused(
-                    f"The {question.verb} of {question.item.id!r} was refused: {why}."
+                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.name}."
                 )
                 question.reply.set_exception(refused)
             return
@@ -242,6 +250,6 @@ def _beside(question: Question) -> str:
         lock = f"<lock xmlns='{PUBQUEUE}' token='{question.token}'/>"
     if question.outcome is not None:
         words = question.outcome.attributes().items()
-        written = " ".join(f"{name}={quoteattr(value)}" for name, value in words)
+        written = " ".join(f"{name}={quote(value)}" for name, value in words)
         outcome = f"<outcome xmlns='{PUBQUEUE}' {written}/>"
     return lock + outcome

@@ -16,14 +16,14 @@ import asyncio
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
-from xml.sax.saxutils import quoteattr
 
 from pubqueue_xeps.clock import ServiceClock, moment
 from pubqueue_xeps.errors import Refused
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PUBQUEUE
+from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.refusals import read
 from pubqueue_xeps.settlement import ANSWERS, Answer
-from pubqueue_xeps.xep_0254.refusal import conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,15 +46,15 @@ class Touches:
         self._line = line
         self._timings = timings
         self._pending: dict[str, asyncio.Future[Element | None]] = {}
-        self._start = f"<iq type='set' to={quoteattr(service)} id='"
-        self._head = f"'><touch xmlns='{PUBQUEUE}' node={quoteattr(node)}"
+        self._start = f"<iq type='set' to={quote(service)} id='"
+        self._head = f"'><touch xmlns='{PUBQUEUE}' node={quote(node)}"
 
     async def ask(self, item: str, seconds: float | None) -> datetime | Answer:
         """Ask once; return the new deadline, or GONE, LOST or AGAIN. Raises Refused."""
         id = self._line.new_id()  # noqa: A001 - the name of the attribute
         answered = self._pending[id] = asyncio.get_running_loop().create_future()
         span = "" if seconds is None else f" seconds='{seconds:.3f}'"
-        inside = f"{self._head}{span}><item id={quoteattr(item)}/></touch></iq>"
+        inside = f"{self._head}{span}><item id={quote(item)}/></touch></iq>"
         try:
             if not self._line.send(f"{self._start}{id}{inside}".encode()):
                 return Answer.AGAIN
@@ -82,11 +82,10 @@ class Touches:
 
 def _read(item: str, iq: Element) -> datetime | Answer:
     if iq.get("type") != "result":
-        defined, specific = conditions(iq)
-        if (answer := ANSWERS.get(defined)) is not None:
+        refusal = read(iq)
+        if (answer := ANSWERS.get(refusal.condition)) is not None:
             return answer
-        why = f"{defined}, {specific}" if specific else defined
-        raise Refused(f"The touch of {item!r} was refused: {why}.")
+        raise Refused(f"The touch of {item!r} was refused: {refusal.name}.")
     touched = iq.find(ITEM)
     try:
         return moment("" if touched is None else touched.get("deadline", ""))

@@ -110,7 +110,7 @@ class Batch:
 
 def _failed(request: Request) -> Decision:
     """Answer a request that met a fault of ours; called where the fault is handled."""
-    log.error("request.failed", request=type(request).__name__, exc_info=True)
+    log.error("request.failed", request=type(request).__name__, exc_info=True)  # noqa: LOG014  # within the handler
     return refuse(Refusal.STORE_FAILED)
 
 

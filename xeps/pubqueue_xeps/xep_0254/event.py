@@ -84,7 +84,7 @@ PURGE: Final = f"{{{PUBSUB_EVENT}}}purge"
 DELETE: Final = f"{{{PUBSUB_EVENT}}}delete"
 UNLOCK: Final = frozenset(f"{{{ns}}}unlock" for ns in (QUEUEING, QUEUEING_SHORT))
 LOCK: Final = f"{{{PUBQUEUE}}}lock"
-HEADER: Final = f"{{{SHIM}}}headers/{{{SHIM}}}header"
+HEADERS: Final = f"{{{SHIM}}}headers"
 
 
 def read_event(message: Element) -> list[QueueEvent]:
@@ -112,9 +112,8 @@ def _read_items(message: Element, items: Element, service: str, node: str) -> li
         if child.tag == ITEM:
             payload = child[0] if len(child) else None
             lock = _read_lock(message)
-            said = {
-                header.get("name", ""): header.text or "" for header in message.iterfind(HEADER)
-            }
+            headers = message.find(HEADERS)
+            said = {} if headers is None else {it.get("name", ""): it.text or "" for it in headers}
             found.append(Delivered(service, node, id, payload, child.get("publisher"), lock, said))
         elif child.tag == RETRACT:
             found.append(Retracted(service, node, id))

@@ -10,25 +10,20 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
-from xml.etree.ElementTree import Element, SubElement, tostring
+from uuid import uuid4
 
 from slixmpp.exceptions import IqError, IqTimeout
 from slixmpp.plugins import BasePlugin
 from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
+from pubqueue_xeps import disco, publishing, refusals
+from pubqueue_xeps.asking import ask, ask_about
 from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import NotAQueue, Refused, ServiceUnavailable
-from pubqueue_xeps.ns import (
-    DATA,
-    DISCO_INFO,
-    PUBQUEUE,
-    PUBSUB,
-    PUBSUB_EVENT,
-    SHIM,
-    SUBSCRIBE_OPTIONS,
-)
-from pubqueue_xeps.outcome import FORBIDDEN, Outcome
+from pubqueue_xeps.ns import DATA, PUBQUEUE, PUBSUB, PUBSUB_EVENT, SUBSCRIBE_OPTIONS
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.quoting import legal
 from pubqueue_xeps.xep_0254 import stanza
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
@@ -39,14 +34,17 @@ from pubqueue_xeps.xep_0254.event import (
     Unlocked,
     read_event,
 )
-from pubqueue_xeps.xep_0254.refusal import conditions, refusal
+from pubqueue_xeps.xml_text import xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+    from xml.etree.ElementTree import Element
 
     from slixmpp.stanza import Iq
     from slixmpp.xmlstream import StanzaBase
+
+    from pubqueue_xeps.outcome import Outcome
 
 EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Delivered: "queue_item",
@@ -123,14 +121,11 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
         One that refuses to say does not. Raises ServiceUnavailable when there is no answer.
         """
-        iq = self.xmpp.Iq(sto=service, stype="get")
-        iq.append(Element(f"{{{DISCO_INFO}}}query"))
         try:
-            info = await _send(iq, service)
+            found = disco.features(await ask(self.xmpp, service, disco.question(service)))
         except IqError:
             return self._extended.setdefault(service, False)
-        features = {feature.get("var") for feature in info.xml.iter(f"{{{DISCO_INFO}}}feature")}
-        self._extended[service] = PUBQUEUE in features
+        self._extended[service] = PUBQUEUE in found
         return self._extended[service]
 
     async def retract(self, service: str, node: str, item: str) -> None:
@@ -199,44 +194,11 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         again. Raises NoSuchNode, ServiceUnavailable or Refused, and ValueError for what cannot be written
         as XML.
         """
-        iq = self.publication(
-            *(service, node, payload),
-            id=id,
-            delay=delay,
-            priority=priority,
-            ttl=ttl,
-            headers=headers,
-        )
-        reply = await self._ask(iq, service, node)
-        name = reply["pubsub"]["publish"]["item"]["id"]
-        return str(name or iq["pubsub"]["publish"]["item"]["id"])
-
-    def publication(
-        self,
-        service: str,
-        node: str,
-        payload: Element,
-        *,
-        id: str | None = None,  # noqa: A002 - the name of the attribute
-        delay: float | None = None,
-        priority: int | None = None,
-        ttl: float | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Iq:
-        """Return the request that `publish` sends; raise ValueError for what XML forbids."""
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        item = stanza.Item()
-        item["id"] = _writable(id or self.xmpp.new_id(), "item id")
-        _writable(tostring(payload, "unicode"), f"payload of {item['id']!r}")
-        item["payload"] = payload
-        iq["pubsub"]["publish"]["node"] = node
-        iq["pubsub"]["publish"].append(item)
-        for name, value in (("delay", delay), ("priority", priority), ("ttl", ttl)):
-            if value is not None:
-                iq["pubsub"]["queue_meta"][name] = str(value)
-        if headers:
-            iq["pubsub"].append(_headers(headers))
-        return iq
+        name = id or uuid4().hex
+        beside = publishing.meta(delay=delay, priority=priority, ttl=ttl)
+        wanted = publication(name, node, payload, beside + publishing.headers(headers))
+        await ask_about(self.xmpp, service, node, wanted)
+        return name
 
     async def _is_extended(self, service: str) -> bool:
         known = self._extended.get(service)
@@ -268,8 +230,9 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         try:
             return await _send(request, service)
         except IqError as error:
-            if conditions(error.iq.xml)[1] != "configuration-required":
-                raise refusal(error.iq.xml, service, node) from None
+            no = refusals.read(error.iq.xml)
+            if no.detail != "configuration-required":
+                raise refusals.failure(no, service, node) from None
             answers = _fill(error.iq.xml, window)
         if not answers:
             raise NotAQueue(f"{node!r} at {service} asks for options, and none is a window.")
@@ -279,7 +242,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         try:
             return await _send(iq, service)
         except IqError as error:
-            raise refusal(error.iq.xml, service, node) from None
+            raise refusals.failure(refusals.read(error.iq.xml), service, node) from None
 
     def _subscription(self, service: str, node: str, jid: str, answers: dict[str, str]) -> Iq:
         iq = self.xmpp.Iq(sto=service, stype="set")
@@ -306,19 +269,21 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 self.xmpp.event(EVENT_NAMES[type(event)], event)
 
 
-def _headers(headers: Mapping[str, str]) -> Element:
-    said = Element(f"{{{SHIM}}}headers")
-    for name, value in headers.items():
-        header = SubElement(said, f"{{{SHIM}}}header", name=_writable(name, "name of a header"))
-        header.text = _writable(value, f"header {name!r}")
-    return said
+def publication(name: str, node: str, payload: Element, beside: str) -> Question:
+    """Return the request to publish one item; raise ValueError for what XML cannot carry."""
+    _legal(name, "item id")
+    written = _legal(xml_text(payload, PUBSUB), f"payload of {name!r}")
+    item = publishing.item(name, written.encode())
+    words = f"the publish of {name!r}"
+    return Question("set", words, publishing.publish(node, [item], beside).decode())
 
 
-def _writable(text: str, what: str) -> str:
+def _legal(text: str, what: str) -> str:
     """Refuse what would make the server end the stream, and all other work with it."""
-    if (bad := FORBIDDEN.search(text)) is not None:
-        raise ValueError(f"The {what} has a character that XML forbids: U+{ord(bad[0]):04X}.")
-    return text
+    try:
+        return legal(text)
+    except ValueError as error:
+        raise ValueError(f"The {what} {error}.") from None
 
 
 def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not know our plugin

@@ -6,46 +6,48 @@ The standard library writes `ns0:job`, and Spark's XML functions would make colu
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from xml.sax.saxutils import escape, quoteattr
+
+from pubqueue_xeps.quoting import content, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
 
 XML: Final = "http://www.w3.org/XML/1998/namespace"
-# a parser would read a carriage return as a line feed
-RETURN: Final = {"\r": "&#13;"}
 
 
-def xml_text(element: Element) -> str:
-    """Return the element as a document of its own; its tail is not part of it."""
-    return "".join(_write(element, ""))
+def xml_text(element: Element, outer: str = "") -> str:
+    """Return the element as it stands where `outer` is the default namespace; its tail is not part of it.
+
+    Without `outer` it is a document of its own.
+    """
+    return "".join(_write(element, outer))
 
 
 def _write(element: Element, outer: str) -> Iterator[str]:
     space, name = _split(element.tag)
     yield f"<{name}"
     if space != outer:
-        yield f" xmlns={quoteattr(space)}"
+        yield f" xmlns={quote(space)}"
     for number, (key, value) in enumerate(element.items()):
         yield _attribute(key, value, f"n{number}")
     if not len(element) and not element.text:
         yield "/>"
         return
-    yield f">{escape(element.text or '', RETURN)}"
+    yield f">{content(element.text or '')}"
     for child in element:
         yield from _write(child, space)
-        yield escape(child.tail or "", RETURN)
+        yield content(child.tail or "")
     yield f"</{name}>"
 
 
 def _attribute(key: str, value: str, prefix: str) -> str:
     space, name = _split(key)
     if not space:
-        return f" {name}={quoteattr(value, RETURN)}"
+        return f" {name}={quote(value)}"
     if space == XML:
-        return f" xml:{name}={quoteattr(value, RETURN)}"
-    return f" xmlns:{prefix}={quoteattr(space)} {prefix}:{name}={quoteattr(value, RETURN)}"
+        return f" xml:{name}={quote(value)}"
+    return f" xmlns:{prefix}={quote(space)} {prefix}:{name}={quote(value)}"
 
 
 def _split(name: str) -> tuple[str, str]:

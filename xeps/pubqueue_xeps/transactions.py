@@ -1,4 +1,4 @@
-"""Transactions of the service, as a publisher speaks of them (urn:x-pubqueue:0#transactions).
+"""Transactions of the service, as publishers speak of them (urn:x-pubqueue:0#transactions).
 
 Items are staged under (app, version, part, attempt) and seen by nobody, until a commit names the
 attempts that won; then all of them appear at once, in every node, and the service remembers the
@@ -11,23 +11,20 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
-from xml.sax.saxutils import quoteattr
 
-from pubqueue_spark.errors import ServiceError
-from pubqueue_spark.payload import MOST
-from pubqueue_spark.request import Question
 from pubqueue_xeps import ns
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.quoting import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
 FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
-SKIPPED: Final = f".//{{{ns.PUBQUEUE}}}skipped"
 COMPACT: Final = 1000
 """Parts of a commit from which on they are one text: a stanza has room for 256 KiB."""
-ROOM: Final = 4096
-"""Bytes left for what stands around the parts; most of it is the name of the app."""
+MOST: Final = 256 * 1024 - 4096
+"""Bytes for the parts; the rest is for what stands around them, most of it the name of the app."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +43,21 @@ class Mark:
         digest = hashlib.blake2b(self.app.encode(), digest_size=6).hexdigest()
         return f"{digest}-{self.version}"
 
-    @property
-    def attributes(self) -> str:
-        """Return the words that name it in a stanza."""
-        return f"xmlns='{ns.PUBQUEUE}' app={quoteattr(self.app)} version='{self.version}'"
+    def words(self, name: str, inner: str = "", **more: object) -> str:
+        """Return an element that names it."""
+        given = attributes(app=self.app, version=self.version, **more)
+        opening = f"<{name} xmlns='{ns.PUBQUEUE}'{given}"
+        return f"{opening}>{inner}</{name}>" if inner else f"{opening}/>"
 
-    def beside(self, part: int, attempt: int, visibility: Literal["commit", "immediate"]) -> str:
-        """Return what stands beside the publishes of one attempt of a task."""
-        seen = " visibility='immediate'" if visibility == "immediate" else ""
-        return f"<txn {self.attributes} part='{part}' attempt='{attempt}'{seen}/>"
+    def beside(
+        self,
+        part: int | None,
+        attempt: int,
+        visibility: Literal["commit", "immediate"] = "commit",
+    ) -> str:
+        """Return what stands beside the publishes of one attempt of a part."""
+        seen = None if visibility == "commit" else visibility
+        return self.words("txn", part=part, attempt=attempt, visibility=seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Part:
     number: int
     attempt: int
     items: int
-    bytes: int
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,41 +78,48 @@ class Totals:
     dead_lettered: int
     seconds: float
 
+    @property
+    def told(self) -> dict[str, object]:
+        """Return them as attributes."""
+        return {
+            "skipped": self.skipped,
+            "dead_lettered": self.dead_lettered,
+            "seconds": f"{self.seconds:.3f}",
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the service says of a commit."""
+    """What a commit has come to: items published by it, and items that were there or done before."""
 
     published: int
     known: int
     already: bool
 
 
-def commit(mark: Mark, parts: Sequence[Part], totals: Totals) -> Question:
-    """Ask to make all that these attempts staged visible, and to drop what else was staged."""
-    numbers = (
-        f"skipped='{totals.skipped}' dead-lettered='{totals.dead_lettered}'"
-        f" seconds='{totals.seconds:.3f}'"
-    )
+def commit(mark: Mark, parts: Sequence[Part], totals: Totals | None = None) -> Question:
+    """Ask to make all that these attempts staged visible, and to drop what else was staged.
+
+    Raises ValueError when the parts are more than a stanza has room for.
+    """
     inner = _list(parts) if len(parts) > COMPACT else "".join(map(_element, parts))
-    if len(inner) + ROOM > MOST:
-        raise ServiceError(
+    if len(inner) > MOST:
+        raise ValueError(
             f"the commit of {mark} with its {len(parts)} tasks is more than a stanza of XMPP can say"
             f" ({MOST} bytes), and nothing of it is visible; coalesce to fewer partitions."
         )
-    return Question(
-        "set", f"the commit of {mark}", f"<commit {mark.attributes} {numbers}>{inner}</commit>"
-    )
+    told = {} if totals is None else totals.told
+    return Question("set", f"the commit of {mark}", mark.words("commit", inner, **told))
 
 
 def abort(mark: Mark) -> Question:
     """Ask to drop all that is staged; what is committed stays."""
-    return Question("set", f"the abort of {mark}", f"<abort {mark.attributes}/>")
+    return Question("set", f"the abort of {mark}", mark.words("abort"))
 
 
 def last(app: str) -> Question:
     """Ask which version of an app was committed last."""
-    inner = f"<txn xmlns='{ns.PUBQUEUE}' app={quoteattr(app)}/>"
+    inner = f"<txn xmlns='{ns.PUBQUEUE}'{attributes(app=app)}/>"
     return Question("get", f"the question for the last version of {app!r}", inner)
 
 
@@ -121,9 +131,10 @@ def read_last(answer: Element) -> int | None:
 
 
 def read_committed(answer: Element) -> Committed:
-    """Return what an answer to `commit` says."""
+    """Return what an answer to `commit` says; raises ValueError if it is none."""
     found = answer.find(f"{{{ns.PUBQUEUE}}}committed")
-    assert found is not None, "the result of a commit says what it did"
+    if found is None:
+        raise ValueError("the result of a commit does not say what it did")
     return Committed(
         int(found.get("published", "0")),
         int(found.get("known", "0")),
@@ -132,12 +143,10 @@ def read_committed(answer: Element) -> Committed:
 
 
 def _element(part: Part) -> str:
-    return (
-        f"<part n='{part.number}' attempt='{part.attempt}' items='{part.items}'"
-        f" bytes='{part.bytes}'/>"
-    )
+    counts = attributes(n=part.number, attempt=part.attempt, items=part.items, bytes=part.bytes)
+    return f"<part{counts}/>"
 
 
 def _list(parts: Sequence[Part]) -> str:
-    words = (f"{part.number}:{part.attempt}:{part.items}:{part.bytes}" for part in parts)
+    words = (f"{part.number}:{part.attempt}:{part.items}:{part.bytes or 0}" for part in parts)
     return f"<parts>{' '.join(words)}</parts>"

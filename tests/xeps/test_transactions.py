@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pubqueue_spark import txn
-from pubqueue_spark.errors import ServiceError
-from pubqueue_spark.txn import Committed, Mark, Part, Totals
+from pubqueue_xeps import transactions
+from pubqueue_xeps.transactions import Committed, Mark, Part, Totals
 
 SCHEMA = etree.XMLSchema(
     etree.parse(Path(__file__).parents[2] / "xeps" / "schemas" / "x-pubqueue.xsd")
@@ -41,7 +40,7 @@ def test_a_publish_is_marked_with_part_and_attempt(visibility, more):
 
 
 def test_a_commit_names_each_part_and_what_it_holds():
-    found = read(txn.commit(MARK, [Part(3, 1187, 500, 101000), Part(4, 9, 1, 2)], TOTALS))
+    found = read(transactions.commit(MARK, [Part(3, 1187, 500, 101000), Part(4, 9, 1, 2)], TOTALS))
     assert found.tag == f"{OURS}commit"
     assert found.attrib == {
         "app": "it's <mine>",
@@ -58,7 +57,7 @@ def test_a_commit_names_each_part_and_what_it_holds():
 
 def test_a_commit_of_very_many_parts_still_fits_a_stanza():
     parts = [Part(n, 2**53 - n, 10**4, 10**6) for n in range(6000)]
-    question = txn.commit(MARK, parts, TOTALS)
+    question = transactions.commit(MARK, parts, TOTALS)
     (found,) = read(question)
     assert found.tag == f"{OURS}parts"
     assert found.text.split()[:2] == [
@@ -70,8 +69,8 @@ def test_a_commit_of_very_many_parts_still_fits_a_stanza():
 
 
 def test_abort_and_the_question_name_the_app():
-    assert read(txn.abort(MARK)).attrib == {"app": "it's <mine>", "version": "41"}
-    asked = txn.last("it's")
+    assert read(transactions.abort(MARK)).attrib == {"app": "it's <mine>", "version": "41"}
+    asked = transactions.last("it's")
     assert (asked.kind, read(asked).tag, read(asked).attrib) == (
         "get",
         f"{OURS}txn",
@@ -80,8 +79,8 @@ def test_abort_and_the_question_name_the_app():
 
 
 def test_an_app_of_which_nothing_is_committed_has_no_version():
-    assert txn.read_last(iq("<txn xmlns='urn:x-pubqueue:0' app='a' version='0'/>")) == 0
-    assert txn.read_last(iq("<txn xmlns='urn:x-pubqueue:0' app='a'/>")) is None
+    assert transactions.read_last(iq("<txn xmlns='urn:x-pubqueue:0' app='a' version='0'/>")) == 0
+    assert transactions.read_last(iq("<txn xmlns='urn:x-pubqueue:0' app='a'/>")) is None
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,7 @@ def test_the_answer_to_a_commit_is_read(already, found):
     answer = iq(
         f"<committed xmlns='urn:x-pubqueue:0' version='4' published='9' known='2' already='{already}'/>"
     )
-    assert txn.read_committed(answer) == Committed(published=9, known=2, already=found)
+    assert transactions.read_committed(answer) == Committed(published=9, known=2, already=found)
 
 
 def test_generated_ids_belong_to_the_batch():
@@ -102,5 +101,10 @@ def test_generated_ids_belong_to_the_batch():
 
 def test_a_commit_that_fits_no_stanza_says_what_to_do():
     parts = [Part(n, 2**53, 10**4, 10**6) for n in range(9000)]
-    with pytest.raises(ServiceError, match=r"9000 tasks is more than .* coalesce"):
-        txn.commit(MARK, parts, TOTALS)
+    with pytest.raises(ValueError, match=r"9000 tasks is more than .* coalesce"):
+        transactions.commit(MARK, parts, TOTALS)
+
+
+def test_an_answer_that_is_none_is_told():
+    with pytest.raises(ValueError, match="does not say what it did"):
+        transactions.read_committed(iq(""))

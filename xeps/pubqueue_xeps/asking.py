@@ -1,0 +1,82 @@
+"""Ask a service over any client of slixmpp, and wait for the answer as long as it can come.
+
+slixmpp's own way, `Iq.send`, waits for an answer that a lost stream has taken along, and cannot write
+an attribute with a namespace. So a question is sent as text, in its turn among slixmpp's stanzas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from slixmpp.exceptions import IqError
+from slixmpp.jid import JID
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher.idsender import MatchIDSender
+
+from pubqueue_xeps import refusals
+from pubqueue_xeps.errors import ServiceUnavailable
+from pubqueue_xeps.quoting import quote
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from slixmpp.xmlstream import StanzaBase
+
+    from pubqueue_xeps.questions import Question
+
+TIMEOUT = 120
+"""Seconds; slixmpp's."""
+
+
+async def ask(
+    client: Any,  # noqa: ANN401 - slixmpp's, whose stanzas mypy cannot follow
+    service: str,
+    question: Question,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109 - with a sentence at its end
+) -> Element:
+    """Return the answer; raise IqError if it is a refusal, ServiceUnavailable if none can come."""
+    answered: asyncio.Future[StanzaBase] = asyncio.get_running_loop().create_future()
+    name = client.new_id()
+
+    def take(iq: StanzaBase) -> None:
+        if not answered.done():
+            answered.set_result(iq)
+
+    def lose(_reason: object) -> None:
+        answered.cancel()
+
+    handler = f"pubqueue {name}"
+    client.register_handler(Callback(handler, _answer_to(client, name, service), take))
+    client.add_event_handler("disconnected", lose)
+    try:
+        address = f"id='{name}' to={quote(service)}"
+        client.send(f"<iq type='{question.kind}' {address}>{question.body.decode()}")
+        await asyncio.wait({answered}, timeout=timeout)
+    finally:
+        client.remove_handler(handler)
+        client.del_event_handler("disconnected", lose)
+    if answered.cancelled() or not answered.done():
+        raise ServiceUnavailable(f"{service} does not answer.")
+    reply = answered.result()
+    if reply["type"] == "error":
+        raise IqError(reply)  # type: ignore[no-untyped-call]  # untyped there
+    return reply.xml
+
+
+async def ask_about(
+    client: Any,  # noqa: ANN401 - as above
+    service: str,
+    node: str,
+    question: Question,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109 - as above
+) -> Element:
+    """Return the answer to a question about a node; raise what `refusals.failure` makes of a refusal."""
+    try:
+        return await ask(client, service, question, timeout)
+    except IqError as error:
+        raise refusals.failure(refusals.read(error.iq.xml), service, node) from None
+
+
+def _answer_to(client: Any, name: str, service: str) -> MatchIDSender:  # noqa: ANN401 - as above
+    return MatchIDSender({"id": name, "self": client.boundjid, "peer": JID(service)})

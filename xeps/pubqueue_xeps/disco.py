@@ -1,0 +1,23 @@
+"""What a service, or a node of it, says that it is (XEP-0030 section 3.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue_xeps.ns import DISCO_INFO
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.quoting import attributes
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+def question(service: str, node: str | None = None) -> Question:
+    """Ask the service what it is, or what a node is."""
+    words = f"what {service} is" if node is None else f"what node {node!r} is"
+    return Question("get", words, f"<query xmlns='{DISCO_INFO}'{attributes(node=node)}/>")
+
+
+def features(answer: Element) -> frozenset[str]:
+    """Return the features in an answer."""
+    return frozenset(f.get("var", "") for f in answer.iter(f"{{{DISCO_INFO}}}feature"))

@@ -1,0 +1,63 @@
+"""A publish as text (XEP-0060 7.1): items with their payloads, and what stands beside them.
+
+Text, and no stanza objects: publishing is hot, and slixmpp has no way to write the attribute that asks for
+a short answer. That answer is an empty result when all items were simply taken; the service says more
+when there is more to say. So each item is sent with an id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.ns import HEADERS, PUBQUEUE, PUBSUB
+from pubqueue_xeps.quoting import attributes, content, legal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from xml.etree.ElementTree import Element
+
+SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
+SKIPPED: Final = f".//{{{PUBQUEUE}}}skipped"
+
+
+def item(name: str, payload: bytes) -> bytes:
+    """Return an item; its id must be legal, and its payload one element with its namespaces."""
+    return b"<item id=%b>%b</item>" % (quote(name).encode(), payload)
+
+
+def publish(node: str, items: Iterable[bytes], beside: str = "") -> bytes:
+    """Return the request to publish items; what stands beside them is meant for each of them."""
+    return b"<pubsub xmlns='%b'><publish node=%b%b>%b</publish>%b</pubsub>" % (
+        PUBSUB.encode(),
+        quote(node).encode(),
+        SHORT.encode(),
+        b"".join(items),
+        beside.encode(),
+    )
+
+
+def meta(*, delay: object = None, priority: object = None, ttl: object = None) -> str:
+    """Return when items may go out, how urgent they are, and how long they live; times in seconds."""
+    given = attributes(delay=delay, priority=priority, ttl=ttl)
+    return f"<meta xmlns='{PUBQUEUE}'{given}/>" if given else ""
+
+
+def headers(given: Mapping[str, str | None] | None) -> str:
+    """Return headers (XEP-0131); one whose value is None is not there. Raises ValueError."""
+    written = [_header(name, value) for name, value in (given or {}).items() if value is not None]
+    return f"<headers xmlns='{HEADERS}'>{''.join(written)}</headers>" if written else ""
+
+
+def skipped(answer: Element) -> bool:
+    """Say whether the items were not wanted: their version is committed already."""
+    return len(answer) > 0 and answer.find(SKIPPED) is not None
+
+
+def _header(name: str, value: str) -> str:
+    if not name:
+        raise ValueError("there is a header without a name")
+    try:
+        quoted, text = quote(legal(name)), content(legal(value))
+    except ValueError as error:
+        raise ValueError(f"header {name!r} {error}") from None
+    return f"<header name={quoted}>{text}</header>"

@@ -1,0 +1,28 @@
+"""What is asked of a service, as text, without saying how it gets there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["get", "set"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One IQ. `words` are what messages call it, without a word of a payload."""
+
+    kind: Kind
+    words: str
+    inner: str
+    """The child of the IQ."""
+    rows: int = 1
+    """What it counts for where work is counted."""
+
+    def __str__(self) -> str:
+        return self.words
+
+    @property
+    def body(self) -> bytes:
+        """Everything after the start tag of the IQ, its end tag included."""
+        return f"{self.inner}</iq>".encode()

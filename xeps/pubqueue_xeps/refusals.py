@@ -1,0 +1,76 @@
+"""A stanza error as it is read, and as an exception with a sentence for the bot's author."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.errors import (
+    NoSuchNode,
+    NotAQueue,
+    PubqueueError,
+    Refused,
+    ServiceUnavailable,
+)
+from pubqueue_xeps.ns import STANZAS
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+# What a server says for a component that is away, or a service that is overloaded.
+TRANSIENT: Final = frozenset(
+    {
+        "internal-server-error",
+        "recipient-unavailable",
+        "remote-server-not-found",
+        "remote-server-timeout",
+        "resource-constraint",
+        "service-unavailable",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The error of one answer (RFC 6120 8.3.2)."""
+
+    type: str
+    condition: str
+    detail: str = ""
+    """XEP-0060's own condition, which says more: payload-too-big, node-full."""
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The conditions, the defined one first."""
+        return f"{self.condition}, {self.detail}" if self.detail else self.condition
+
+
+def read(iq: Element) -> Refusal:
+    """Read the error of an IQ of type error; an IQ without one counts as undefined-condition."""
+    # a stream of a component has another namespace than that of a client
+    error = next((child for child in iq if child.tag.endswith("}error")), None)
+    condition = detail = text = ""
+    for child in error if error is not None else ():
+        space, _, name = child.tag.removeprefix("{").rpartition("}")
+        if space != STANZAS:
+            detail = detail or name
+        elif name == "text":
+            text = child.text or ""
+        else:
+            condition = name
+    kind = error.get("type", "cancel") if error is not None else "cancel"
+    return Refusal(kind, condition or "undefined-condition", detail, text)
+
+
+def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
+    """Make the exception for what `service` has refused about `node`."""
+    why = refusal.name
+    if refusal.condition in TRANSIENT:
+        return ServiceUnavailable(f"{service} does not answer now: {why}.")
+    if refusal.condition == "item-not-found":
+        return NoSuchNode(f"{service} has no node {node!r}.")
+    # a plain node knows no option queue_requests (XEP-0060 section 6.3.5)
+    if refusal.condition == "feature-not-implemented" or refusal.detail == "invalid-options":
+        return NotAQueue(f"{node!r} at {service} is not a work queue: {why}.")
+    return Refused(f"{service} refused the request about {node!r}: {why}.")
