@@ -3,6 +3,8 @@
 And the order of all tests, beside which others they run.
 """
 
+import os
+
 import pytest
 from harness import side_by_side
 from hypothesis import settings
@@ -13,6 +15,9 @@ collect_ignore = ["spark_cluster"]
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("repeatable")
+
+# every Java of these tests is over before better code would pay
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_modifyitems(items):
