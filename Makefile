@@ -10,8 +10,8 @@ SEED ?=
 SERVER ?=
 PROCESSES ?= 3
 
-# tests that wait, side by side; what has to stay together is said in tests/conftest.py
-PYTEST := $(PY)m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+# tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
+PYTEST := $(PY)m pytest -n $(PROCESSES)
 # none of these starts a server, Java or a farm of processes
 QUICK := -m "not e2e and not spark" --ignore tests/e2e --ignore tests/faults
 
