@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from harness.picture import recount
 from stores.of_batches import OfBatches, OfSharing
+from stores.of_commits import OfCommits
 from stores.of_history import OfHistory
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
@@ -18,7 +19,7 @@ from stores.steps import EMPTY, make
 from pubqueue.core import changes as c
 
 
-class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfHistory):
+class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfCommits, OfHistory):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 
     @pytest.fixture

@@ -151,6 +151,13 @@ class OfItems:
         assert await items(store, "i1") == [expected]
         assert await payloads(store) == {"i1": b"<new/>", "i2": b"<job/>"}
 
+    async def test_another_payload_is_written_though_the_row_stays_as_it_is(self, store):
+        await make(store, add("i1"), add("i2"))
+        before = await items(store, "i1", "i2")
+        await write(store, payloads={before[0].seq: b"<new/>"})
+        assert await items(store, "i1", "i2") == before
+        assert await payloads(store) == {"i1": b"<new/>", "i2": b"<job/>"}
+
     async def test_an_id_goes_and_comes_again_at_once(self, store):
         await make(store, add("a", payload=b"<old/>"), add("b"))
         (old,) = await items(store, "a")
@@ -244,6 +251,18 @@ class OfItems:
         one, two = await items(store, "i1", "i2")
         await write(store, anew=[one.seq], receipts=[(one.seq, BOB)])
         assert (await losers(store, one), await losers(store, two)) == ([BOB], [ANN])
+
+    async def test_the_receipt_of_an_item_that_is_gone_goes_with_it(self, store):
+        await make(store, add("i1"))
+        held = await lock(store, "i1")
+        await write(
+            store,
+            items=[Write(held, None)],
+            receipts=[(held.seq, ANN)],
+            anew=[held.seq],
+            nodes=[Write(await node_row(store), EMPTY)],
+        )
+        assert await load(store, numbers={held.seq}, receipts={held.seq}) == Rows()
 
     async def test_a_lock_can_be_extended(self, store):
         await make(store, add("i1"))
@@ -377,6 +396,5 @@ class OfItems:
         seen = await store.batch(everything)
         assert seen[:2] == expected
         assert [row.name for row in seen[2:3]] == [DEAD]
-        keys = {"numbers": {held.seq}, "payloads": {held.seq}, "held": {ANN, ANN_ACCOUNT}}
+        keys = {"payloads": {held.seq}, "receipts": {held.seq}, "held": {ANN, ANN_ACCOUNT}}
         assert await load(store, **keys) == Rows()
-        assert await store.batch(lambda tx: tx.next_due()) is None

@@ -168,6 +168,20 @@ class OfNodes:
         assert await load(store, **gone) == Rows(nodes=[EMPTY])
         assert await store.batch(everything) == [EMPTY]
 
+    async def test_what_leaves_a_node_that_goes_does_not_go_with_it(self, store):
+        other = replace(EMPTY, name=DEAD)
+        await make(store, c.CreateNode(other), c.AddSubscription(window()), add("i1"), add("i2"))
+        (item,) = (await load(store, items={(JOBS, "i1")})).items
+        moved = replace(item, node=DEAD)
+        await write(
+            store,
+            nodes=[Write(await node_row(store), None), Write(other, replace(other, items=1))],
+            items=[Write(item, moved)],
+            subscriptions=[Write(window(), None)],
+        )
+        expected = [replace(other, items=1), moved, b"<job/>"]
+        assert await store.batch(everything) == expected
+
     async def test_a_node_can_be_made_anew_at_once(self, store):
         await make(store, add("i1"), c.DeleteNode(JOBS), c.CreateNode(EMPTY), add("i2"))
         assert await ids(store) == ["i2"]

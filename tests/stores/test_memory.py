@@ -1,19 +1,29 @@
-"""The store that lives in memory: the contract, and what it costs."""
+"""The store in memory: the contract, its sorted pieces, and that it does as the store on disk does."""
+
+import random
+from contextlib import nullcontext
+from functools import partial
+from itertools import zip_longest
 
 import pytest
+from harness.facts import ANN, BOB, JOBS, NOW, after, window
+from harness.picture import ALL, contents, everything, next_token, recount
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
-for part in (
-    "contract",
-    "of_nodes",
-    "of_items",
-    "of_time",
-    "of_batches",
-    "of_staging",
-    "of_history",
-    "steps",
-):
+PARTS = "nodes", "items", "time", "batches", "staging", "commits", "history"
+for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PARTS)):
     pytest.register_assert_rewrite(f"stores.{part}")
 from stores.contract import StoreContract  # noqa: E402  # after the line above
+from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release  # noqa: E402  # as above
+
+from pubqueue.app.listings import DeadItems, Items, ReadyNodes, ShownItems, Tallies  # noqa: E402  # as above
+from pubqueue.core import changes as c  # noqa: E402  # as above
+from pubqueue.core.model import State  # noqa: E402  # as above
+from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
+from pubqueue.stores.memory.order import LONGEST, Order  # noqa: E402  # as above
+from pubqueue.stores.sqlite import SqliteStore  # noqa: E402  # as above
 
 from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
 
@@ -24,3 +34,153 @@ class TestMemory(StoreContract):
     @pytest.fixture
     def make_store(self):
         return MemoryStore
+
+
+# --- sorted pieces -------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 40)), st.integers(0, 40))
+def test_an_order_is_a_sorted_set(numbers, bound):
+    order, plain = Order(), set()
+    for number in numbers:  # one that comes again goes
+        (order.remove if number in plain else order.add)(number)
+        plain ^= {number}
+    expected = sorted(plain)
+    assert (list(order), list(reversed(order)), bool(order)) == (
+        expected,
+        expected[::-1],
+        bool(plain),
+    )
+    assert (order.first(), order.last()) == (min(plain, default=None), max(plain, default=None))
+    assert list(order.behind(bound)) == [number for number in expected if number > bound]
+    assert list(order.behind(None)) == expected
+
+
+def test_an_order_of_many_is_as_one_of_few():
+    numbers = random.Random(7).sample(range(10 * LONGEST), 5 * LONGEST)
+    order = Order()
+    for number in numbers:
+        order.add(number)
+    assert list(order) == sorted(numbers)
+    for number in numbers[: 4 * LONGEST]:
+        order.remove(number)
+    left = sorted(numbers[4 * LONGEST :])
+    assert (list(order), order.first(), order.last()) == (left, left[0], left[-1])
+    assert list(order.behind(left[500])) == left[501:]
+
+
+# --- as the store on disk ------------------------------------------------------------------------
+
+
+PURGING = 20
+"""The batch in which a queue is emptied."""
+FROM = 9
+"""The last token that is given before the changes begin."""
+
+
+def seen(tx):
+    """Return all that is kept, and what is asked of it in every order."""
+    rooms = {JOBS: 4, DEAD: 4}
+    pages = [
+        Items(JOBS, (ANN, BOB)),
+        Items(DEAD, newest=True),
+        DeadItems(JOBS),
+        DeadItems(DEAD),
+        ReadyNodes(),
+        Tallies((JOBS, DEAD)),
+        *(ShownItems(JOBS, ALL, state, True, 40) for state in (None, State.DEAD)),  # noqa: FBT003
+    ]
+    queues = [
+        sorted(
+            (item.aside, -item.priority, item.seq) for item, _ in tx.ready({node: room}, now, ALL)
+        )
+        for now in (NOW, after(5))
+        for node, room in rooms.items()
+    ]
+    listed = [tx.page(which, None, 7) for which in pages]
+    return everything(tx), queues, listed, due(tx), [tx.next_due()], recount(tx)
+
+
+def due(tx):
+    """Return what is overdue; of what is due at once either may come first."""
+    found = tx.due(after(6), ALL)
+    orders = (found.locks, "deadline"), (found.lives, "expires"), (found.delayed, "due")
+    for rows, moment in orders:
+        assert [getattr(row, moment) for row in rows] == sorted(
+            getattr(row, moment) for row in rows
+        )
+    return [sorted(row.seq for row in rows) for rows, _ in orders]
+
+
+def some_change(chance, tx, serial):
+    """Return a change that an item of the store may meet, or a new item."""
+    items = [item for node in (JOBS, DEAD) for item, _ in contents(tx, node)]
+    if not items or chance.random() < 0.3:
+        at = after(chance.randrange(9))
+        pause = {"state": State.DELAYED, "due": at} if chance.random() < 0.3 else {}
+        life = {"expires": after(chance.randrange(9))} if chance.random() < 0.3 else {}
+        return add(f"i{serial}", priority=chance.randrange(3), **pause, **life)
+    item = chance.choice(items)
+    other = DEAD if item.node == JOBS else JOBS
+    moment, who = after(chance.randrange(9)), chance.choice((ANN, BOB))
+    ends = [c.RemoveItem(item, moment), c.GiveUp(item, NOW, "x", 1, chance.choice((None, other)))]
+    match item.state:
+        case State.LOCKED:
+            pause = chance.choice((None, moment))
+            back = State.QUEUED if pause is None else State.DELAYED
+            return chance.choice(
+                [release(item, state=back, due=pause), c.Extend(item, moment), *ends]
+            )
+        case State.QUEUED:
+            more = c.Postpone(item, moment), c.ReplacePayload(item, b"<new/>", item.publisher)
+            return chance.choice(
+                [c.Lock(item, who, tx.number("token", 1), moment, NOW), *more, *ends]
+            )
+        case State.DELAYED:
+            return chance.choice(
+                [c.Lock(item, who, tx.number("token", 1), moment, NOW), c.Ripen(item), *ends]
+            )
+        case _:
+            return chance.choice([c.Revive(item, chance.choice((JOBS, DEAD))), ends[0]])
+
+
+def some_changes(tx, chance, number):
+    """Make changes in one batch, of which every third fails."""
+    for serial in range(6):
+        do(tx, some_change(chance, tx, 10 * number + serial))
+    if number == PURGING:
+        do(tx, c.PurgeNode(JOBS))
+    if number % 3 == 0:
+        raise BrokenError
+
+
+async def furnish(store):
+    """Make two queues and two workers."""
+    await store.open()
+    await make(store, c.CreateNode(EMPTY), c.CreateNode(replace(EMPTY, name=DEAD)))
+    await make(store, *(c.AddSubscription(window(jid, 99)) for jid in (ANN, BOB)))
+    while await store.batch(next_token) < FROM:  # each begins where it likes
+        pass
+
+
+def differences(one, other):
+    """Return what is in one place here and another there, part by part: whole stores are too long to read."""
+    parts = zip(one, other, strict=True)
+    return [pair for pairs in parts for pair in zip_longest(*pairs) if pair[0] != pair[1]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_it_does_as_the_store_on_disk_does_and_undoes_all_of_a_batch(seed, tmp_path):
+    memory, disk = MemoryStore(), SqliteStore(tmp_path / "queue.db")
+    chances = random.Random(seed), random.Random(seed)
+    for store in (memory, disk):
+        await furnish(store)
+    for number in range(25):
+        before = await memory.batch(seen)
+        for store, chance in zip((memory, disk), chances, strict=True):
+            with nullcontext() if number % 3 else pytest.raises(BrokenError):
+                await store.batch(partial(some_changes, chance=chance, number=number))
+        now = await memory.batch(seen)
+        assert differences(now, await disk.batch(seen)) == []
+        assert number % 3 or differences(now, before) == []
+    await disk.close()

@@ -27,7 +27,6 @@ def write_rows(books: Books, writes: Writes) -> None:
         StaleError: a row was not what was believed; what came before it is not undone here.
 
     """
-    remove_nodes(books, writes)
     if writes.affiliations or writes.subscriptions or writes.resources:
         _write_people(books, writes)
     if writes.items or writes.payloads:
@@ -39,6 +38,7 @@ def write_rows(books: Books, writes: Writes) -> None:
         _must_be_of_nodes(books, (one.after.node for one in writes.finished if one.after))
     if writes.apps or writes.versions or writes.attempts or writes.waiting or writes.staged:
         _write_transactions(books, writes)
+    remove_nodes(books, writes)  # items may have left them
 
 
 def expect(believed: object, there: object) -> None:

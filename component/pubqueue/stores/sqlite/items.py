@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Place = tuple["NodeName", "ItemId"]
 
 ORDER: Final = (
-    *("remove_item", "park_item", "hand_item", "change_item", "name_item", "change_payload"),
+    *("remove_item", "park_item", "hand_item", "change_item", "name_item"),
     *("add_item", "add_waiting_item", "add_any_item"),
 )
 """The statements, each for all items that it is for."""
@@ -33,6 +33,7 @@ class ItemWrites:
     def __init__(self, session: Session, writes: Writes) -> None:
         self._session = session
         self._payloads = writes.payloads
+        self._added: set[int] = set()
         rows = [row for write in writes.items for row in (write.before, write.after)]
         self._ids = session.ids({row.node for row in rows if row is not None})
         self._rows: defaultdict[str, list[Values]] = defaultdict(list)
@@ -51,6 +52,9 @@ class ItemWrites:
         parked = self._parked()
         self._rows["park_item"] = [(item.seq,) for item in parked]
         self._rows["name_item"] = [(item.id, item.seq) for item in parked]
+        if len(self._payloads) > len(self._added):  # of items whose rows may stay as they are, too
+            others = self._payloads.keys() - self._added
+            self._session.many("change_payload", [(self._payloads[seq], seq) for seq in others])
         for query in ORDER:
             if rows := self._rows.get(query):
                 self._session.each(query, rows)
@@ -72,8 +76,6 @@ class ItemWrites:
         return [now for _, now in self._moved if (now.node, now.id) in left]
 
     def _change(self, before: Item, now: Item) -> None:
-        if now.seq in self._payloads:
-            self._rows["change_payload"].append((self._payloads[now.seq], now.seq))
         guard = self._guard(before)
         if _stays(before, now):
             self._rows["hand_item"].append((*_handing(now), *guard))
@@ -85,6 +87,7 @@ class ItemWrites:
 
     def _add(self, item: Item) -> None:
         node, payload = self._node(item), self._payloads[item.seq]
+        self._added.add(item.seq)
         if not _is_plain(item):
             values = *_handing(item), node, *_rest(item), item.seq, item.id, payload
             self._rows["add_any_item"].append(values)

@@ -44,7 +44,7 @@ def _write_rows(session: Session, writes: Writes) -> None:
     around.add_nodes(session, writes.nodes)
     if writes.events:
         record(session, writes.events, writes.at)
-    if writes.items:
+    if writes.items or writes.payloads:
         ItemWrites(session, writes).write()
     for kind, make in ROWS.items():
         if rows := getattr(writes, kind):

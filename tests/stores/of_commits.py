@@ -1,0 +1,335 @@
+"""What every store promises about commits: who wins, what winners meet, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+from harness.facts import ANN, JOBS, NOW, after, draft, queue, window
+from msgspec.structs import replace
+from stores.staging_steps import (
+    ETL,
+    MORE,
+    TOLD,
+    choose,
+    classes,
+    commit,
+    commits,
+    judge,
+    row,
+    stage,
+    waits,
+)
+from stores.steps import (
+    add,
+    ids,
+    items,
+    listed,
+    load,
+    lock,
+    losers,
+    make,
+    node_row,
+    payloads,
+    ready,
+    release,
+)
+
+from pubqueue.app.listings import (
+    Contests,
+    Events,
+    NodeWinners,
+    RecordOf,
+    WinningDrafts,
+)
+from pubqueue.app.ports import StaleError
+from pubqueue.app.rows import Rows
+from pubqueue.core import changes as c
+from pubqueue.core import history
+from pubqueue.core.history import Event, Kind
+from pubqueue.core.model import ItemId, Millis, State, digest
+from pubqueue.core.transactions import (
+    App,
+    Commit,
+    Outcome,
+    Record,
+)
+
+
+class OfCommits:
+    """Part of the contract."""
+
+    async def test_a_version_is_committed_once(self, store):
+        await make(store, stage(row("a")))
+        await commits(store, (0, 0), change=commit(1))
+        for version in (1, 0):
+            with pytest.raises(StaleError):
+                await commits(store, (0, 0), change=commit(0, version=version))
+
+    async def test_an_app_may_begin_with_a_commit_of_nothing(self, store):
+        await commits(store, change=Commit("app", ETL, 3, after(1), (), 0, 0, TOLD))
+        app = App("app", ETL, 3, after(1), after(1))
+        assert await load(store, apps={"app"}) == Rows(apps=[app])
+        (record,) = await listed(store, RecordOf("app", 3))
+        expected = Record(record.id, "app", ETL, 3, after(1), after(1), 0, 0, TOLD)
+        assert record == expected
+
+    async def test_winners_take_their_places_by_part_and_arrival(self, store):
+        await make(store, c.CreateNode(queue(name=MORE, subscriptions=0)), add("first"))
+        await make(
+            store,
+            stage(row("b1", headers=(("a", "1"),)), part=1, attempt=7),
+            stage(row("lost"), part=0, attempt=5),
+            stage(row("a1"), row("a2", pause=5000, life=9000, state=State.DELAYED), attempt=6),
+            stage(row("x"), node=MORE, part=1, attempt=7),
+            stage(row("b2", priority=4), part=1, attempt=7),
+        )
+        outcomes = (Outcome(JOBS, True, 4, 0, 0), Outcome(MORE, True, 1, 0, 0))  # noqa: FBT003
+        change = Commit("app", ETL, 1, after(1), outcomes, 5, 30, TOLD)
+        tally = await commits(store, (1, 7), (0, 6), (2, 9), change=change)
+        assert tally == [NodeWinners(JOBS, 4, 4), NodeWinners(MORE, 1, 1)]
+        assert await ids(store) == ["first", "a1", "a2", "b1", "b2"]
+        first, a1, a2, b1, b2 = await items(store, "first", "a1", "a2", "b1", "b2")
+        facts = {"publisher": ETL, "published": after(1), "txn": ("app", 1), "node": JOBS}
+        plain = replace(first, seq=a1.seq, id="a1", **facts)
+        times = {"state": State.DELAYED, "due": after(6), "expires": after(10)}
+        assert [a1, a2, b1, b2] == [
+            plain,
+            replace(plain, seq=a2.seq, id="a2", **times),
+            replace(plain, seq=b1.seq, id="b1", headers=(("a", "1"),)),
+            replace(plain, seq=b2.seq, id="b2", priority=4),
+        ]
+        assert (await node_row(store)).items == 5
+        assert await waits(store, ETL) == {}
+        app = App("app", ETL, 1, after(1), after(1))
+        keys = {"apps": {"app"}, "versions": {("app", 1)}, "attempts": {("app", 1, 1, 7)}}
+        assert await load(store, **keys) == Rows(apps=[app])
+        assert await ready(store, now=after(1)) == ("b2firsta1b1", "")
+        assert await store.batch(lambda tx: tx.number("item", 1)) > b2.seq
+
+    async def test_winners_come_in_the_order_of_their_first_arrival(self, store):
+        await make(store, stage(*map(row, "zax")))
+        await make(store, stage(row("a", b"<again/>", over=6), row("b")))
+        await commits(store, (0, 0), change=commit(4))
+        assert await ids(store) == ["z", "a", "x", "b"]
+        assert (await payloads(store))["a"] == b"<again/>"
+
+    async def test_a_commit_takes_older_open_versions_with_it(self, store):
+        await make(
+            store, stage(row("old")), stage(row("a"), version=2), stage(row("new"), version=3)
+        )
+        await commits(store, (0, 0), change=commit(1, version=2))
+        found = await load(store, versions={("app", number) for number in (1, 2, 3)})
+        assert [one.number for one in found.versions] == [3]
+        assert await waits(store, ETL) == {ETL: (1, 6), "": (1, 6)}
+        assert await ids(store) == ["a"]
+        await commits(store, (0, 0), change=commit(1, version=3))
+        assert await ids(store) == ["a", "new"]
+
+    # --- what winners meet ---
+
+    async def test_winners_meet_what_is_there_in_classes(self, store):
+        await make(store, *(add(name) for name in ("same", "like", "other", "locked", "bad")))
+        await make(store, c.AddSubscription(window(ANN, 3)))
+        await lock(store, "locked")
+        await make(store, release(await lock(store, "other", token=8)))
+        await make(store, add("done"))
+        (item,) = await items(store, "done")
+        await make(store, c.RemoveItem(item, after(60), digest(b"<job/>")))
+        (bad,) = await items(store, "bad")
+        await make(store, c.Postpone(bad, after(5)))
+        (other,) = await items(store, "other")
+        rows = [row("same"), row("like", b"<JOB/>"), row("other", b"<x/>", headers=(("h", "1"),))]
+        await make(store, stage(*rows, row("locked"), row("done"), row("new")))
+
+        def compare(tx):
+            contests = tx.page(Contests(JOBS, NOW), None, 9)
+            found = {(one.finished, one.there, one.offered) for one in contests}
+            assert found == {
+                (False, b"<job/>", b"<JOB/>"),
+                (False, b"<job/>", b"<x/>"),
+                (True, digest(b"<job/>"), b"<job/>"),
+            }
+            assert len(tx.page(Contests(JOBS, NOW), None, 2)) == 2
+            judge(tx, *((one, one.offered != b"<x/>") for one in contests))
+            assert tx.page(Contests(JOBS, NOW), None, 9) == []
+            assert classes(tx) == [
+                ("finished", True, 1, "done"),
+                ("locked", True, 1, "locked"),
+                ("queued", False, 1, "other"),
+                ("queued", True, 2, "like"),
+            ]
+
+        before = await items(store, "same", "like", "locked", "bad")
+        await commits(store, (0, 0), change=commit(1, replaced=1), before=compare)
+        found = await payloads(store)
+        assert (found["other"], found["like"]) == (b"<x/>", b"<job/>")
+        assert set(found) == {"same", "like", "other", "locked", "bad", "new"}
+        assert await items(store, "same", "like", "locked", "bad") == before
+        facts = {"publisher": ETL, "txn": ("app", 1), "headers": (("h", "1"),)}
+        assert await items(store, "other") == [replace(other, **facts)]
+        assert await losers(store, other) == [ANN]
+        assert (await node_row(store)).items == 6
+
+    @pytest.mark.parametrize("state", [State.DELAYED, State.DEAD])
+    async def test_winners_meet_items_in_every_state(self, store, state):
+        await make(store, add("a"))
+        (a,) = await items(store, "a")
+        end = {State.DELAYED: c.Postpone(a, after(5)), State.DEAD: c.GiveUp(a, NOW, "x", 1)}
+        await make(store, end[state], stage(row("a", b"<x/>")))
+
+        def compare(tx):
+            choose(tx, (0, 0))
+            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+            return classes(tx)
+
+        assert await store.batch(compare) == [(state, False, 1, "a")]
+
+    async def test_what_is_put_aside_gets_the_payload_of_a_winner_where_it_is(self, store):
+        await make(store, add("a"))
+        (a,) = await items(store, "a")
+        await make(store, c.Postpone(a, after(5)), stage(row("a", b"<x/>")))
+
+        def compare(tx):
+            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+
+        await commits(store, (0, 0), change=commit(0, replaced=1), before=compare)
+        assert (await ready(store), await payloads(store)) == (("", "a"), {"a": b"<x/>"})
+
+    async def test_what_was_not_judged_the_same_is_not_the_same(self, store):
+        await make(store, add("a"), stage(row("a", b"<x/>")))
+
+        def job(tx):
+            choose(tx, (0, 0))
+            (contest,) = tx.page(Contests(JOBS, None), None, 9)
+            judge(tx, (contest, False))
+            first = classes(tx)
+            choose(tx, (0, 0))
+            judge(tx, (contest, True))
+            return first, classes(tx)
+
+        both = [("queued", False, 1, "a")], [("queued", True, 1, "a")]
+        assert await store.batch(job) == both
+
+    async def test_finished_work_is_met_only_where_it_absorbs(self, store):
+        await make(store, add("done"))
+        (item,) = await items(store, "done")
+        await make(store, c.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done")))
+
+        def contests(tx, moment):
+            choose(tx, (0, 0))
+            return len(tx.page(Contests(JOBS, moment), None, 9))
+
+        moments = (None, NOW, after(59), after(60))
+        assert [await store.batch(lambda tx, m=m: contests(tx, m)) for m in moments] == [0, 1, 1, 0]
+
+    async def test_finished_work_with_another_payload_counts_no_longer(self, store):
+        await make(store, add("done"))
+        (item,) = await items(store, "done")
+        await make(
+            store, c.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done", b"<x/>"))
+        )
+
+        def compare(tx):
+            (contest,) = tx.page(Contests(JOBS, NOW), None, 9)
+            judge(tx, (contest, False))
+            assert (classes(tx), tx.page(Contests(JOBS, NOW), None, 9)) == ([], [])
+
+        await commits(store, (0, 0), change=commit(1), before=compare)
+        assert await ids(store) == ["done"]
+
+    async def test_of_winners_under_one_id_the_last_counts(self, store):
+        await make(
+            store,
+            stage(row("a", b"<one/>"), row("b")),
+            stage(row("a", b"<two/>"), part=1),
+            stage(row("a", b"<lost/>"), part=2),
+        )
+
+        def drafts(tx):
+            found = tx.page(WinningDrafts(JOBS), None, 99)
+            assert found == [draft("b"), draft("a", b"<two/>")]
+            assert classes(tx) == []
+
+        winners = (0, 0), (1, 0)
+        tally = await commits(store, *winners, change=commit(2), before=drafts)
+        assert tally == [NodeWinners(JOBS, 3, 2)]
+        assert await payloads(store) == {"b": b"<job/>", "a": b"<two/>"}
+        assert await ids(store) == ["b", "a"]
+
+    async def test_the_last_of_several_meets_what_is_there(self, store):
+        await make(store, add("a"), stage(row("a", b"<one/>")), stage(row("a"), part=1))
+
+        def compare(tx):
+            assert tx.page(Contests(JOBS, None), None, 9) == []
+            assert classes(tx) == [("queued", True, 1, "a")]
+
+        tally = await commits(store, (0, 0), (1, 0), change=commit(0), before=compare)
+        assert tally == [NodeWinners(JOBS, 2, 1)]
+        assert await payloads(store) == {"a": b"<job/>"}
+
+    async def test_winning_drafts_are_as_they_were_staged(self, store):
+        said = {"priority": 3, "headers": (("a", "1"), ("a", "2"))}
+        rows = row("b"), row("a", state=State.DELAYED, pause=5000, life=9000, **said)
+        await make(store, stage(*rows), stage(row("c"), node=MORE))
+
+        def job(tx):
+            choose(tx, (0, 0))
+            return tx.page(WinningDrafts(JOBS), None, 99)
+
+        spans = {"delay": 5000, "ttl": 9000}
+        assert await store.batch(job) == [draft("b"), draft("a", **spans, **said)]
+
+    async def test_a_plain_node_has_its_items_overwritten(self, store):
+        await make(store, add("a", payload=b"<old/>"), add("b"), add("c"))
+        await make(store, stage(row("a"), row("d"), row("c")))
+        old = await items(store, "a", "b", "c")
+        await commits(store, (0, 0), change=commit(1, replaced=2, queueing=False))
+        assert await ids(store) == ["b", "a", "d", "c"]
+        assert (await node_row(store)).items == 4
+        assert await load(store, numbers={old[0].seq, old[2].seq}) == Rows()
+        assert (await payloads(store))["a"] == b"<job/>"
+
+    # --- what a commit tells ---
+
+    async def test_what_a_commit_makes_visible_is_logged_item_by_item(self, store):
+        await make(store, add("a"), add("same"), add("b"))
+        await make(store, stage(row("z")), stage(row("a", b"<x/>"), row("same"), row("c"), part=1))
+
+        def compare(tx):
+            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+
+        bare = Event(Kind.PURGED, JOBS, detail="1")
+        winners = history.Winners(JOBS, queueing=True, publisher=ETL)
+        await commits(
+            *(store, (0, 0), (1, 0)),
+            change=commit(2, replaced=1),
+            before=compare,
+            entries=[bare, winners, bare],
+        )
+
+        def published(name, detail=""):
+            facts = 0, None, ETL, Millis(0)
+            return Event(Kind.PUBLISHED, JOBS, ItemId(name), *facts, detail=detail)
+
+        gone = Event(Kind.RETRACTED, JOBS, ItemId("a"), 0, None, ETL, Millis(1000))
+        log = await listed(store, Events(None, 99))
+        assert [(entry.seq, entry.at) for entry in log] == [(n, after(1)) for n in range(1, 7)]
+        assert [entry.event for entry in log] == [
+            bare,
+            replace(gone, detail="replaced"),
+            published("z"),
+            published("a", "replaced"),
+            published("c"),
+            bare,
+        ]
+
+    async def test_in_a_plain_node_whatever_is_there_is_replaced(self, store):
+        await make(store, add("a"), add("b"), stage(row("a"), row("c")))
+        winners = history.Winners(JOBS, queueing=False, publisher=ETL)
+        change = commit(1, replaced=1, queueing=False)
+        await commits(store, (0, 0), change=change, entries=[winners])
+        log = [entry.event for entry in await listed(store, Events((JOBS,), 99))]
+        assert [(one.kind, one.item, one.detail) for one in log] == [
+            (Kind.RETRACTED, "a", "replaced"),
+            (Kind.PUBLISHED, "a", "replaced"),
+            (Kind.PUBLISHED, "c", ""),
+        ]
