@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -141,6 +142,7 @@ async def serve(
 
     """
     async with queue(settings) as broker:
+        _collect_less_often()
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
         serving = [asyncio.create_task(face.run(), name="face") for face in faces]
         stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -158,6 +160,17 @@ async def serve(
             for task in serving:
                 task.cancel()
             await asyncio.gather(*serving, stopping, return_exceptions=True)
+
+
+def _collect_less_often() -> None:
+    """Let the collector leave alone what is there for good, and look less often at what comes and goes.
+
+    Nearly all that a request makes is free of cycles; with Python's own threshold of 700 objects the collector took a
+    tenth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:

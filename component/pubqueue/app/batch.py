@@ -76,10 +76,8 @@ class Batch:
             except StoreError:
                 raise
             except Exception as problem:  # the same boundary
-                if self._changes.flushed and len(requests) > 1:
-                    raise StaleError("a request failed after a part of it was written") from problem
                 if self._changes.flushed:
-                    raise
+                    raise StaleError("a request failed after a part of it was written") from problem
                 self._rows.known.undo()
                 return _failed(requests[at])
         return decision

@@ -18,6 +18,7 @@ from pubqueue.app.pending import Pending
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import (
     Finished,
+    Needs,
     NotedKey,
     StagedKey,
     StagedRow,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.changes import Change, ItemChange, SubscriptionChange
     from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
+
+    Holder = tuple[NodeName, Jid]
 
 NEVER: Final = Millis(1 << 62)
 
@@ -126,7 +129,6 @@ class Changes:
             before = None
             change = replace(change, seq=self._numbers.take(self._rows.tx))
             self._known.put(self._known.payloads, change.seq, change.draft.payload)
-            self._known.put(self._pending.payloads, change.seq, change.draft.payload)
         else:
             before = change.item
             known = self._known.numbered.get(before.seq, before)
@@ -136,7 +138,7 @@ class Changes:
             change = replace(change, number=self._tokens.take(self._rows.tx))
         elif isinstance(change, c.ReplacePayload):
             self._known.put(self._known.payloads, change.item.seq, change.payload)
-            self._known.put(self._pending.payloads, change.item.seq, change.payload)
+            self._known.put(self._pending.replaced, change.item.seq, None)
         elif isinstance(change, c.Lock):
             self._tokens.used(change.token)
         elif isinstance(change, c.RemoveItem) and change.absorb_until is not None:
@@ -227,20 +229,21 @@ class Changes:
     # --- counters, which stand in rows that need not be known yet ---
 
     def _count(self, node: NodeName, by: int) -> None:
+        """Count items of a node; at once where a bound is to be held, else with the others of the batch."""
         row = self._known.nodes.get(node)
-        if row is None:
-            self._known.put(self._counts, node, self._counts.get(node, 0) + by)
-        else:
+        if row is not None and row.config.max_items is not None:
             self._put_node(node, replace(row, items=row.items + by))
+        else:
+            self._known.put(self._counts, node, self._counts.get(node, 0) + by)
 
     def _lock(self, node: NodeName, jid: Jid, by: int, token: int, *, reached: bool) -> None:
-        row = self._known.subscription(node, jid)
-        if row is ABSENT:
-            was = self._locks.get((node, jid), (0, 0, False))
+        """Count locks of a holder, with the others of the batch: nobody but dispatch looks at them."""
+        key = node, jid
+        was = self._locks.get(key)
+        sums = (by, token, reached)
+        if was is not None:
             sums = was[0] + by, max(was[1], token), was[2] or reached
-            self._known.put(self._locks, (node, jid), sums)
-        elif row is not None:
-            self._put_subscription(row, _relocked(row, by, token, reached=reached))
+        self._known.put(self._locks, key, sums)
 
     def resolve(self) -> None:
         """Count what has gathered for rows that were not known."""
@@ -248,19 +251,23 @@ class Changes:
             return
         counts, locks = self._counts, self._locks
         self._counts, self._locks = {}, {}
-        needs = self._rows.needs
-        needs.nodes.update(node for node in counts if node not in self._known.nodes)
-        for node, jid in locks:
-            if self._known.subscription(node, jid) is ABSENT:
-                needs.subscriptions.add((node, bare(jid)))
-        self._known.fill(needs, self._rows.tx.load(needs))
-        self._rows.needs = type(needs)()
+        self._load_counted(counts, locks)
         for node, by in counts.items():
             if (found := self._known.nodes.get(node)) is not None:
                 self._put_node(node, replace(found, items=found.items + by))
         for (node, jid), (by, token, reached) in locks.items():
             if (row := self._known.subscription(node, jid)) is not None:
                 self._put_subscription(row, _relocked(row, by, token, reached=reached))
+
+    def _load_counted(self, nodes: Iterable[NodeName], holders: Iterable[Holder]) -> None:
+        """Load the rows that have something to count and are not known."""
+        needs = Needs()
+        needs.nodes.update(node for node in nodes if node not in self._known.nodes)
+        for node, jid in holders:
+            if self._known.subscription(node, jid) is ABSENT:
+                needs.subscriptions.add((node, bare(jid)))
+        if needs.nodes or needs.subscriptions:
+            self._known.fill(needs, self._rows.tx.load(needs))
 
     # --- nodes and those around them ---
 
@@ -402,13 +409,12 @@ class Changes:
 
     def _tell(self, asked: object, change: Change, before: Item | None, now: Item | None) -> None:
         """Keep what the change means for the logs of the nodes it is about."""
-        if (before is None and now is None) or any(
-            self._logs(item.node) for item in (before, now) if item is not None
-        ):
-            entries = HISTORY[type(change)](asked, change, self.now)
-        else:
-            return
-        for entry in entries:
+        here = now or before
+        if here is not None and not self._logs(here.node):
+            moved = before is not None and before.node != here.node
+            if not (moved and before is not None and self._logs(before.node)):
+                return
+        for entry in HISTORY[type(change)](asked, change, self.now):
             if self._logs(entry.node):
                 self._known.put(self._pending.events, len(self._pending.events), entry)
 

@@ -26,7 +26,8 @@ class Pending:
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
         self.items: dict[int, Item | None] = {}
-        self.payloads: dict[int, bytes] = {}
+        self.replaced: dict[int, None] = {}
+        """Items that have another payload than before."""
         self.anew: dict[int, None] = {}
         self.receipts: dict[tuple[int, Jid], None] = {}
         self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
@@ -72,7 +73,7 @@ class Pending:
         return writes
 
     def _add_items(self, writes: Writes, known: KnownRows) -> None:
-        numbered, items, payloads = known.numbered, writes.items, self.payloads
+        numbered, items, payloads = known.numbered, writes.items, known.payloads
         for seq, before in self.items.items():
             now = numbered.get(seq)
             if now is before:
@@ -81,7 +82,7 @@ class Pending:
             if now is not None:
                 if is_ready(now):
                     known.idle.discard(now.node)
-                if seq in payloads:
+                if before is None or seq in self.replaced:
                     writes.payloads[seq] = payloads[seq]
         known.ready.clear()
         if self.anew:

@@ -71,6 +71,12 @@ class WorkingSet:
             return None
         return row  # type: ignore[no-any-return]  # what the table holds
 
+    def counted(self, name: NodeName) -> Node | None:
+        """Return the node, its counts as the requests before this one have left them."""
+        if not self.gathering:
+            self.before_reading()
+        return self.node(name)
+
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return what the bare JID is to the node."""
         key = node, account

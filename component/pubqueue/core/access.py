@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class Action(Enum):
     """What an affiliation allows or forbids."""
 
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
     SUBSCRIBE = auto()
     RETRIEVE = auto()
     PUBLISH = auto()

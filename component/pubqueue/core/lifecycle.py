@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class Event(Enum):
     """What can happen to an item."""
 
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
     LOCK = auto()
     """A subscriber with a free window gets it."""
     RETRACT = auto()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum, unique
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NewType
 
@@ -24,6 +25,7 @@ Headers = tuple[tuple[str, str], ...]
 """What a publisher says about an item beside its payload: names and values, in order (XEP-0131)."""
 
 
+@lru_cache(maxsize=65_536)
 def bare(jid: Jid) -> Jid:
     """Return the address without its resource."""
     return Jid(jid.partition("/")[0])
@@ -59,6 +61,8 @@ NO_TIME: Final = Millis(0)
 class State(StrEnum):
     """Where an item is. An item that is gone has no row and so no state."""
 
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
+
     QUEUED = "queued"
     LOCKED = "locked"
     DELAYED = "delayed"
@@ -68,6 +72,8 @@ class State(StrEnum):
 @unique
 class Affiliation(StrEnum):
     """What a bare JID is to a node (XEP-0060 4.1)."""
+
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
 
     OWNER = "owner"
     PUBLISHER = "publisher"

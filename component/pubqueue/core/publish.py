@@ -44,6 +44,8 @@ class Publish(Struct, frozen=True, gc=False):
 class Known(Enum):
     """What the node knows of an id, next to the payload that is offered under it."""
 
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
     NEW = auto()
     """Nothing, or an id of finished work that no longer counts."""
     FINISHED = auto()
@@ -57,6 +59,8 @@ class Known(Enum):
 @unique
 class Place(Enum):
     """What becomes of an item that is offered to a queue."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
 
     ADD = auto()
     LEAVE = auto()

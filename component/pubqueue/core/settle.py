@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 class Verb(Enum):
     """What the asker wants of the item."""
 
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
     RETRACT = auto()
     UNLOCK = auto()
 
@@ -72,6 +74,8 @@ class Outcome(Enum):
 class Situation(Enum):
     """What the item is to the queue at this moment."""
 
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
     GONE = auto()
     FREE = auto()
     LOCKED = auto()
@@ -80,6 +84,8 @@ class Situation(Enum):
 @unique
 class Standing(Enum):
     """What the asker is to the item, the most specific fact first."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
 
     HOLDS = auto()
     HELD = auto()

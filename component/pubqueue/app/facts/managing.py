@@ -68,7 +68,7 @@ def for_node(
 ) -> NodeFacts:
     """Return the node and everybody around it."""
     rows = context.rows
-    node = rows.node(request.node)
+    node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, request.by.bare)
     if node is None:
         return NodeFacts(context.now, None, affiliation, context.policy)
