@@ -64,7 +64,10 @@ def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> X
 FACES: dict[str, Callable[[Broker, Settings, Callable[[], None]], Face]] = {
     "xmpp": _xmpp,
 }
-"""How the face of each protocol is made; each calls the last argument whenever it has become ready."""
+"""How the face of each protocol is made; each calls the last argument whenever it has become ready.
+
+An address belongs to the first face that claims it. The one of XMPP claims all, so it stays the last row.
+"""
 
 
 @asynccontextmanager

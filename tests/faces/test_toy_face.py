@@ -1,0 +1,315 @@
+"""A toy face, made as CONTRIBUTING.md says, beside one that speaks to JIDs on the same queue.
+
+Everything that a queue promises holds between the two faces as within one.
+"""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from harness.asks import a_queue, joins, publishes, retracts
+from harness.facts import ANN, JOBS, NOW
+from harness.patience import PATIENCE
+from harness.see import See
+from harness.toy_face import LineFace
+
+from pubqueue import wiring
+from pubqueue.app.broker import Broker
+from pubqueue.config import NodeSettings, Settings
+from pubqueue.core.access import CreationPolicy
+from pubqueue.core.decision import (
+    Deliver,
+    Purged,
+    Refused,
+    Retracted,
+)
+from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.faces.xmpp.payload import fingerprint, same
+from pubqueue.stores import store_at
+
+
+class MailFace:
+    """As the XMPP face is to the outbox: addresses with an @; `said` are its notices."""
+
+    def __init__(self, broker):
+        self._broker = broker
+        self._up = False
+        self.said = []
+        broker.outbox.attach(self)
+
+    def claims(self, address):
+        return "@" in address
+
+    def speak(self, notices):
+        if not self._up:
+            return notices
+        self.said += notices
+        return ()
+
+    def set_up(self, *, up):
+        self._up = up
+        self._broker.outbox.set_up(self, up=up)
+
+    def rest(self):
+        """Return what was said since the last time: of deliveries to whom and what."""
+        said, self.said = self.said, []
+        return [(n.to, n.item.id, n.payload) if isinstance(n, Deliver) else n for n in said]
+
+
+# --- what the tests stand on ---------------------------------------------------------------------
+
+LINES = NodeName("lines")
+MAILS = NodeName("mails")
+NOBODYS = Jid("post:1")
+WORK = b"<work/>"
+
+
+class Stage:
+    """One broker on a store in memory, with both faces up."""
+
+    def __init__(self, broker, store):
+        self._broker, self._store = broker, store
+        self.line_face, self.mail_face = LineFace(broker), MailFace(broker)
+        self.line_face.go_up()
+        self.mail_face.set_up(up=True)
+
+    async def do(self, *requests):
+        """Have requests done, as a face would, and all that follows from them."""
+        replies = []
+        for request in requests:
+            self._broker.submit(request, replies.append)
+        await self._broker.settled()
+        assert not any(isinstance(reply, Refused) for reply in replies), replies
+
+    async def item(self, node, name):
+        return await self._store.batch(lambda tx: See(tx).item(node, ItemId(name)))
+
+    def send(self, *notices):
+        return self._broker.outbox.send(notices)
+
+
+@asynccontextmanager
+async def a_broker():
+    store = store_at("memory:")
+    await store.open()
+    broker = Broker(
+        store,
+        clock=lambda: NOW,
+        policy=CreationPolicy.ANYONE,
+        same_payload=same,
+        fingerprint=fingerprint,
+    )
+    broker.start()
+    for node in (JOBS, LINES, MAILS):
+        queue = a_queue(node)
+        queue.form["pubsub#publish_model"] = ["open"]
+        await broker.handle(queue)
+    yield broker, store
+    await broker.stop()
+    await store.close()
+
+
+@pytest.fixture
+async def stage():
+    async with a_broker() as (broker, store):
+        yield Stage(broker, store)
+
+
+# --- from one face to the other ------------------------------------------------------------------
+
+
+async def test_what_a_line_puts_is_handed_to_a_jid(stage):
+    await stage.do(joins(ANN))
+    line = stage.line_face.connect(7)
+    line.say("PUT jobs a bread & butter")
+    assert await line.hear() == "OK"
+    await stage.do()
+    payload = b'<text xmlns="urn:example:line">bread &amp; butter</text>'
+    assert stage.mail_face.rest() == [(ANN, "a", payload)]
+    assert (await stage.item(JOBS, "a")).publisher == "line:7"
+
+
+async def test_what_a_jid_publishes_is_handed_to_a_line_which_gets_it_done(stage):
+    line = stage.line_face.connect(7)
+    line.say("TAKE jobs 1")
+    assert await line.hear() == "OK"
+    await stage.do(publishes("a", payload=WORK))
+    assert await line.hear() == "ITEM jobs a <work/>"
+    line.say("DONE jobs a")
+    assert [await line.hear(), await line.hear()] == ["OK", "GONE jobs a"]
+    assert await stage.item(JOBS, "a") is None
+    assert stage.mail_face.rest() == []
+
+
+async def test_the_rules_know_a_line_from_a_jid_and_from_another_line(stage):
+    line, other = stage.line_face.connect(7), stage.line_face.connect(70)
+    line.say("TAKE jobs 1")
+    await stage.do(publishes("a"))
+    other.say("DONE jobs a")
+    assert await other.hear() == "NO NOT_YOURS"
+    other.say("TAKE jobs 1")
+    assert await other.hear() == "OK"
+    other.say("DONE jobs a")
+    assert await other.hear() == "NO LOCKED_BY_ANOTHER"
+    await stage.do(joins(ANN))
+    assert (await stage.item(JOBS, "a")).holder == "line:7"
+
+
+async def test_a_window_is_shared_out_between_the_faces(stage):
+    line = stage.line_face.connect(7)
+    line.say("TAKE jobs 2")
+    await stage.do(joins(ANN, 2), publishes("a"), publishes("b"), publishes("c"), publishes("d"))
+    assert len(stage.mail_face.rest()) == 2
+    assert [words.split(" ")[0] for words in line.rest()] == ["OK", "ITEM", "ITEM"]
+
+
+async def test_a_line_that_hangs_up_leaves_its_work_to_a_jid(stage):
+    line = stage.line_face.connect(7)
+    line.say("TAKE jobs 1")
+    await stage.do(publishes("a", payload=WORK))
+    stage.line_face.hang_up(line)
+    await stage.do(joins(ANN))
+    assert stage.mail_face.rest() == [(ANN, "a", WORK)]
+
+
+async def test_a_worker_hears_across_faces_that_its_item_was_taken_back(stage):
+    line = stage.line_face.connect(7)
+    line.say("PUT jobs a text")
+    await stage.do(joins(ANN))
+    stage.mail_face.rest()
+    line.say("DONE jobs a")
+    await stage.do()
+    assert stage.mail_face.rest() == [Retracted(ANN, JOBS, (ItemId("a"),))]
+    assert line.rest() == ["OK", "OK"]
+
+
+@pytest.mark.parametrize(
+    "words", ["", "EAT jobs", "TAKE jobs", "PUT jobs a", "PUT jobs  text", "PUT jobs a \x01"]
+)
+async def test_what_other_faces_could_not_say_is_refused(stage, words):
+    line = stage.line_face.connect(7)
+    line.say(words)
+    assert await line.hear() == "NO WORDS"
+
+
+# --- a face that is down -------------------------------------------------------------------------
+
+
+async def test_a_face_that_is_down_stops_its_own_deliveries_and_nobody_elses(stage):
+    line = stage.line_face.connect(7)
+    line.say("TAKE lines 5")
+    await stage.do(joins(ANN, 5, node=MAILS))
+    stage.line_face.go_down()
+    await stage.do(publishes("a", node=LINES), publishes("b", node=MAILS, payload=WORK))
+    assert stage.mail_face.rest() == [(ANN, "b", WORK)]
+    assert line.rest() == ["OK"]
+    waits = await stage.item(LINES, "a")
+    assert (waits.state, waits.acquired) == (State.QUEUED, 0)
+    stage.line_face.go_up()
+    assert await line.hear() == "ITEM lines a <job/>"
+
+
+async def test_the_other_face_may_be_the_one_that_is_down(stage):
+    line = stage.line_face.connect(7)
+    line.say("TAKE lines 5")
+    await stage.do(joins(ANN, 5, node=MAILS))
+    stage.mail_face.set_up(up=False)
+    await stage.do(publishes("a", node=LINES), publishes("b", node=MAILS, payload=WORK))
+    assert line.rest() == ["OK", "ITEM lines a <job/>"]
+    assert stage.mail_face.rest() == []
+    stage.mail_face.set_up(up=True)
+    await stage.do()
+    assert stage.mail_face.rest() == [(ANN, "b", WORK)]
+
+
+async def test_what_a_face_that_is_down_would_have_got_goes_to_the_other(stage):
+    line = stage.line_face.connect(7)
+    line.say("TAKE jobs 5")
+    await stage.do(joins(ANN, 1))
+    stage.line_face.go_down()
+    await stage.do(publishes("a", payload=WORK), publishes("b", payload=WORK))
+    assert stage.mail_face.rest() == [(ANN, "a", WORK)]
+    stage.line_face.go_up()
+    await stage.do()
+    assert line.rest() == ["OK", "ITEM jobs b <work/>"]
+
+
+async def test_what_is_done_at_a_face_is_answered_while_another_is_down(stage):
+    line = stage.line_face.connect(7)
+    line.say("TAKE jobs 1")
+    await stage.do(publishes("a"))
+    stage.mail_face.set_up(up=False)
+    line.say("DONE jobs a")
+    await stage.do()
+    assert line.rest() == ["OK", "ITEM jobs a <job/>", "OK", "GONE jobs a"]
+
+
+# --- addresses that nobody claims ----------------------------------------------------------------
+
+
+async def test_what_is_for_nobody_comes_back_from_the_outbox(stage):
+    notices = [Retracted(NOBODYS, JOBS, ()), Purged(ANN, JOBS)]
+    assert stage.send(*notices) == notices[:1]
+    assert stage.mail_face.rest() == notices[1:]
+
+
+async def test_nothing_is_handed_to_an_address_that_no_face_claims(stage):
+    await stage.do(joins(NOBODYS), publishes("a", payload=WORK))
+    waits = await stage.item(JOBS, "a")
+    assert (waits.state, waits.acquired, waits.failed) == (State.QUEUED, 0, 0)
+    await stage.do(joins(ANN))
+    assert stage.mail_face.rest() == [(ANN, "a", WORK)]
+
+
+async def test_what_a_face_cannot_send_goes_back_without_blame_and_to_somebody_else(stage):
+    unheard = joins("line:9")  # an address of this face, but no line that is connected
+    await stage.do(unheard, publishes("a"))
+    back = await stage.item(JOBS, "a")
+    assert (back.holder, back.acquired, back.failed, back.released) == (None, 1, 0, 1)
+    line = stage.line_face.connect(7)
+    line.say("TAKE jobs 1")
+    assert [await line.hear(), await line.hear()] == ["OK", "ITEM jobs a <job/>"]
+
+
+async def test_a_face_alone_gives_back_what_is_not_its_own():
+    async with a_broker() as (broker, store):
+        face = LineFace(broker)
+        face.go_up()
+        for request in (joins(NOBODYS), publishes("a")):
+            await broker.handle(request)
+        await broker.settled()
+        back = await store.batch(lambda tx: See(tx).item(JOBS, ItemId("a")))
+        assert (back.holder, back.failed) == (None, 0)
+        line = face.connect(7)
+        line.say("TAKE jobs 1")
+        assert [await line.hear(), await line.hear()] == ["OK", "ITEM jobs a <job/>"]
+        await broker.handle(retracts(line.address, "a"))
+
+
+# --- a row of the wiring's table -----------------------------------------------------------------
+
+
+async def test_a_row_of_the_table_is_all_that_it_takes_to_be_served(monkeypatch):
+    faces, ready, stop = [], asyncio.Event(), asyncio.Event()
+
+    def made(broker, _settings, on_ready):
+        faces.append(LineFace(broker, on_ready))
+        return faces[-1]
+
+    monkeypatch.setattr(wiring, "FACES", {"line": made})
+    options = {"pubsub#publish_model": "open"}
+    node = NodeSettings("jobs", queueing=True, options=options)
+    settings = Settings(jid="queue.example.org", secret="s", store="memory:", node=(node,))
+    serving = asyncio.create_task(wiring.serve(settings, stop=stop, on_ready=ready.set))
+    async with asyncio.timeout(PATIENCE):
+        await ready.wait()
+        line = faces[0].connect(1)
+        line.say("TAKE jobs 1")
+        line.say("PUT jobs a text")
+        assert [await line.hear() for _ in range(3)] == ["OK", "OK", "ITEM jobs a text"]
+        stop.set()
+        await serving
+
+
+def test_the_face_that_claims_every_address_is_the_last_of_the_table():
+    assert list(wiring.FACES)[-1] == "xmpp"

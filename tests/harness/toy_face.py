@@ -1,0 +1,188 @@
+"""A face in a hundred and fifty lines, made as CONTRIBUTING.md says: a line protocol of three requests.
+
+`PUT node id text` publishes, `TAKE node window` subscribes, `DONE node id` retracts. A line that is connected
+has the address `line:<number>`, which is no JID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING, Final, assert_never
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+from harness.patience import PATIENCE
+
+from pubqueue.core.decision import (
+    Announce,
+    Deleted,
+    Deliver,
+    Purged,
+    Refused,
+    Retracted,
+    Unlocked,
+)
+from pubqueue.core.expire import Leave
+from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
+from pubqueue.core.publish import Publish
+from pubqueue.core.settle import Settle, Verb
+from pubqueue.core.subscribe import Subscribe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.core.decision import Notice, Reply
+
+FORM: Final = "line:"
+TEXT: Final = "{urn:example:line}text"
+LONGEST: Final = 1023
+"""Bytes of a name, which other faces have to be able to say."""
+
+
+class Line:
+    """A client that is connected: what it says goes to the face, what it hears waits here."""
+
+    def __init__(self, face: LineFace, number: int) -> None:
+        self.address = Jid(f"{FORM}{number}")
+        self._face = face
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+
+    def say(self, words: str) -> None:
+        self._face.take(self, words)
+
+    def tell(self, words: str) -> None:
+        self._heard.put_nowait(words)
+
+    async def hear(self) -> str:
+        """Return the next line, once it is there."""
+        async with asyncio.timeout(PATIENCE):
+            return await self._heard.get()
+
+    def rest(self) -> list[str]:
+        """Return what is there and was not heard yet."""
+        return [self._heard.get_nowait() for _ in range(self._heard.qsize())]
+
+
+class LineFace:
+    """Serves lines; `go_up` and `go_down` are what happens to its socket."""
+
+    def __init__(self, broker: Broker, on_ready: Callable[[], None] = lambda: None) -> None:
+        self._broker = broker
+        self._on_ready = on_ready
+        self._lines: dict[Jid, Line] = {}
+        self._count = itertools.count(1)
+        self._up = False
+        broker.outbox.attach(self)
+
+    # --- started and stopped by the wiring ---
+
+    async def run(self) -> None:
+        self.go_up()
+        self._on_ready()
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        self.go_down()
+        await self._broker.settled()
+
+    def go_up(self) -> None:
+        self._up = True
+        self._broker.outbox.set_up(self, up=True)
+
+    def go_down(self) -> None:
+        self._up = False
+        self._broker.outbox.set_up(self, up=False)
+
+    # --- in: words to requests ---
+
+    def connect(self, number: int) -> Line:
+        line = Line(self, number)
+        self._lines[line.address] = line
+        return line
+
+    def hang_up(self, line: Line) -> None:
+        del self._lines[line.address]
+        self._broker.submit(Leave(line.address), lambda _reply: None)
+
+    def take(self, line: Line, words: str) -> None:
+        verb, *parts = words.split(" ", 3)
+        count, read = READERS.get(verb, (-1, _done))
+        if len(parts) != count or not _fit(parts):
+            line.tell("NO WORDS")
+            return
+        request = read(Asker(line.address), next(self._count), *parts)
+        self._broker.submit(request, partial(self._answer, line))
+
+    def _answer(self, line: Line, reply: Reply) -> None:
+        line.tell(f"NO {reply.refusal.name}" if isinstance(reply, Refused) else "OK")
+
+    # --- out: notices to words ---
+
+    def claims(self, address: Jid) -> bool:
+        return address.startswith(FORM)
+
+    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
+        return [notice for notice in notices if not self._say(notice)]
+
+    def _say(self, notice: Notice) -> bool:
+        line = self._lines.get(notice.to)
+        if line is None or not self._up:
+            return False
+        line.tell(_words(notice))
+        return True
+
+
+def _fit(parts: Sequence[str]) -> bool:
+    """Say whether every face can say this: names of a bounded length, and no control characters in XML."""
+    return all(part.isprintable() for part in parts) and all(
+        0 < len(part.encode()) <= LONGEST for part in parts[:2]
+    )
+
+
+def _put(by: Asker, _number: int, node: str, item: str, text: str) -> Publish:
+    payload = f'<text xmlns="urn:example:line">{escape(text)}</text>'.encode()
+    return Publish(by, NodeName(node), (Draft(ItemId(item), payload, type="urn:example:line"),))
+
+
+def _take(by: Asker, number: int, node: str, window: str) -> Subscribe:
+    form = {"pubsub#queue_requests": [window]}
+    return Subscribe(by, NodeName(node), by.jid, f"line-{number}", form)
+
+
+def _done(by: Asker, _number: int, node: str, item: str) -> Settle:
+    return Settle(by, NodeName(node), (ItemId(item),), Verb.RETRACT)
+
+
+READERS: Final[dict[str, tuple[int, Callable[..., Publish | Subscribe | Settle]]]] = {
+    "PUT": (3, _put),
+    "TAKE": (2, _take),
+    "DONE": (2, _done),
+}
+"""How many words follow a verb, and what makes a request of them."""
+
+
+def _words(notice: Notice) -> str:
+    match notice:
+        case Deliver():
+            return f"ITEM {notice.item.node} {notice.item.id} {_text(notice.payload)}"
+        case Announce():
+            return f"NEWS {notice.node} {notice.draft.id} {_text(notice.draft.payload)}"
+        case Retracted():
+            return f"GONE {notice.node} {' '.join(notice.ids)}"
+        case Unlocked():
+            return f"LOST {notice.node} {' '.join(notice.ids)}"
+        case Purged():
+            return f"EMPTY {notice.node}"
+        case Deleted():
+            return f"CLOSED {notice.node}"
+        case _:
+            assert_never(notice)
+
+
+def _text(payload: bytes) -> str:
+    """Return the text that a line has put; what another protocol published, as the XML that it is."""
+    root = ET.fromstring(payload)
+    return (root.text or "") if root.tag == TEXT else payload.decode()
