@@ -12,8 +12,9 @@ PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
 PYTEST := $(PY)m pytest -n $(PROCESSES)
-# none of these starts a server, Java or a farm of processes
-QUICK := -m "not e2e and not spark" --ignore tests/e2e --ignore tests/faults
+# what starts a server, Java or many processes, and what takes ten seconds, is left to `make test`
+QUICK := -m "not e2e and not spark" \
+	$(addprefix --ignore ,tests/e2e tests/faults tests/test_cli.py tests/stores/test_power_loss.py)
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
