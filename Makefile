@@ -47,6 +47,8 @@ test-spark: setup ## Spark clusters of several processes, which are killed (minu
 
 bench: setup ## this component against one that stores nothing, behind Prosody and ejabberd
 	cd tests && ../.venv/bin/python -m bench
+	cd tests && ../.venv/bin/python -m bench.situations
+	cd tests && ../.venv/bin/python -m bench.worker_cost
 	cd tests && ../.venv/bin/python -m bench.spark
 
 faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300, SERVER=prosody)

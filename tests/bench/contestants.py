@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +41,19 @@ name = "{node}"
 queueing = true
 owners = ["boss@localhost"]
 publishers = {publishers}
+{settings}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the service finds when it starts: further settings of the node, and a store to copy."""
+
+    settings: str = ""
+    store: Path | None = None
+
+
+EMPTY: Final = Situation()
 
 
 @asynccontextmanager
@@ -51,8 +65,9 @@ async def running(
     publishers: Sequence[str],
     requests: int,
     launcher: Sequence[str] = (),
+    situation: Situation = EMPTY,
 ) -> AsyncIterator[Child]:
-    """Start a contestant with an empty store, wait until the server has accepted it, end it.
+    """Start a contestant, unless otherwise said with an empty store, wait until the server has accepted it, end it.
 
     `launcher` is a module that runs the contestant's module, and its arguments.
     """
@@ -63,7 +78,10 @@ async def running(
         folder=folder,
         node=NODE,
         publishers=json.dumps([f"{name}@localhost" for name in publishers]),
+        settings=situation.settings,
     )
+    if situation.store is not None:
+        shutil.copyfile(situation.store, folder / "queue.db")
     (folder / "pubqueue.toml").write_text(config)
     environment = {
         "PYTHONPATH": str(TESTS),

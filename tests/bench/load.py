@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import quoteattr
@@ -61,7 +62,11 @@ async def subscribe(worker: Party, requests: int) -> None:
 
 
 class Load:
-    """Runs item lives through the service, `window` at a time, and counts what comes back."""
+    """Runs item lives through the service, `window` at a time, and counts what comes back.
+
+    As many items are retracted as are published: if others were waiting before them, these are, and what workers are
+    given beyond that they hold.
+    """
 
     def __init__(
         self,
@@ -90,11 +95,12 @@ class Load:
             for party in workers
         }
         self._next = self._target = 0
+        self._held: deque[tuple[str, str]] = deque()
+        self._asked = 0
         self.published = self.delivered = self.retracted = self.done = 0
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for party in (*publishers, *workers):
-            party.stream.on_stanza = self._receive
-            party.stream.on_lost = self._lost
+            party.stream.listen(self._receive, self._lost)
 
     async def run(self, items: int) -> None:
         """Take this many further items from publish to retract event."""
@@ -102,6 +108,8 @@ class Load:
         self._target += items
         for _ in range(min(self._window, items)):
             self._publish_next()
+        while self._held and self._asked < self._target:
+            self._retract_one(*self._held.popleft())
         try:
             await asyncio.wait_for(self._end, STALLED)
         except TimeoutError:
@@ -136,7 +144,13 @@ class Load:
         if "work" not in delivery.names:
             self._fail(f"a delivery without its payload: {delivery}")
         self.delivered += 1
-        item = delivery.item
+        if self._asked < self._target:
+            self._retract_one(jid, delivery.item)
+        else:
+            self._held.append((jid, delivery.item))
+
+    def _retract_one(self, jid: str, item: str) -> None:
+        self._asked += 1
         self._by_jid[jid].stream.write((self._retract[jid] % (item, item)).encode())
 
     def _look(self) -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.contestants import ANSWER_SHORTLY, running
+from bench.contestants import ANSWER_SHORTLY, EMPTY, running
 from bench.load import Load, subscribe
 from bench.places import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from bench.contestants import Situation
     from bench.places import Place
 
 
@@ -34,6 +35,11 @@ class Work:
     def warm_up(self) -> int:
         """Items before the clock starts: code is loaded, statements are prepared."""
         return self.items // 4
+
+    @property
+    def publisher_names(self) -> list[str]:
+        """The accounts that publish."""
+        return [f"publisher{number}" for number in range(self.publishers)]
 
     def asks_short(self, contestant: str) -> bool:
         """Whether publishers ask this contestant for short answers."""
@@ -80,10 +86,16 @@ async def rounds(
 
 
 async def measure(
-    name: str, place: Place, contestant: str, work: Work, launcher: Sequence[str] = ()
+    name: str,
+    place: Place,
+    contestant: str,
+    work: Work,
+    *,
+    launcher: Sequence[str] = (),
+    situation: Situation = EMPTY,
 ) -> Sample:
     """Start the contestant, warm it up, let it work, end it."""
-    publishers = [f"publisher{number}" for number in range(work.publishers)]
+    publishers = work.publisher_names
     workers = [f"worker{number}" for number in range(work.workers)]
     with tempfile.TemporaryDirectory(prefix="pubqueue-bench-") as folder:
         async with running(
@@ -93,6 +105,7 @@ async def measure(
             publishers=publishers,
             requests=work.requests,
             launcher=launcher,
+            situation=situation,
         ) as child:
             parties = await place.parties([*publishers, *workers])
             busy = parties[len(publishers) :]

@@ -18,7 +18,8 @@ SHOWN = 40
 def profile(work: Work, place: str, contestant: str, folder: Path) -> None:
     """Run one round under the profiler, print the dearest functions, keep the files.
 
-    The profiler makes calls dearer than they are: read the order, not the microseconds.
+    What is counted is processor time. The profiler makes calls dearer than they are: read the order, not the
+    microseconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(_measure(work, place, contestant, str(folder.resolve())))
@@ -29,4 +30,4 @@ def profile(work: Work, place: str, contestant: str, folder: Path) -> None:
 
 async def _measure(work: Work, place: str, contestant: str, folder: str) -> None:
     async with PLACES[place]() as entered:
-        await measure(place, entered, contestant, work, ("bench.profiled", folder))
+        await measure(place, entered, contestant, work, launcher=("bench.profiled", folder))

@@ -11,6 +11,7 @@ import itertools
 import runpy
 import sys
 import threading
+import time
 from pathlib import Path
 
 
@@ -22,14 +23,14 @@ def main() -> None:
     original = threading.Thread.run
 
     def run(thread: threading.Thread) -> None:
-        own = cProfile.Profile()
+        own = cProfile.Profile(time.thread_time)
         try:
             own.runcall(original, thread)
         finally:
             own.dump_stats(folder / f"thread-{next(numbers)}.prof")
 
     threading.Thread.run = run  # type: ignore[assignment, method-assign]
-    profile = cProfile.Profile()
+    profile = cProfile.Profile(time.thread_time)
     try:
         profile.runcall(runpy.run_module, module, run_name="__main__", alter_sys=True)
     finally:

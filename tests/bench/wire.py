@@ -82,6 +82,7 @@ class Stream(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._inbox: asyncio.Queue[Stanza | None] = asyncio.Queue()
+        self._unheard: list[Stanza] = []
         self.on_stanza: Callable[[Stanza], None] = self._inbox.put_nowait
         self.on_lost: Callable[[], None] = lambda: self._inbox.put_nowait(None)
         self._loop = asyncio.get_running_loop()
@@ -104,6 +105,16 @@ class Stream(asyncio.Protocol):
         """Tell who listens."""
         self.on_lost()
 
+    def listen(self, on_stanza: Callable[[Stanza], None], on_lost: Callable[[], None]) -> None:
+        """From now on hand over what comes; first the messages that came while an answer was awaited."""
+        self.on_stanza, self.on_lost = on_stanza, on_lost
+        unheard, self._unheard = self._unheard, []
+        for stanza in unheard:
+            on_stanza(stanza)
+        while not self._inbox.empty():
+            if (late := self._inbox.get_nowait()) is not None:
+                on_stanza(late)
+
     def write(self, data: bytes) -> None:
         """Send, together with all else that is written before the loop looks at sockets again."""
         if not self._pending:
@@ -123,6 +134,8 @@ class Stream(asyncio.Protocol):
                     return stanza
                 if stanza.name in ("stream:error", "failure"):
                     break
+                if stanza.name == "message":
+                    self._unheard.append(stanza)
         raise BenchError(f"{what} failed: {'closed' if stanza is None else stanza.names}")
 
     async def ask(self, iq_id: str, iq: bytes) -> None:

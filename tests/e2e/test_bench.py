@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from bench import situations, stock
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
 from bench.measure import Work
@@ -10,12 +11,13 @@ from bench.places import PLACES
 from bench.report import spread
 from bench.stanzas import SIX, sizes
 from click.testing import CliRunner
+from harness.recount import recount
 
 pytestmark = pytest.mark.e2e
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+def run(*arguments, command=main):
+    return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
 def test_every_contestant_is_measured_in_every_place():
@@ -27,6 +29,24 @@ def test_every_contestant_is_measured_in_every_place():
     ]
     assert all(int(rate) > 0 for _, _, rate in rows)
     assert all(re.search(rf"^│ {name} +│ +\d+, \d+ │", result.output, re.MULTILINE) for name in SIX)
+
+
+def test_every_situation_is_measured():
+    few = ("--items", "40", "--rounds", "1", "--backlog", "3000", "--nodes", "30")
+    result = run(*few, command=situations.main)
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ ([\w, ]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
+    long, short = "backlog of 3,000", "backlog of 1,000"
+    assert [name for name, _ in rows] == ["empty", "event log on", short, long, "30 nodes"]
+
+
+async def test_stocks_are_stores_as_the_service_leaves_them(tmp_path):
+    await stock.backlog(tmp_path / "long.db", ["publisher0"], 7)
+    await stock.nodes(tmp_path / "many.db", ["publisher0"], 7)
+    long, many = recount(tmp_path / "long.db"), recount(tmp_path / "many.db")
+    assert long.wrong == many.wrong == ()
+    assert list(long.of("jobs").values()) == ["queued"] * 7
+    assert [many.of(f"other{number}") for number in range(7)] == [{"waiting": "queued"}] * 7
 
 
 @pytest.mark.parametrize("short", [True, False])

@@ -1,0 +1,191 @@
+"""What the usual life of items costs in statements, and how wide the seam is: both are pinned, so that they do not grow.
+
+A life is a publish to idle workers, which hands the item out, and the retract by its holder: two batches. One call of
+the database is one statement, however many rows it writes; every read is one. `rows` counts a call that writes as often
+as it has rows.
+"""
+
+import inspect
+import re
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+import pytest
+from harness.asks import a_queue, joins, publishes, retracts
+from harness.facts import NOW
+from harness.txns import stages
+from harness.witness import WatchedFace
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.ports import Store, Transaction
+from pubqueue.core.access import CreationPolicy
+from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.model import Jid
+from pubqueue.stores.sqlite import SqliteStore
+
+WORKERS = tuple(Jid(f"bot{number}@x/1") for number in range(4))
+WRITES = ("INSERT", "UPDATE", "DELETE")
+HEAD = re.compile(r"[^'\d]*")
+"""A statement as far as to its first value."""
+
+
+class Cost(NamedTuple):
+    """What a batch took."""
+
+    statements: int
+    rows: int
+
+
+@dataclass
+class Service:
+    """A broker on a store, with a face that reaches everybody."""
+
+    store: SqliteStore
+    broker: Broker
+    said: list = field(default_factory=list)
+    run: list = field(default_factory=list)
+
+    async def do(self, *requests):
+        """Have the requests done in one batch, with what it hands out; return what was said."""
+        self.said.clear()
+        for request in requests:
+            self.broker.submit(request, self.said.append)
+        await self.broker.settled()
+        assert not [reply for reply in self.said if isinstance(reply, Refused)]
+        return list(self.said)
+
+    async def cost(self, *requests):
+        """Have them done, and return what that cost and what it delivered."""
+        run = []
+        raw = self.store._connection.raw
+        raw.set_trace_callback(run.append)
+        said = await self.do(*requests)
+        raw.set_trace_callback(None)
+        self.run = own(run)
+        assert self.run.count("COMMIT") == 1, self.run
+        return counted(self.run), [each for each in said if isinstance(each, Deliver)]
+
+    async def live(self, *names):
+        """Take items through their life; return the costs of both batches."""
+        publishing, delivered = await self.cost(*map(publishes, names))
+        assert len(delivered) == len(names)
+        retracting, more = await self.cost(*map(retract, delivered))
+        assert not more
+        return publishing, retracting
+
+    async def stop(self):
+        await self.broker.stop()
+        await self.store.close()
+
+
+def own(run):
+    """Leave out what triggers run, and a DELETE that is told again because of what hangs on its row."""
+    pairs = zip(run, [*run[1:], ""], strict=True)
+    again = {at for at, (a, b) in enumerate(pairs, 1) if a == b and a.startswith("DELETE")}
+    return [line for at, line in enumerate(run) if at not in again and not line.startswith("--")]
+
+
+def counted(run):
+    """Count what was run. Neighbours of one form are one call when they write."""
+    rows = [HEAD.match(line)[0] for line in run]
+    runs = [(head, len(list(same))) for head, same in groupby(rows)]
+    statements = sum(1 if head.startswith(WRITES) else count for head, count in runs)
+    return Cost(statements, len(rows))
+
+
+def retract(delivery):
+    return retracts(delivery.to, delivery.item.id)
+
+
+def names(start, count):
+    return [f"{start}{number}" for number in range(count)]
+
+
+@pytest.fixture
+async def started(tmp_path):
+    """Return what opens the service anew, as after a restart."""
+    running = []
+
+    async def start():
+        if running:
+            await running.pop().stop()
+        store = SqliteStore(tmp_path / "queue.db")
+        await store.open()
+        broker = Broker(
+            store,
+            clock=lambda: NOW,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+        )
+        running.append(service := Service(store, broker))
+        face = WatchedFace(broker, service.said)
+        broker.start()
+        face.up()
+        await broker.settled()
+        return service
+
+    yield start
+    await running.pop().stop()
+
+
+async def a_crew(service, requests, **settings):
+    """Make a queue with idle workers."""
+    await service.do(a_queue(**settings), *(joins(jid, requests) for jid in WORKERS))
+
+
+# fmt: off
+LIVES = {
+    # items, the first of a process or later ones: what publishing them costs, and what retracting them
+    (1,   "cold"): (Cost(15,  15), Cost(7,   7)),
+    (10,  "cold"): (Cost(15,  36), Cost(7,  19)),
+    (100, "cold"): (Cost(15, 216), Cost(7, 109)),
+    (1,   "warm"): (Cost(7,    7), Cost(7,   7)),
+    (10,  "warm"): (Cost(7,   19), Cost(6,  18)),
+    (100, "warm"): (Cost(7,  109), Cost(6, 108)),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize(("items", "state"), LIVES)
+async def test_the_life_of_items_takes_so_many_statements(started, items, state):
+    await a_crew(await started(), 32)
+    service = await started()
+    if state == "warm":
+        await service.live(*names("before", items))
+    assert await service.live(*names("i", items)) == LIVES[items, state], service.run
+
+
+async def test_the_event_log_takes_one_statement_more(started):
+    service = await started()
+    await a_crew(service, 32, event_log=1)
+    await service.live(*names("before", 100))
+    assert await service.live(*names("i", 100)) == (Cost(8, 309), Cost(7, 208)), service.run
+
+
+async def test_retracts_that_hand_out_from_a_backlog_take_so_many_statements(started):
+    service = await started()
+    await a_crew(service, 25)
+    _, held = await service.cost(*map(publishes, names("i", 300)))
+    _, held = await service.cost(*map(retract, held))
+    cost, come = await service.cost(*map(retract, held))
+    assert len(held) == len(come) == 100
+    assert cost == Cost(8, 209), service.run
+
+
+async def test_staged_publishes_take_so_many_statements(started):
+    service = await started()
+    await a_crew(service, 32)
+    await service.cost(*map(stages, names("before", 100)))
+    cost, _ = await service.cost(*map(stages, names("i", 100)))
+    assert cost == Cost(14, 114), service.run
+
+
+def test_a_store_has_a_dozen_methods():
+    methods = [
+        name
+        for seam in (Store, Transaction)
+        for name, member in vars(seam).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    ]
+    assert len(methods) <= 12, methods

@@ -1,0 +1,97 @@
+"""Stores that are full before the service starts, filled through their own seam: no item is published for it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from bench.load import NODE, SERVICE, payload
+from pubqueue import wiring
+from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.config import NodeSettings, Settings
+from pubqueue.core.model import Affiliation, Item, ItemId, Jid, Node, NodeConfig, NodeName, State
+from pubqueue.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pubqueue.app.ports import Transaction
+
+SLICE: Final = 10_000
+"""Items or nodes that are written in one transaction."""
+OWNER: Final = Jid("boss@localhost")
+PUBLISHER: Final = Jid("publisher0@localhost")
+BODY: Final = payload(200).encode()
+
+
+async def backlog(path: Path, publishers: Sequence[str], count: int) -> None:
+    """Make a store with so many items that wait in the queue of the benchmark."""
+    await _declare(path, publishers)
+    await _fill(path, count, _add_items)
+
+
+async def nodes(path: Path, publishers: Sequence[str], count: int) -> None:
+    """Make a store with so many other queues, each of which has an owner and an item that waits."""
+    await _declare(path, publishers)
+    await _fill(path, count, _add_nodes)
+
+
+async def _declare(path: Path, publishers: Sequence[str]) -> None:
+    """Make the queue of the benchmark as its configuration file does."""
+    people = tuple(f"{name}@localhost" for name in publishers)
+    node = NodeSettings(NODE, queueing=True, owners=(OWNER,), publishers=people)
+    settings = Settings(jid=SERVICE, store=f"sqlite:///{path}", node=(node,))
+    async with wiring.queue(settings):
+        pass
+
+
+async def _fill(path: Path, count: int, add: Callable[[range, Transaction], None]) -> None:
+    store = SqliteStore(path)
+    await store.open()
+    for start in range(0, count, SLICE):
+        await store.batch(partial(add, range(start, min(start + SLICE, count))))
+    await store.close()
+
+
+def _add_items(numbers: range, tx: Transaction) -> None:
+    name = NodeName(NODE)
+    (node,) = tx.load(Needs(nodes={name})).nodes
+    fuller = replace(node, items=node.items + len(numbers))
+    _write(tx, [Write(node, fuller)], [], [(name, f"waiting{number}") for number in numbers])
+
+
+def _add_nodes(numbers: range, tx: Transaction) -> None:
+    names = [NodeName(f"other{number}") for number in numbers]
+    config = NodeConfig(queueing=True)
+    _write(
+        tx,
+        [Write(None, Node(name, config, OWNER, wiring.now(), items=1)) for name in names],
+        [Write(None, AffiliationRow(name, OWNER, Affiliation.OWNER)) for name in names],
+        [(name, "waiting") for name in names],
+    )
+
+
+def _write(
+    tx: Transaction,
+    nodes: list[Write[Node]],
+    affiliations: list[Write[AffiliationRow]],
+    places: Sequence[tuple[NodeName, str]],
+) -> None:
+    """Write nodes, and items that wait in these places."""
+    now, first = wiring.now(), tx.number("item", len(places))
+    items = [
+        Item(seq, node, ItemId(name), State.QUEUED, PUBLISHER, now)
+        for seq, (node, name) in enumerate(places, first)
+    ]
+    tx.write(
+        Writes(
+            now,
+            nodes=nodes,
+            affiliations=affiliations,
+            items=[Write(None, item) for item in items],
+            payloads=dict.fromkeys((item.seq for item in items), BODY),
+        )
+    )
