@@ -33,7 +33,7 @@ from pubqueue.core.model import ItemId, Jid, NodeName, State, bare
 from pubqueue.core.nodeconfig import Settings
 from pubqueue.core.redrive import Redrive
 from pubqueue.core.settle import Outcome
-from pubqueue.core.subscribe import SetOptions, Unsubscribe
+from pubqueue.core.subscribe import Options, SetOptions, Unsubscribe
 from pubqueue.core.touch import Touch
 
 DEAD = NodeName("jobs-dead")

@@ -76,7 +76,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.INVALID_OPTIONS:          StanzaError("modify", "bad-request",             "invalid-options"),
     Refusal.INVALID_CONFIG:           StanzaError("modify", "not-acceptable"),
     Refusal.UNSUPPORTED_ACCESS_MODEL: StanzaError("modify", "not-acceptable",          "unsupported-access-model"),
-    Refusal.UNSUPPORTED:              unsupported(""),  # of the feature that the refusal names
+    Refusal.UNSUPPORTED:              unsupported("collections"),  # or what the refusal names
     Refusal.FOREIGN_JID:              StanzaError("modify", "bad-request",             "invalid-jid"),
     Refusal.NOT_SUBSCRIBED:           StanzaError("modify", "unexpected-request",      "not-subscribed"),
     Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
@@ -94,7 +94,7 @@ def words(refused: Refused) -> StanzaError:
     """Return this face's error for a refusal, with its sentence and its bound where there is one."""
     error = WORDS[refused.refusal]
     if refused.refusal is Refusal.UNSUPPORTED:
-        return unsupported(refused.setting)
+        error = unsupported(refused.setting)
     text = sentence(refused)
     if not text and refused.limit is not None and refused.refusal in _BOUNDED:
         text = f"{_BOUNDED[refused.refusal]} {refused.limit}"
