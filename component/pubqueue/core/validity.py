@@ -50,7 +50,9 @@ _TWICE: Final = "an item id comes twice in one request"
 
 def is_name(text: str) -> bool:
     """Say whether this can be a NodeID or ItemID: not empty, not too long, without control characters."""
-    return 0 < len(text) <= LONGEST_ID and text.isprintable() and len(text.encode()) <= LONGEST_ID
+    if not 0 < len(text) <= LONGEST_ID or not text.isprintable():
+        return False
+    return text.isascii() or len(text.encode()) <= LONGEST_ID
 
 
 def of_node(request: NamesNode) -> Refused | None:
@@ -69,22 +71,25 @@ def of_publish(request: Publish) -> Refused | None:
         return NO_NODE_ID
     drafts = request.drafts
     for draft in drafts:
-        if (no := _of_draft(draft)) is not None:
+        wishes = draft.priority or draft.delay or draft.ttl is not None
+        if wishes and (no := _of_wishes(draft)) is not None:
             return no
+        if not is_name(draft.id):
+            return NO_ITEM_ID
     return _distinct([draft.id for draft in drafts]) if len(drafts) > 1 else None
 
 
-def _of_draft(draft: Draft) -> Refused | None:
-    if draft.priority and abs(draft.priority) > HIGHEST_PRIORITY:
+def _of_wishes(draft: Draft) -> Refused | None:
+    if abs(draft.priority) > HIGHEST_PRIORITY:
         bounds = f"from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
         return Refused(
             Refusal.BAD_REQUEST, f"priority: a priority goes {bounds}", setting="priority"
         )
-    if draft.delay and _too_long(draft.delay):
+    if _too_long(draft.delay):
         return Refused(Refusal.BAD_REQUEST, f"delay: {NO_SPAN}", setting="delay")
     if _too_long(draft.ttl):
         return Refused(Refusal.BAD_REQUEST, f"ttl: {NO_SPAN}", setting="ttl")
-    return None if is_name(draft.id) else NO_ITEM_ID
+    return None
 
 
 def of_stage(request: StagePublish) -> Refused | None:
@@ -94,7 +99,11 @@ def of_stage(request: StagePublish) -> Refused | None:
 
 def of_settle(request: Settle) -> Refused | None:
     """Refuse a name or a pause beyond its bounds, and an id that comes twice."""
-    return of_node(request) or _of_span(request.delay) or _distinct(request.ids)
+    if not is_name(request.node):
+        return NO_NODE_ID
+    if request.delay is not None and (no := _of_span(request.delay)) is not None:
+        return no
+    return _distinct(request.ids) if len(request.ids) > 1 else None
 
 
 def of_touch(request: Touch) -> Refused | None:
@@ -126,6 +135,6 @@ def _too_long(span: Millis | None) -> bool:
 
 
 def _distinct(ids: Sequence[str]) -> Refused | None:
-    if len(ids) > 1 and len(set(ids)) < len(ids):
+    if len(set(ids)) < len(ids):
         return Refused(Refusal.BAD_REQUEST, _TWICE)
     return None
