@@ -25,6 +25,8 @@ from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
 from pubqueue.stores.memory.order import LONGEST, Order  # noqa: E402  # as above
 from pubqueue.stores.sqlite import SqliteStore  # noqa: E402  # as above
 
+from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
+
 
 class TestMemory(StoreContract):
     """The contract; what one store keeps, another knows nothing of."""
