@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_ANSWER: Final = 196_608
-"""Bytes of payload in one answer at most; one item is in it however large it is. Faces that relay in pieces of
-256 KiB have room for it, with what they say around it."""
+"""Bytes of payload in one answer at most; one item is in it however large it is. A face may cut further."""
 
 
 class Context(Struct, frozen=True):
