@@ -16,6 +16,7 @@ from slixmpp.jid import JID, InvalidJID
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import seconds
 from pubqueue.core.transactions import DEFAULTS, Limits
+from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class ConfigError(Exception):
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node that is made at start unless it is there."""
 
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=1023)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
     """The NodeID."""
     queueing: bool = False
     """Whether it is a work queue (`x-queueing#enabled`)."""

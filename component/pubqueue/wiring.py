@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.listings import Nodes
 from pubqueue.app.neighbours import Neighbours
@@ -17,12 +18,13 @@ from pubqueue.app.reaper import Reaper
 from pubqueue.config import ConfigError
 from pubqueue.core.decision import Refused
 from pubqueue.core.manage import Declare
-from pubqueue.core.model import Asker, Jid, Millis, NodeName, seconds
+from pubqueue.core.model import Jid, Millis, NodeName, seconds
 from pubqueue.core.trim import Trim
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse.words import jid_of, name_of
+from pubqueue.faces.xmpp.parse.words import jid_of
 from pubqueue.faces.xmpp.payload import fingerprint, same
+from pubqueue.faces.xmpp.settings import sentence, wanted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -49,13 +51,19 @@ class Face(Protocol):
         """Hand out nothing more, answer what was asked, and close."""
 
 
+def _askers(settings: Settings) -> Askers:
+    """Return who is who: local are the accounts of the domain above the service's own."""
+    admins = (Jid(account) for account in settings.admins)
+    return Askers(admins=admins, home=settings.jid.partition(".")[2])
+
+
 def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> XmppFace:
     return XmppFace(
         broker,
         jid=settings.jid,
         secret=settings.shared_secret(),
         server=settings.address(),
-        admins=frozenset(Jid(jid) for jid in settings.admins),
+        askers=_askers(settings),
         settle_by_get=settings.settle_by_get,
         on_ready=on_ready,
     )
@@ -108,22 +116,20 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
 
 async def _declare(broker: Broker, settings: Settings, node: NodeSettings) -> None:
     """Make a node of the configuration file, unless it is there."""
-    if name_of(node.name) is None:
-        raise ConfigError(f"node {node.name!r}: this is no NodeID")
     words = {var: [_form_value(value)] for var, value in node.options.items()}
     people = {jid: jid_of(jid) for jid in (*node.owners, *node.publishers)}
     if wrong := [jid for jid, read in people.items() if read is None]:
         raise ConfigError(f"node {node.name!r}: {wrong[0]!r} is no JID")
     request = Declare(
-        by=Asker(Jid(settings.jid), admin=True),
+        by=_askers(settings).service(Jid(settings.jid)),
         node=NodeName(node.name),
-        form={"x-queueing#enabled": [_form_value(node.queueing)]} | words,
+        settings=wanted({"x-queueing#enabled": [_form_value(node.queueing)]} | words),
         owners=tuple(jid for name in node.owners if (jid := people[name])),
         publishers=tuple(jid for name in node.publishers if (jid := people[name])),
     )
     reply = await broker.handle(request)
     if isinstance(reply, Refused):
-        raise ConfigError(f"node {node.name!r}: {reply.reason or reply.refusal.name.lower()}")
+        raise ConfigError(f"node {node.name!r}: {sentence(reply) or reply.refusal.name.lower()}")
 
 
 def _form_value(value: str | int | bool) -> str:  # noqa: FBT001  # what TOML may hold

@@ -30,9 +30,10 @@ from pubqueue.core.expire import Arrive, Expire, Leave, Return
 from pubqueue.core.lifecycle import GONE, NEXT, Event
 from pubqueue.core.manage import Configure, Delete, Purge
 from pubqueue.core.model import ItemId, Jid, NodeName, State, bare
+from pubqueue.core.nodeconfig import Settings
 from pubqueue.core.redrive import Redrive
 from pubqueue.core.settle import Outcome
-from pubqueue.core.subscribe import SetOptions, Unsubscribe
+from pubqueue.core.subscribe import Options, SetOptions, Unsubscribe
 from pubqueue.core.touch import Touch
 
 DEAD = NodeName("jobs-dead")
@@ -301,13 +302,12 @@ class Queue(RuleBasedStateMachine):
 
     @rule(worker=workers, node=nodes, requests=windows, how=st.sampled_from(["go", "shut", *"123"]))
     def come_or_go(self, worker, node, requests, how):
-        form = {"pubsub#queue_requests": [str(requests)]}
         request = {
             "go": Unsubscribe(who(worker), node, worker),
             "shut": Leave(worker),
             "1": Arrive(worker),
         }
-        self.do(request.get(how, SetOptions(who(worker), node, worker, None, form)))
+        self.do(request.get(how, SetOptions(who(worker), node, worker, None, Options(requests))))
 
     # --- owners, and time ----------------------------------------------------------------------------
 
@@ -334,14 +334,14 @@ class Queue(RuleBasedStateMachine):
         on=st.sampled_from("0011"),
     )
     def pause_or_resume(self, node, by, field, on):
-        reply = self.do(Configure(who(by), node, {f"x-queueing#{field}": [on]}))
+        reply = self.do(Configure(who(by), node, Settings({field: on})))
         assert isinstance(reply, Done) == (by == BOSS and (node == DEAD or self.there))
         if isinstance(reply, Done) and node == JOBS and field == "publish_paused":
             self.closed = on == "1"
 
     @rule(node=nodes, most=st.integers(1, 4))
     def bound_the_windows(self, node, most):
-        self.do(Configure(who(BOSS), node, {"x-queueing#max_queue_requests": [str(most)]}))
+        self.do(Configure(who(BOSS), node, Settings({"max_queue_requests": most})))
 
     @rule(by=people, kind=st.sampled_from([Purge, Delete]))
     def purge_or_delete(self, by, kind):

@@ -11,6 +11,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.manage import Configure, Declare, Delete, Purge, SetAffiliations
 from pubqueue.core.model import Affiliation, ItemId, Jid
+from pubqueue.core.nodeconfig import Settings
 from pubqueue.core.retrieve import Retrieve
 
 PRIVILEGES = """
@@ -29,7 +30,7 @@ ASK = {
     "publish": publishes("i2", by=ANN),
     "delete-item": retracts(ANN, "i1"),
     "purge": Purge(who(ANN), JOBS),
-    "configure": Configure(who(ANN), JOBS, {"pubsub#title": ["work"]}),
+    "configure": Configure(who(ANN), JOBS, Settings({"title": "work"})),
     "delete-node": Delete(who(ANN), JOBS),
 }
 
@@ -47,8 +48,8 @@ def cells():
 @pytest.mark.parametrize(("affiliation", "action", "allowed"), list(cells()))
 def test_the_privileges_are_those_of_the_table(tmp_path, affiliation, action, allowed, queueing):
     shell = Shell(tmp_path / "queue.db")
-    form = {"pubsub#access_model": ["whitelist"], "x-queueing#enabled": [queueing]}
-    made = Declare(who(BOSS, admin=True), JOBS, form, (Jid("boss@x"),), (Jid("etl@x"),))
+    wanted = Settings({"access_model": "whitelist", "queueing": queueing})
+    made = Declare(who(BOSS, admin=True), JOBS, wanted, (Jid("boss@x"),), (Jid("etl@x"),))
     named = SetAffiliations(who(BOSS), JOBS, ((Jid("ann@x"), Affiliation(affiliation)),))
     shell.batch(made, publishes("i1", by=ETL), named)
     before = shell.dump()

@@ -50,6 +50,7 @@ from pubqueue.core.manage import (
     set_affiliations,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
+from pubqueue.core.nodeconfig import Settings
 
 OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (
     Affiliation.OWNER,
@@ -58,7 +59,7 @@ OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (
     Affiliation.NONE,
     Affiliation.OUTCAST,
 )
-QUEUE = {"x-queueing#enabled": ["1"]}
+QUEUE = Settings({"queueing": True})
 OWNED = ((Jid("boss@x"), OWNER),)
 
 
@@ -84,15 +85,15 @@ def test_a_node_is_created_once():
 
 @pytest.mark.parametrize("node", [None, queue()])
 def test_who_may_not_create_does_not_learn_what_is_there(node):
-    decision = create(Create(who(EVE), JOBS, {}), facts(node, policy=CreationPolicy.ADMINS))
+    decision = create(Create(who(EVE), JOBS, Settings()), facts(node, policy=CreationPolicy.ADMINS))
     assert decision == refused(Refusal.FORBIDDEN, "creating nodes is not open to you here")
 
 
 @pytest.mark.parametrize(
-    "form", [{"x-queueing#lock_timeout": ["0"]}, {"x-queueing#dead_letter_node": ["jobs"]}]
+    "wanted", [Settings({"lock_timeout": 0}), Settings({"dead_letter_node": "jobs"})]
 )
-def test_a_form_that_does_not_fit_leaves_no_node(form):
-    decision = create(Create(who(BOSS, local=True), JOBS, form), facts())
+def test_settings_that_do_not_fit_leave_no_node(wanted):
+    decision = create(Create(who(BOSS, local=True), JOBS, wanted), facts())
     assert isinstance(decision.reply, Refused)
     assert decision.changes == ()
 
@@ -119,7 +120,7 @@ def test_a_declared_node_that_is_there_is_left_alone():
 
 MANAGED = [
     pytest.param(describe, Describe(who(BOSS), JOBS, manage=True), id="describe"),
-    pytest.param(configure_node, Configure(who(BOSS), JOBS, {}), id="configure"),
+    pytest.param(configure_node, Configure(who(BOSS), JOBS, Settings()), id="configure"),
     pytest.param(delete, Delete(who(BOSS), JOBS), id="delete"),
     pytest.param(purge, Purge(who(BOSS), JOBS), id="purge"),
     pytest.param(get_affiliations, GetAffiliations(who(BOSS), JOBS), id="get affiliations"),
@@ -164,31 +165,32 @@ def test_a_node_that_is_not_there_is_not_described():
     assert decision == refused(Refusal.NODE_NOT_FOUND)
 
 
-def configuring(form, node, **known):
-    return configure_node(Configure(who(BOSS), JOBS, form), facts(node, OWNER, **known))
+def configuring(values, node, **known):
+    return configure_node(Configure(who(BOSS), JOBS, Settings(values)), facts(node, OWNER, **known))
 
 
-def test_new_settings_replace_those_that_the_form_names():
-    decision = configuring({"x-queueing#lock_timeout": ["9"]}, queue(max_failures=3))
+def test_new_settings_replace_those_that_are_named():
+    decision = configuring({"lock_timeout": "9"}, queue(max_failures=3))
     changes = (ConfigureNode(JOBS, queue(max_failures=3, lock_timeout=9).config),)
     assert decision == Decision(Done(), changes)
 
 
-def test_a_bad_form_changes_nothing():
-    decision = configuring({"x-queueing#lock_timeout": ["0"]}, queue())
-    reason = "x-queueing#lock_timeout: a whole number from 1 to 31622400 is needed"
-    assert decision == refused(Refusal.INVALID_CONFIG, reason)
+def test_a_bad_setting_changes_nothing():
+    decision = configuring({"lock_timeout": "0"}, queue())
+    reason = "lock_timeout: a whole number from 1 to 31622400 is needed"
+    no = Refused(Refusal.INVALID_CONFIG, reason, setting="lock_timeout")
+    assert decision == Decision(no)
 
 
 def test_a_queue_with_items_stays_a_queue():
-    decision = configuring({"x-queueing#enabled": ["0"]}, queue(items=1))
+    decision = configuring({"queueing": False}, queue(items=1))
     assert isinstance(decision.reply, Refused)
     assert decision.changes == ()
 
 
 def test_closing_a_node_ends_the_subscriptions_of_strangers():
     decision = configuring(
-        {"pubsub#access_model": ["whitelist"]},
+        {"access_model": "whitelist"},
         queue(),
         audience=(ANN, BOB, BOSS),
         affiliations=(*OWNED, (Jid("ann@x"), MEMBER)),

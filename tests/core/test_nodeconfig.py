@@ -1,4 +1,4 @@
-"""The node_config form: the fields of the document, their defaults and their bounds."""
+"""The settings of a node: their defaults and their bounds."""
 
 import pytest
 from harness.facts import plain, queue
@@ -7,125 +7,109 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
 )
-from pubqueue.core.model import NodeConfig
-from pubqueue.core.nodeconfig import FIELDS, FIXED, configure, read_boolean, refit, values
+from pubqueue.core.model import AccessModel, NodeConfig
+from pubqueue.core.nodeconfig import SETTINGS, Settings, configure, read_boolean, refit, written
 
 YEAR = 366 * 24 * 3600
-# field, type of the form field, default, then what it takes and what it does not
-FIELDS_TABLE = {
-    "pubsub#title": ("text-single", "", ["", "Jobs", "x" * 1023], ["x" * 1024]),
-    "pubsub#description": ("text-single", "", ["what"], ["x" * 1024]),
-    "pubsub#type": ("text-single", "", ["urn:x"], ["x" * 1024]),
-    "pubsub#access_model": ("list-single", "open", ["open", "whitelist"], ["presence", "roster", ""]),
-    "pubsub#publish_model": ("list-single", "publishers", ["publishers", "subscribers", "open"], ["", "all"]),
-    "pubsub#max_items": ("text-single", "max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
-    "pubsub#max_payload_size": ("text-single", "65536", ["1", "262144"], ["0", "262145", "max"]),
-    "pubsub#item_expire": ("text-single", "max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
-    "pubsub#notify_retract": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
-    "pubsub#notify_delete": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
-    "x-queueing#enabled": ("boolean", "0", ["0", "1"], ["2", "on", ""]),
-    "x-queueing#lock_timeout": ("text-single", "300", ["1", str(YEAR)], ["0", str(YEAR + 1), "1.5", "max"]),
-    "x-queueing#max_failures": ("text-single", "20", ["1", "1000000"], ["0", "1000001"]),
-    "x-queueing#dead_letter_node": ("text-single", "", ["", "dead"], ["x" * 1024]),
-    "x-queueing#backoff_min": ("text-single", "1", ["0", "60"], ["-1", "86401"]),
-    "x-queueing#backoff_max": ("text-single", "60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
-    "x-queueing#dedup_window": ("text-single", "0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
-    "x-queueing#max_queue_requests": ("text-single", "1000", ["1", "1000000"], ["0", "1000001"]),
-    "x-queueing#unsubscribe_on_unavailable": ("boolean", "1", ["0", "1"], ["", "maybe"]),
-    "x-queueing#paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
-    "x-queueing#publish_paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
-    "x-queueing#event_log": ("boolean", "0", ["0", "1"], ["", "yes"]),
+# setting, default, then what it takes and what it does not
+TABLE = {
+    "title": ("", ["", "Jobs", "x" * 1023], ["x" * 1024]),
+    "description": ("", ["what"], ["x" * 1024]),
+    "type": ("", ["urn:x"], ["x" * 1024]),
+    "access_model": ("open", ["open", "whitelist"], ["presence", "roster", ""]),
+    "publish_model": ("publishers", ["publishers", "subscribers", "open"], ["", "all"]),
+    "max_items": ("max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
+    "max_payload_size": ("65536", ["1", "1000000000"], ["0", "1000000001", "max"]),
+    "item_expire": ("max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
+    "notify_retract": ("1", ["0", "1"], ["2", "yes", ""]),
+    "notify_delete": ("1", ["0", "1"], ["2", "yes", ""]),
+    "queueing": ("0", ["0", "1"], ["2", "on", ""]),
+    "lock_timeout": ("300", ["1", str(YEAR)], ["0", str(YEAR + 1), "1.5", "max"]),
+    "max_failures": ("20", ["1", "1000000"], ["0", "1000001"]),
+    "dead_letter_node": ("", ["", "dead"], ["x" * 1024]),
+    "backoff_min": ("1", ["0", "60"], ["-1", "86401"]),
+    "backoff_max": ("60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
+    "dedup_window": ("0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
+    "max_queue_requests": ("1000", ["1", "1000000"], ["0", "1000001"]),
+    "unsubscribe_on_unavailable": ("1", ["0", "1"], ["", "maybe"]),
+    "paused": ("0", ["0", "1"], ["", "yes"]),
+    "publish_paused": ("0", ["0", "1"], ["", "yes"]),
+    "event_log": ("0", ["0", "1"], ["", "yes"]),
 }  # fmt: skip
-# Fields of XEP-0060 that have one value here; another would be accepted and then ignored.
-FIXED_TABLE = {
-    "pubsub#node_type": ("leaf", ["collection", "x"]),
-    "pubsub#persist_items": ("1", ["0", "false"]),
-    "pubsub#deliver_payloads": ("1", ["0", "false"]),
-    "pubsub#publish_node_full": ("reject", ["drop"]),
-    "pubsub#send_last_published_item": ("never", ["on_sub", "on_sub_and_presence"]),
-}
-GOOD = [(var, text) for var, (_, _, good, _) in FIELDS_TABLE.items() for text in good]
-BAD = [(var, text) for var, (_, _, _, bad) in FIELDS_TABLE.items() for text in bad]
+GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]
+BAD = [(name, text) for name, (_, _, bad) in TABLE.items() for text in bad]
 DEFAULT = NodeConfig()
+UNREAD = Refused(Refusal.INVALID_CONFIG, "what the face could not read")
 
 
-def refusal(form, config=DEFAULT):
-    answer = configure(config, form)
-    return answer.refusal if isinstance(answer, Refused) else None
-
-
-def test_the_form_has_these_fields_of_these_types():
-    assert {field.var: field.type for field in FIELDS} == {
-        var: kind for var, (kind, *_) in FIELDS_TABLE.items()
-    }
-    assert {var: value for var, (_, value) in FIXED.items()} == {
-        var: value for var, (value, _) in FIXED_TABLE.items()
-    }
+def configured(objection=None, **values):
+    return configure(DEFAULT, Settings(values, objection))
 
 
 def test_a_new_node_has_these_settings():
-    defaults = {var: default for var, (_, default, *_) in FIELDS_TABLE.items()}
-    assert values(DEFAULT) == defaults | {var: value for var, (value, _) in FIXED_TABLE.items()}
+    assert written(DEFAULT) == {name: default for name, (default, *_) in TABLE.items()}
 
 
-def test_every_setting_of_a_node_has_its_field():
-    assert {field.attribute for field in FIELDS} == set(NodeConfig.__struct_fields__)
+def test_every_setting_of_a_node_is_in_the_table():
+    assert tuple(SETTINGS) == NodeConfig.__struct_fields__
 
 
-@pytest.mark.parametrize(("var", "text"), GOOD)
-def test_a_value_within_its_bounds_is_taken_and_shown_again(var, text):
-    config = configure(DEFAULT, {var: [text]})
+@pytest.mark.parametrize(("name", "text"), GOOD)
+def test_a_value_within_its_bounds_is_taken_and_written_again(name, text):
+    config = configured(**{name: text})
     assert isinstance(config, NodeConfig)
-    assert values(config) == values(DEFAULT) | {var: text}
+    assert written(config) == written(DEFAULT) | {name: text}
+    assert configured(**{name: getattr(config, name)}) == config
 
 
-@pytest.mark.parametrize(("var", "text"), BAD)
-def test_a_value_beyond_its_bounds_is_refused_with_the_name_of_its_field(var, text):
-    answer = configure(DEFAULT, {var: [text]})
+@pytest.mark.parametrize(("name", "text"), BAD)
+def test_a_value_beyond_its_bounds_is_refused_with_its_name(name, text):
+    answer = configured(**{name: text})
     assert isinstance(answer, Refused)
-    assert answer.reason.startswith(f"{var}: ")
+    assert answer.setting == name
+    assert answer.reason.startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize(
-    ("var", "text"), [(var, text) for var, (_, wrong) in FIXED_TABLE.items() for text in wrong]
-)
-def test_what_would_be_ignored_is_refused(var, text):
-    expected = Refusal.COLLECTIONS_UNSUPPORTED if text == "collection" else Refusal.INVALID_CONFIG
-    assert refusal({var: [text]}) is expected
-
-
-@pytest.mark.parametrize(("var", "text"), [(var, value) for var, (value, _) in FIXED_TABLE.items()])
-def test_what_is_so_anyway_may_be_said(var, text):
-    assert configure(DEFAULT, {var: [text]}) == DEFAULT
+@pytest.mark.parametrize("value", [0, -1, None, True + 10**6, 1.5])
+def test_what_is_typed_has_the_same_bounds(value):
+    reason = "max_failures: a whole number from 1 to 1000000 is needed"
+    assert configured(max_failures=value) == Refused(
+        Refusal.INVALID_CONFIG, reason, setting="max_failures"
+    )
 
 
 def test_an_access_model_of_others_has_its_own_answer():
-    assert refusal({"pubsub#access_model": ["presence"]}) is Refusal.UNSUPPORTED_ACCESS_MODEL
+    words = "access_model: open, whitelist"
+    assert configured(access_model="presence") == Refused(
+        Refusal.UNSUPPORTED_ACCESS_MODEL, words, setting="access_model"
+    )
+    assert configured(access_model=AccessModel.WHITELIST).access_model is AccessModel.WHITELIST
 
 
-def test_a_form_changes_the_fields_that_it_names():
+def test_those_that_are_named_change():
     before = queue(lock_timeout=7, max_failures=3).config
-    after = configure(before, {"x-queueing#max_failures": ["9"]})
+    after = configure(before, Settings({"max_failures": 9}))
     assert after == queue(lock_timeout=7, max_failures=9).config
 
 
-def test_a_form_with_one_bad_field_changes_none():
-    form = {"pubsub#title": ["new"], "x-queueing#max_failures": ["0"]}
-    assert refusal(form) is Refusal.INVALID_CONFIG
+def test_with_one_bad_setting_none_changes():
+    assert configured(title="new", max_failures=0).refusal is Refusal.INVALID_CONFIG
 
 
-@pytest.mark.parametrize("form", [{"pubsub#digest": ["1"]}, {"x-queueing#speed": ["1"]}])
-def test_an_unknown_field_is_refused(form):
-    assert refusal(form) is Refusal.INVALID_CONFIG
+def test_an_unknown_setting_is_refused():
+    no = Refused(Refusal.INVALID_CONFIG, "speed is no setting of this service")
+    assert configured(speed=1) == no
 
 
-def test_a_field_takes_one_value():
-    assert refusal({"pubsub#title": ["a", "b"]}) is Refusal.INVALID_CONFIG
+def test_what_a_face_could_not_read_is_refused_behind_what_it_could():
+    assert configured(UNREAD, title="new") == UNREAD
+    assert configured(UNREAD, max_failures=0).setting == "max_failures"
 
 
 def test_the_pauses_have_an_order():
-    form = {"x-queueing#backoff_min": ["9"], "x-queueing#backoff_max": ["8"]}
-    assert refusal(form) is Refusal.INVALID_CONFIG
+    reason = "backoff_min is above backoff_max"
+    no = Refused(Refusal.INVALID_CONFIG, reason, setting="backoff_min")
+    assert configured(backoff_min=9, backoff_max=8) == no
 
 
 @pytest.mark.parametrize(

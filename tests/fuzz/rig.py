@@ -12,10 +12,11 @@ from harness.server import ACCEPT, ROOT, on_a_stream
 from lxml import etree
 from structlog.testing import capture_logs
 
+from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.core.access import CreationPolicy
 from pubqueue.core.expire import Expire
-from pubqueue.core.model import Jid, Millis
+from pubqueue.core.model import Jid, Millis, bare
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.payload import same
 from pubqueue.stores.sqlite import SqliteStore
@@ -114,8 +115,8 @@ class Rig:
         self.broker.start()
         stack.push_async_callback(self.broker.stop)
         address = ("127.0.0.1", 1)
-        boss = frozenset({Jid(BOSS.partition("/")[0])})
-        self.face = XmppFace(self.broker, jid=SERVICE, secret="", server=address, admins=boss)
+        askers = Askers(admins=[bare(Jid(BOSS))], home=SERVICE.partition(".")[2])
+        self.face = XmppFace(self.broker, jid=SERVICE, secret="", server=address, askers=askers)
         self._component = self.face.component
         filters = asyncio.create_task(self._component.run_filters())
         stack.callback(filters.cancel)

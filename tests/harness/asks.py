@@ -8,24 +8,23 @@ from harness.facts import BOSS, ETL, JOBS, draft, who
 
 from pubqueue.core.manage import Declare
 from pubqueue.core.model import ItemId, Jid, Millis
+from pubqueue.core.nodeconfig import Settings
 from pubqueue.core.publish import Publish
 from pubqueue.core.settle import Settle, Verb
-from pubqueue.core.subscribe import Subscribe
+from pubqueue.core.subscribe import Options, Subscribe
 
 if TYPE_CHECKING:
     from pubqueue.core.model import NodeName
 
 
 def a_queue(name: NodeName = JOBS, **settings: Any) -> Declare:
-    """Declare a queue of the boss's, to which `etl` publishes; settings by their short names."""
-    form = {"x-queueing#enabled": ["1"]}
-    form |= {f"x-queueing#{key}": [str(value)] for key, value in settings.items()}
-    return Declare(who(BOSS, admin=True), name, form, (Jid("boss@x"),), (Jid("etl@x"),))
+    """Declare a queue of the boss's, to which `etl` publishes; settings by their names."""
+    wanted = Settings({"queueing": True} | settings)
+    return Declare(who(BOSS, admin=True), name, wanted, (Jid("boss@x"),), (Jid("etl@x"),))
 
 
 def joins(jid: str, requests: int = 1, *, node: NodeName = JOBS) -> Subscribe:
-    form = {"pubsub#queue_requests": [str(requests)]}
-    return Subscribe(who(jid), node, Jid(jid), f"{node}-{jid}", form)
+    return Subscribe(who(jid), node, Jid(jid), f"{node}-{jid}", Options(requests))
 
 
 def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -> Publish:

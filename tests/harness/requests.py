@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 from lxml import etree
 
-from pubqueue.core.nodeconfig import FIELDS, FIXED
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.settings import FIELDS, FIXED
 from pubqueue.faces.xmpp.verbs import VERBS
 
 if TYPE_CHECKING:

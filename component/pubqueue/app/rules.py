@@ -1,4 +1,4 @@
-"""Which companion and which rule belong to each request: one table."""
+"""Which companion, which rule and which bounds belong to each request: one table."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ from pubqueue.core import (
     touch,
     trim,
     txn,
+    validity,
 )
+from pubqueue.core.decision import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.decision import Decision
+    from pubqueue.core.decision import Refused
 
 Request = (
     publish.Publish
@@ -80,42 +82,53 @@ F = TypeVar("F")
 Rule = tuple["Callable[[Context, Any], Any]", "Callable[[Any, Any], Decision]"]
 
 
-def _rule(facts: Callable[[Context, R], F], decide: Callable[[R, F], Decision]) -> Rule:
-    """Tie a rule to its companion; the types of the two must agree."""
-    return facts, decide
+def _rule(
+    facts: Callable[[Context, R], F],
+    decide: Callable[[R, F], Decision],
+    fault: Callable[[R], Refused | None] | None = None,
+) -> Rule:
+    """Tie a rule to its companion, and to what is wrong with a request whatever is stored; the types must agree."""
+    if fault is None:
+        return facts, decide
+
+    def decide_valid(request: R, found: F) -> Decision:
+        no = fault(request)
+        return decide(request, found) if no is None else Decision(no)
+
+    return facts, decide_valid
 
 
 # fmt: off
 RULES: Final[dict[type, Rule]] = {
-    publish.Publish:         _rule(publishing.for_publish, publish.publish),
-    settle.Settle:           _rule(settling.for_end, settle.settle),
-    subscribe.Subscribe:     _rule(managing.for_subscription, subscribe.subscribe),
-    subscribe.SetOptions:    _rule(managing.for_subscription, subscribe.set_options),
-    subscribe.Unsubscribe:   _rule(managing.for_subscription, subscribe.unsubscribe),
-    manage.Create:           _rule(managing.for_node, manage.create),
-    manage.Declare:          _rule(managing.for_node, manage.declare),
-    manage.Describe:         _rule(managing.for_node, manage.describe),
-    manage.Configure:        _rule(managing.for_node, manage.configure_node),
-    manage.Delete:           _rule(managing.for_node, manage.delete),
-    manage.Purge:            _rule(managing.for_node, manage.purge),
-    manage.GetAffiliations:  _rule(managing.for_node, manage.get_affiliations),
-    manage.SetAffiliations:  _rule(managing.for_node, manage.set_affiliations),
+    publish.Publish:         _rule(publishing.for_publish, publish.publish, validity.of_publish),
+    settle.Settle:           _rule(settling.for_end, settle.settle, validity.of_settle),
+    subscribe.Subscribe:     _rule(managing.for_subscription, subscribe.subscribe, validity.of_node),
+    subscribe.SetOptions:    _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
+    subscribe.Unsubscribe:   _rule(managing.for_subscription, subscribe.unsubscribe, validity.of_node),
+    manage.Create:           _rule(managing.for_node, manage.create, validity.of_node),
+    manage.Declare:          _rule(managing.for_node, manage.declare, validity.of_node),
+    manage.Describe:         _rule(managing.for_node, manage.describe, validity.of_description),
+    manage.Configure:        _rule(managing.for_node, manage.configure_node, validity.of_node),
+    manage.Delete:           _rule(managing.for_node, manage.delete, validity.of_node),
+    manage.Purge:            _rule(managing.for_node, manage.purge, validity.of_node),
+    manage.GetAffiliations:  _rule(managing.for_node, manage.get_affiliations, validity.of_node),
+    manage.SetAffiliations:  _rule(managing.for_node, manage.set_affiliations, validity.of_node),
     manage.ListNodes:        _rule(managing.for_nodes, manage.list_nodes),
-    mine.ListMyAffiliations: _rule(managing.for_my_affiliations, mine.list_my_affiliations),
-    mine.ListMySubscriptions: _rule(managing.for_my_subscriptions, mine.list_my_subscriptions),
+    mine.ListMyAffiliations: _rule(managing.for_my_affiliations, mine.list_my_affiliations, validity.of_node),
+    mine.ListMySubscriptions: _rule(managing.for_my_subscriptions, mine.list_my_subscriptions, validity.of_node),
     manage.ListItems:        _rule(managing.for_items, manage.list_items),
-    touch.Touch:             _rule(settling.for_settle, touch.touch),
-    redrive.Redrive:         _rule(viewing.for_redrive, redrive.redrive),
-    retrieve.Retrieve:       _rule(viewing.for_retrieve, retrieve.retrieve),
-    reading.ReadEvents:      _rule(looking.for_events, reading.read),
-    reading.ReadItems:       _rule(looking.for_items, reading.read),
+    touch.Touch:             _rule(settling.for_settle, touch.touch, validity.of_touch),
+    redrive.Redrive:         _rule(viewing.for_redrive, redrive.redrive, validity.of_redrive),
+    retrieve.Retrieve:       _rule(viewing.for_retrieve, retrieve.retrieve, validity.of_node),
+    reading.ReadEvents:      _rule(looking.for_events, reading.read, validity.of_node),
+    reading.ReadItems:       _rule(looking.for_items, reading.read, validity.of_node),
     reading.ReadNodes:       _rule(looking.for_read_nodes, reading.read),
     trim.Trim:               _rule(looking.for_trim, trim.trim),
-    txn.StagePublish:        _rule(publishing.for_stage, txn.stage),
+    txn.StagePublish:        _rule(publishing.for_stage, txn.stage, validity.of_stage),
     txn.AbortVersion:        _rule(committing.for_app, txn.abort),
     txn.AskMark:             _rule(committing.for_app, txn.mark_of),
     txn.ListTransactions:    _rule(committing.for_list, txn.list_transactions),
-    commit.CommitVersion:    _rule(committing.for_commit, commit.commit),
+    commit.CommitVersion:    _rule(committing.for_commit, commit.commit, validity.of_commit),
     expire.Arrive:           _rule(ending.for_arrive, expire.arrive),
     expire.Expire:           _rule(ending.for_expiry, expire.expire),
     expire.Leave:            _rule(ending.for_leave, expire.leave),

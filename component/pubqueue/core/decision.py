@@ -61,7 +61,8 @@ class Refusal(Enum):
     LAST_OWNER = auto()
     BAD_REQUEST = auto()
     WRONG_PAYLOAD = auto()
-    COLLECTIONS_UNSUPPORTED = auto()
+    UNSUPPORTED = auto()
+    """A face knows the word for it, which `setting` is, and the service does nothing of the kind."""
     TOO_MUCH_STAGED = auto()
     NOT_AS_STAGED = auto()
 
@@ -69,13 +70,15 @@ class Refusal(Enum):
 class Refused(Struct, frozen=True, gc=False):
     """No; nothing changes. `reason` is a sentence for the one who asked, `limit` a bound to name.
 
-    `unchanged` are the affiliations that were to be changed and stay as they are.
+    `unchanged` are the affiliations that were to be changed and stay as they are. `setting` is the name of the
+    value that cannot be, if the sentence begins with it: a face may call it otherwise.
     """
 
     refusal: Refusal
     reason: str = ""
     limit: int | None = None
     unchanged: tuple[tuple[Jid, Affiliation], ...] = ()
+    setting: str = ""
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -104,7 +107,7 @@ class Created(Struct, frozen=True, gc=False):
 
 
 class Described(Struct, frozen=True, gc=False):
-    """A node, for its configuration form, its disco#info or its items."""
+    """A node, for those who manage it, those who discover it, or with its items."""
 
     node: Node
     owners: tuple[Jid, ...] = ()

@@ -14,7 +14,7 @@ LONGEST_NAME: Final = 255
 """Bytes of a header's name."""
 
 LARGEST: Final = 16_384
-"""Bytes of all names and values of one item. Beside the largest payload a stanza has no room for more."""
+"""Bytes of all names and values of one item: beside a large payload there is little room in what faces send."""
 
 
 def excess(headers: Headers) -> str | None:

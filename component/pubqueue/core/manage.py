@@ -33,7 +33,7 @@ from pubqueue.core.decision import (
     refuse,
 )
 from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName, bare
-from pubqueue.core.nodeconfig import configure, refit
+from pubqueue.core.nodeconfig import Settings, configure, refit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 
 class Create(Struct, frozen=True, gc=False):
-    """Make a node (XEP-0060 8.1), with the settings of the form that came along."""
+    """Make a node (XEP-0060 8.1), with these settings; the others are as for any new node."""
 
     by: Asker
     node: NodeName
-    form: Mapping[str, Sequence[str]]
+    settings: Settings
 
 
 class Declare(Struct, frozen=True, gc=False):
@@ -54,13 +54,13 @@ class Declare(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName
-    form: Mapping[str, Sequence[str]]
+    settings: Settings
     owners: tuple[Jid, ...]
     publishers: tuple[Jid, ...]
 
 
 class Describe(Struct, frozen=True, gc=False):
-    """Ask for a node: for its configuration form where `manage`, else for its disco#info."""
+    """Ask for a node: for its settings where `manage`, else for what everybody may know."""
 
     by: Asker
     node: NodeName
@@ -72,7 +72,7 @@ class Configure(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName
-    form: Mapping[str, Sequence[str]]
+    settings: Settings
 
 
 class Delete(Struct, frozen=True, gc=False):
@@ -136,7 +136,7 @@ class ListFacts(Struct, frozen=True, gc=False):
 
 
 def create(request: Create, facts: NodeFacts) -> Decision:
-    """Decide a creation; the asker becomes the owner. A form that does not fit leaves no node."""
+    """Decide a creation; the asker becomes the owner. Settings that do not fit leave no node."""
     if not access.may_create(request.by, facts.policy):
         return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
     if facts.node is not None:
@@ -158,7 +158,7 @@ def _make(
     owners: Sequence[Jid],
     publishers: Sequence[Jid] = (),
 ) -> Decision:
-    config = configure(NodeConfig(), request.form)
+    config = configure(NodeConfig(), request.settings)
     if isinstance(config, Refused):
         return Decision(config)
     node = Node(request.node, config, request.by.bare, facts.now)
@@ -182,11 +182,11 @@ def describe(request: Describe, facts: NodeFacts) -> Decision:
 
 
 def configure_node(request: Configure, facts: NodeFacts) -> Decision:
-    """Decide about new settings; only the form's fields change."""
+    """Decide about new settings; only those that are named change."""
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    config = configure(node.config, request.form)
+    config = configure(node.config, request.settings)
     if isinstance(config, Refused):
         return Decision(config)
     if (misfit := refit(node, config)) is not None:

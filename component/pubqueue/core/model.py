@@ -116,7 +116,7 @@ class Asker(Struct, frozen=True, gc=False):
 class NodeConfig(Struct, frozen=True, gc=False):
     """Every setting of a node that the service acts on. Spans are in seconds, sizes in bytes.
 
-    The form fields and their bounds are the table in `nodeconfig`. `None` means no limit.
+    The bounds are the table in `nodeconfig`. `None` means no limit.
     """
 
     title: str = ""

@@ -1,11 +1,12 @@
-"""The settings of a node: one table of form fields, read both ways (XEP-0060 16.4.4).
+"""The settings of a node: one table of their bounds, by the names that they have in `NodeConfig`.
 
-Fields of our own begin with `x-` (XEP-0068 3.4). A field that is not in the table is refused, and so
-is a value that the service would not act on: nothing is accepted and then ignored.
+A value comes as text, or as what it is. One that the service would not act on is refused: nothing is accepted
+and then ignored. How a protocol calls a setting, and how it is shown to people, is for its face to say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -16,37 +17,47 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import AccessModel, NodeConfig, PublishModel
+from pubqueue.core.validity import LONGEST_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
+    from enum import StrEnum
 
     from pubqueue.core.model import Node
 
-MAX_PAYLOAD: Final = 262_144
-"""Bytes. Above it servers would refuse the stanza anyway (Prosody and ejabberd: 256 KiB)."""
+Value = str | int | None
 
 DAY: Final = 86_400
 YEAR: Final = 366 * DAY
 
+LARGEST_PAYLOAD: Final = 10**9
+"""Bytes that a store can keep as one value. Faces have lower bounds of their own."""
+
+
+class Settings(Struct, frozen=True, gc=False):
+    """What somebody wants of a node: settings by their names; those that are not named stay as they are.
+
+    `objection` is what the face could not read behind these. It is said to those alone who may configure.
+    """
+
+    values: Mapping[str, Value] = {}
+    objection: Refused | None = None
+
 
 class BadValueError(ValueError):
-    """A value that its field cannot take; the message says what it can."""
+    """A value that its setting cannot take; the message says what it can."""
 
 
-class Field(Struct, frozen=True, gc=False):
-    """A field of the form: how it is shown, how its value is read, how it is written."""
+class Setting(Struct, frozen=True, gc=False):
+    """A setting: how its value is read from text, and how it is written."""
 
-    var: str
-    type: str
-    label: str
-    attribute: str
     read: Callable[[str], object]
     write: Callable[[Any], str] = str
     options: tuple[str, ...] = ()
 
 
 def read_boolean(text: str) -> bool:
-    """Read an XEP-0004 boolean: 0, 1, true, false."""
+    """Read a boolean: 0, 1, true, false."""
     match text.strip():
         case "1" | "true":
             return True
@@ -60,7 +71,9 @@ def _write_boolean(value: bool) -> str:  # noqa: FBT001  # a writer takes the va
     return "1" if value else "0"
 
 
-def _whole(low: int, high: int) -> Callable[[str], int]:
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers within these bounds."""
+
     def read(text: str) -> int:
         digits = text.strip()
         known = digits.isascii() and digits.isdigit() and len(digits) <= len(str(high))
@@ -72,10 +85,10 @@ def _whole(low: int, high: int) -> Callable[[str], int]:
 
 
 def _whole_or_max(low: int, high: int) -> Callable[[str], int | None]:
-    whole = _whole(low, high)
+    number = whole(low, high)
 
     def read(text: str) -> int | None:
-        return None if text.strip() == "max" else whole(text)
+        return None if text.strip() == "max" else number(text)
 
     return read
 
@@ -85,112 +98,98 @@ def _write_or_max(value: int | None) -> str:
 
 
 def _text(text: str) -> str:
-    if len(text) > 1023:  # noqa: PLR2004  # the bound of a NodeID too (RFC 7622 3.4)
-        raise BadValueError("at most 1023 characters")
+    if len(text) > LONGEST_ID:
+        raise BadValueError(f"at most {LONGEST_ID} characters")
     return text
 
 
-def _models(kind: type[AccessModel | PublishModel]) -> tuple[str, ...]:
-    return tuple(model.value for model in kind)
+def _choice(kind: type[StrEnum]) -> Setting:
+    return Setting(kind, options=tuple(one.value for one in kind))
 
+
+_TEXT: Final = Setting(_text)
+_BOOLEAN: Final = Setting(read_boolean, _write_boolean)
 
 # fmt: off
-FIELDS: Final[tuple[Field, ...]] = (
-    Field("pubsub#title", "text-single", "A short name for the node", "title", _text),
-    Field("pubsub#description", "text-single", "What the node is for", "description", _text),
-    Field("pubsub#type", "text-single", "The namespace of the payloads", "type", _text),
-    Field("pubsub#access_model", "list-single", "Who may subscribe", "access_model", AccessModel, options=_models(AccessModel)),
-    Field("pubsub#publish_model", "list-single", "Who may publish", "publish_model", PublishModel, options=_models(PublishModel)),
-    Field("pubsub#max_items", "text-single", "How many items it may hold, or max", "max_items", _whole_or_max(1, 10**12), _write_or_max),
-    Field("pubsub#max_payload_size", "text-single", "Bytes of a payload", "max_payload_size", _whole(1, MAX_PAYLOAD)),
-    Field("pubsub#item_expire", "text-single", "Seconds until an item that nobody holds is dead, or max", "item_expire", _whole_or_max(1, 100 * YEAR), _write_or_max),
-    Field("pubsub#notify_retract", "boolean", "Tell subscribers of retracted items", "notify_retract", read_boolean, _write_boolean),
-    Field("pubsub#notify_delete", "boolean", "Tell subscribers when the node is deleted", "notify_delete", read_boolean, _write_boolean),
-    Field("x-queueing#enabled", "boolean", "The node is a work queue", "queueing", read_boolean, _write_boolean),
-    Field("x-queueing#lock_timeout", "text-single", "Seconds until a lock ends", "lock_timeout", _whole(1, YEAR)),
-    Field("x-queueing#max_failures", "text-single", "Failures after which an item is dead", "max_failures", _whole(1, 10**6)),
-    Field("x-queueing#dead_letter_node", "text-single", "Where dead items go; empty: they stay", "dead_letter_node", _text),
-    Field("x-queueing#backoff_min", "text-single", "Seconds of the first pause after a failure", "backoff_min", _whole(0, DAY)),
-    Field("x-queueing#backoff_max", "text-single", "Seconds of the longest pause", "backoff_max", _whole(0, DAY)),
-    Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of finished work absorbs a re-publish", "dedup_window", _whole(0, YEAR)),
-    Field("x-queueing#max_queue_requests", "text-single", "Largest number of parallel requests of a subscriber", "max_queue_requests", _whole(1, 10**6)),
-    Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable", read_boolean, _write_boolean),
-    Field("x-queueing#paused", "boolean", "Hand out nothing for now", "paused", read_boolean, _write_boolean),
-    Field("x-queueing#publish_paused", "boolean", "Take in nothing for now", "publish_paused", read_boolean, _write_boolean),
-    Field("x-queueing#event_log", "boolean", "Keep a log of what happens to items", "event_log", read_boolean, _write_boolean),
-)
-
-# XEP-0060 knows other values of these; work that must not be lost allows only this one (row 10a).
-FIXED: Final[dict[str, tuple[str, str]]] = {
-    "pubsub#node_type":                ("list-single", "leaf"),
-    "pubsub#persist_items":            ("boolean",     "1"),
-    "pubsub#deliver_payloads":         ("boolean",     "1"),
-    "pubsub#publish_node_full":        ("list-single", "reject"),
-    "pubsub#send_last_published_item": ("list-single", "never"),
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "title":                      _TEXT,
+    "description":                _TEXT,
+    "type":                       _TEXT,
+    "access_model":               _choice(AccessModel),
+    "publish_model":              _choice(PublishModel),
+    "max_items":                  Setting(_whole_or_max(1, 10**12), _write_or_max),
+    "max_payload_size":           Setting(whole(1, LARGEST_PAYLOAD)),
+    "item_expire":                Setting(_whole_or_max(1, 100 * YEAR), _write_or_max),
+    "notify_retract":             _BOOLEAN,
+    "notify_delete":              _BOOLEAN,
+    "queueing":                   _BOOLEAN,
+    "lock_timeout":               Setting(whole(1, YEAR)),
+    "max_failures":               Setting(whole(1, 10**6)),
+    "dead_letter_node":           _TEXT,
+    "backoff_min":                Setting(whole(0, DAY)),
+    "backoff_max":                Setting(whole(0, DAY)),
+    "dedup_window":               Setting(whole(0, YEAR)),
+    "max_queue_requests":         Setting(whole(1, 10**6)),
+    "unsubscribe_on_unavailable": _BOOLEAN,
+    "paused":                     _BOOLEAN,
+    "publish_paused":             _BOOLEAN,
+    "event_log":                  _BOOLEAN,
 }
+"""What each means is said in `NodeConfig`."""
 # fmt: on
 
-_BY_VAR: Final = {field.var: field for field in FIELDS}
+
+def written(config: NodeConfig) -> dict[str, str]:
+    """Return every setting with its value as text."""
+    return {name: setting.write(getattr(config, name)) for name, setting in SETTINGS.items()}
 
 
-def values(config: NodeConfig) -> dict[str, str]:
-    """Return every field with its value, as the form shows it."""
-    shown = {field.var: field.write(getattr(config, field.attribute)) for field in FIELDS}
-    return shown | {var: value for var, (_, value) in FIXED.items()}
-
-
-def configure(config: NodeConfig, form: Mapping[str, Sequence[str]]) -> NodeConfig | Refused:
-    """Return the settings with the form's fields changed and all others kept (XEP-0004 3.5)."""
+def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
+    """Return the settings with those that are wanted changed and all others kept."""
     changed: dict[str, object] = {}
-    for var, given in form.items():
-        if (no := _misfit(var, given)) is not None:
-            return no
-        if var in FIXED:
-            continue
-        field = _BY_VAR[var]
+    for name, value in wanted.values.items():
+        setting = SETTINGS.get(name)
+        if setting is None:
+            return Refused(Refusal.INVALID_CONFIG, f"{name} is no setting of this service")
         try:
-            changed[field.attribute] = field.read(given[0] if given else "")
+            changed[name] = setting.read(_as_text(value))
         except ValueError as problem:
-            return _refuse_value(field, problem)
+            return _refuse_value(name, setting, problem)
+    if wanted.objection is not None:
+        return wanted.objection
     after = replace(config, **changed)
     if after.backoff_min > after.backoff_max:
-        return Refused(Refusal.INVALID_CONFIG, "x-queueing#backoff_min is above backoff_max")
+        return _refuse("backoff_min", " is above backoff_max")
     return after
 
 
-def _misfit(var: str, given: Sequence[str]) -> Refused | None:
-    """Refuse what is no field of ours, or has several values, or a value we never act on."""
-    if var not in _BY_VAR and var not in FIXED:
-        return Refused(Refusal.INVALID_CONFIG, f"{var} is no setting of this service")
-    if len(given) > 1:
-        return Refused(Refusal.INVALID_CONFIG, f"{var} takes one value")
-    if var == "pubsub#node_type" and list(given) == ["collection"]:
-        return Refused(Refusal.COLLECTIONS_UNSUPPORTED)
-    if var in FIXED:
-        kind, only = FIXED[var]
-        text = given[0].strip() if given else ""
-        if kind == "boolean" and text in {"true", "false"}:
-            text = "1" if text == "true" else "0"
-        if text != only:
-            return Refused(Refusal.INVALID_CONFIG, f"{var} is always {only} here")
-    return None
+def _as_text(value: Value) -> str:
+    """Return a value as text: what is typed has the same bounds as what is written."""
+    if isinstance(value, bool):
+        return _write_boolean(value)
+    return _write_or_max(value) if value is None else str(value)
 
 
-def _refuse_value(field: Field, problem: ValueError) -> Refused:
-    if field.attribute == "access_model":
-        return Refused(Refusal.UNSUPPORTED_ACCESS_MODEL, f"{field.var}: {', '.join(field.options)}")
+def _refuse_value(name: str, setting: Setting, problem: ValueError) -> Refused:
+    if name == "access_model":
+        words = f"{name}: {', '.join(setting.options)}"
+        return Refused(Refusal.UNSUPPORTED_ACCESS_MODEL, words, setting=name)
     if isinstance(problem, BadValueError):
-        return Refused(Refusal.INVALID_CONFIG, f"{field.var}: {problem}")
-    return Refused(Refusal.INVALID_CONFIG, f"{field.var}: one of {', '.join(field.options)}")
+        return _refuse(name, f": {problem}")
+    return _refuse(name, f": one of {', '.join(setting.options)}")
 
 
 def refit(node: Node, after: NodeConfig) -> Refused | None:
     """Say why a node in use cannot take these settings: its mode cannot flip under its items."""
     if after.queueing != node.config.queueing and (node.items or node.subscriptions):
-        return Refused(
-            Refusal.INVALID_CONFIG,
-            "x-queueing#enabled can change only while the node has no items and no subscribers",
+        return _refuse(
+            "queueing", " can change only while the node has no items and no subscribers"
         )
     if after.dead_letter_node == node.name:
         return Refused(Refusal.INVALID_CONFIG, "a node cannot be its own dead-letter node")
     return None
+
+
+def _refuse(name: str, rest: str) -> Refused:
+    """Refuse with a sentence that begins with the name of the setting."""
+    return Refused(Refusal.INVALID_CONFIG, name + rest, setting=name)

@@ -158,10 +158,6 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
     limit = node.config.max_items
     if limit is not None and len(request.drafts) > limit:
         return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
-    if len(request.drafts) > 1 and len({draft.id for draft in request.drafts}) < len(
-        request.drafts
-    ):
-        return refuse(Refusal.BAD_REQUEST, "an item is named twice")
     for draft in request.drafts:
         if (no := _misfit(draft, node.config)) is not None:
             return no

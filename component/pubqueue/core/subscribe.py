@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -28,14 +27,22 @@ from pubqueue.core.model import Affiliation, Subscription, bare
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Jid, Millis, Node, NodeName
 
-Form = Mapping[str, Sequence[str]]
+WINDOW: Final = "queue_requests"
+"""The one option of a subscription, by its name here."""
 
-WINDOW_FIELDS: Final = ("pubsub#queue_requests", "queue_requests")
-"""XEP-0254 prints the first in its examples and the second in its text; both are read (row 7)."""
+
+class Options(Struct, frozen=True, gc=False):
+    """What somebody wants of a subscription: so many items at once, as text or as a number.
+
+    `objection` is what the face could not read; without a number it stands even where there are no options.
+    """
+
+    queue_requests: str | int | None = None
+    objection: Refused | None = None
 
 
 class Subscribe(Struct, frozen=True, gc=False):
-    """Subscribe `jid`. `form` holds the options, None where no form came along.
+    """Subscribe `jid`, with these options if there are any.
 
     `subid` is the id for the subscription, should it be a new one.
     """
@@ -44,7 +51,7 @@ class Subscribe(Struct, frozen=True, gc=False):
     node: NodeName
     jid: Jid
     subid: str
-    form: Form | None = None
+    options: Options | None = None
 
 
 class SetOptions(Struct, frozen=True, gc=False):
@@ -54,7 +61,7 @@ class SetOptions(Struct, frozen=True, gc=False):
     node: NodeName
     jid: Jid
     subid: str | None
-    form: Form | None = None
+    options: Options | None = None
 
 
 class Unsubscribe(Struct, frozen=True, gc=False):
@@ -88,7 +95,7 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
         return refuse(closed)
     if not access.may(affiliation, Action.SUBSCRIBE, node):
         return refuse(Refusal.FORBIDDEN)
-    window = read_window(request.form, node)
+    window = read_window(request.options, node)
     if isinstance(window, Refused):
         return Decision(window)
     if facts.subscription is not None:
@@ -114,24 +121,28 @@ def _again(node: Node, held: Subscription, window: int | None) -> Decision:
     return Decision(Subscribed(after, queueing=True), () if after == held else (change,))
 
 
-def read_window(form: Form | None, node: Node) -> int | Refused | None:
+def read_window(options: Options | None, node: Node) -> int | Refused | None:
     """Return the window that the options ask for, at most the node's bound (XEP-0254 row 7).
 
     None means that nothing was asked. Only a queue node has options.
     """
-    if form is None:
+    if options is None:
         return None
-    if unknown := [var for var in form if var not in WINDOW_FIELDS]:
-        return Refused(Refusal.INVALID_OPTIONS, f"{unknown[0]} is no option of this service")
+    asked = options.queue_requests
     if not node.config.queueing:
-        return Refused(Refusal.INVALID_OPTIONS, "this node has no options") if form else None
-    given = [value.strip() for values in form.values() for value in values]
-    if len(given) != 1:
-        return Refused(Refusal.INVALID_OPTIONS, f"{WINDOW_FIELDS[0]} is needed, once")
-    digits = given[0]
+        return options.objection if asked is None else _no("this node has no options")
+    if options.objection is not None:
+        return options.objection
+    if asked is None:
+        return _no(f"{WINDOW} is needed, once", WINDOW)
+    digits = str(asked).strip()
     if not (digits.isascii() and digits.isdigit()) or int(digits[:10]) < 1:
-        return Refused(Refusal.INVALID_OPTIONS, f"{WINDOW_FIELDS[0]}: a whole number from 1")
+        return _no(f"{WINDOW}: a whole number from 1", WINDOW)
     return min(int(digits[:10]), node.config.max_queue_requests)
+
+
+def _no(reason: str, setting: str = "") -> Refused:
+    return Refused(Refusal.INVALID_OPTIONS, reason, setting=setting)
 
 
 def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
@@ -140,7 +151,7 @@ def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
     if isinstance(found, Decision):
         return found
     node, subscription = found
-    window = read_window(request.form, node)
+    window = read_window(request.options, node)
     if isinstance(window, Refused):
         return Decision(window)
     if window is None:

@@ -31,6 +31,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.expire import Expire
 from pubqueue.core.manage import Configure, Create, Delete
 from pubqueue.core.model import Jid, NodeName, State
+from pubqueue.core.nodeconfig import Settings
 from pubqueue.core.subscribe import Subscribe
 from pubqueue.core.transactions import (
     Marked,
@@ -168,8 +169,7 @@ def test_of_two_parts_with_one_id_the_last_counts(shell):
 
 
 def test_a_full_node_refuses_the_whole_version(shell):
-    form = {"pubsub#max_items": ["2"]}
-    shell.do(Configure(who(BOSS), JOBS, form))
+    shell.do(Configure(who(BOSS), JOBS, Settings({"max_items": 2})))
     shell.do(stages("a", "b"))
     shell.do(stages("x", node=MORE))
     shell.do(stages("c"))
@@ -188,13 +188,12 @@ def test_a_node_that_is_gone_by_then_refuses_the_whole_version(shell):
 
 def test_a_right_that_is_lost_by_then_refuses_the_whole_version(shell):
     shell.do(stages("a"))
-    shell.do(Configure(who(BOSS), JOBS, {"x-queueing#publish_paused": ["1"]}))
+    shell.do(Configure(who(BOSS), JOBS, Settings({"publish_paused": True})))
     assert refusal(shell.do(commits((0, 0, 1)))) is Refusal.PUBLISH_PAUSED
 
 
 def test_a_plain_node_is_overwritten_and_announced(shell):
-    form = {"pubsub#publish_model": ["open"]}
-    shell.do(Create(who(BOSS, admin=True), NEWS, form))
+    shell.do(Create(who(BOSS, admin=True), NEWS, Settings({"publish_model": "open"})))
     shell.do(Subscribe(who(ANN), NEWS, ANN, "sub-1", None))
     shell.do(publishes("old", "b", node=NEWS))
     request = stages("a", "b", node=NEWS, payload=b"<news/>")

@@ -27,6 +27,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.expire import Expire
 from pubqueue.core.manage import Configure, ListItems
 from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.nodeconfig import Settings
 from pubqueue.core.retrieve import Retrieve
 from pubqueue.core.transactions import (
     Limits,
@@ -81,8 +82,8 @@ def test_an_id_may_be_staged_and_published_beside(shell):
 def test_what_can_be_refused_is_refused_when_it_is_staged(shell, request_, refused):
     shell.do(a_queue(NodeName("shut"), publish_paused=1))
     shell.do(a_queue(NodeName("small")))
-    form = {"pubsub#max_items": ["2"]}
-    assert shell.do(Configure(who(BOSS, admin=True), NodeName("small"), form)) == Done()
+    wanted = Settings({"max_items": 2})
+    assert shell.do(Configure(who(BOSS, admin=True), NodeName("small"), wanted)) == Done()
     assert refusal(shell.do(request_)) is refused
     assert left_over(shell) == 0
 

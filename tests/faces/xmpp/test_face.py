@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from pubqueue.app.askers import Askers
 from pubqueue.config import load
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace, text
@@ -109,7 +110,7 @@ async def asking(folder):
                 jid=told.jid,
                 secret=told.shared_secret(),
                 server=told.address(),
-                admins=frozenset({Jid("boss@localhost")}),
+                askers=Askers(admins=[Jid("boss@localhost")], home="localhost"),
             )
             serving = asyncio.create_task(face.run())
             await server.connected()

@@ -95,6 +95,8 @@ USUAL = [
     publish(node="node='jobs' odd='word'"),
     publish(node="node='j&amp;b&#x27;s'"),
     publish(node="node='jöbs'"),
+    publish(node="node=''"),  # the core knows that this is no NodeID
+    publish(node="node='a&#10;b'"),
     iq(f"<publish node='jobs'><item id='i1'>{JOB}</item></publish>",
        "from='a&amp;b@localhost/ü' to='queue.localhost' type='set' id='p0' odd='' xml:lang='de'"),
     publish("<job xmlns='urn:work'/>"),
@@ -160,8 +162,6 @@ UNUSUAL = [
     publish(item=f"id='{'i' * 1024}'"),
     publish(item="odd='i1'"),
     publish(node=""),
-    publish(node="node=''"),
-    publish(node="node='a&#10;b'"),
     publish(node=f"node='{'n' * 1024}'"),
     publish(node="node='jobs' xmlns='urn:other'"),
     publish(node=f"node='jobs' xmlns='{ns.PUBSUB}'"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pubqueue.core.access import CreationPolicy
     from pubqueue.core.model import Millis
     from pubqueue.core.transactions import Limits
+
+
+LARGEST_ANSWER: Final = 196_608
+"""Bytes of payload in one answer at most; one item is in it however large it is. A face may cut further."""
 
 
 class Context(Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.app.facts.context import LARGEST_ANSWER
 from pubqueue.app.facts.managing import all_nodes
 from pubqueue.app.listings import AgedEvents, Events, LogEnds, NewestItem, ShownItems, Tallies
 from pubqueue.core import pages
@@ -28,9 +29,6 @@ MOST_NODES: Final = 50
 
 SCANNED: Final = 20_000
 """Events that are looked at for one answer, of other nodes too: so that none takes long."""
-
-ROOM: Final = 196_608
-"""Bytes of payload in one answer: servers refuse stanzas above 256 KiB."""
 
 
 def _log_ends(rows: WorkingSet) -> tuple[int, int]:
@@ -67,7 +65,7 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     newest = next(iter(rows.page(NewestItem(request.node, dead))), 0)
     end = newest if request.until is None else min(request.until, newest)
     limit = _bounded(request.max, MOST_ITEMS)
-    listing = ShownItems(request.node, end, request.state, request.payloads, ROOM)
+    listing = ShownItems(request.node, end, request.state, request.payloads, LARGEST_ANSWER)
     found = rows.page(listing, request.after, limit + 1)
     shown, more = _fitting(found, limit)
     through = _number(shown[-1], dead=dead) if more else max(end, request.after)
@@ -76,7 +74,7 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
 
 def _fitting(found: list[Shown], limit: int) -> tuple[tuple[Shown, ...], bool]:
     """Cut what has room off, and say whether there is more."""
-    room = ROOM
+    room = LARGEST_ANSWER
     for count, shown in enumerate(found):
         room -= len(shown.payload or b"")
         if count == limit or (room < 0 and count):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.facts.context import LARGEST_ANSWER
 from pubqueue.app.listings import DeadItems, Items
 from pubqueue.core import redrive, retrieve
 from pubqueue.core.redrive import Candidate, RedriveFacts
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 LONGEST_PAGE: Final = 500
 """Items in one answer at most."""
-
-LARGEST_PAGE: Final = 196_608
-"""Bytes of payload in one answer at most: servers refuse stanzas above 256 KiB."""
 
 REVIVED: Final = 1000
 """Dead items that one redrive without names takes at most."""
@@ -112,6 +110,6 @@ def _fitting(rows: Rows, *, more: bool) -> tuple[Rows, bool]:
     size = 0
     for count, (_, payload) in enumerate(rows):
         size += len(payload)
-        if size > LARGEST_PAGE and count:
+        if size > LARGEST_ANSWER and count:
             return rows[:count], False
     return rows, not more

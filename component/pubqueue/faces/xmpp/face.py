@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import uuid
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pubqueue.core.decision import Refused, Retracted, Unlocked
 from pubqueue.core.expire import Arrive, Leave, Return
-from pubqueue.core.model import Asker, Jid, bare
+from pubqueue.core.model import Jid, bare
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.parse.publishing import wants_short
@@ -30,6 +30,7 @@ from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
     from pubqueue.core.decision import (
         Notice,
@@ -60,7 +61,7 @@ class XmppFace:
         jid: str,
         secret: str,
         server: tuple[str, int],
-        admins: frozenset[Jid] = frozenset(),
+        askers: Askers,
         settle_by_get: bool = True,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
@@ -68,7 +69,7 @@ class XmppFace:
         self._jid = jid
         self._verbs = VERBS if settle_by_get else STRICT
         self._on_ready = on_ready
-        self._asker = _askers(admins, local=jid.partition(".")[2])
+        self._asker = askers.of
         self.component = Component(
             jid,
             secret,
@@ -238,18 +239,6 @@ _count = itertools.count(1)
 def _new_id() -> str:
     """Return an id that no other process and no other call has made; a counter is cheaper than chance."""
     return f"{_PROCESS}-{next(_count):x}"
-
-
-def _askers(admins: frozenset[Jid], *, local: str) -> Callable[[Jid], Asker]:
-    """Return how a JID becomes an asker: what the service's settings say of it, remembered."""
-
-    @lru_cache(maxsize=4096)
-    def asker(jid: Jid) -> Asker:
-        account = bare(jid)
-        domain = account.rpartition("@")[2]
-        return Asker(jid, admin=account in admins, local=domain == local)
-
-    return asker
 
 
 def _is_gone(error: Element | None) -> bool:

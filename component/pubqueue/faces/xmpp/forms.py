@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.core.nodeconfig import FIELDS, FIXED, values
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.payload import tree
+from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _form(kind: str, form_type: str, fields: Iterable[str]) -> str:
 
 def node_config(config: NodeConfig) -> str:
     """Return the configuration form with the current values (XEP-0060 8.2.2)."""
-    now = values(config)
+    now = shown(config)
     fields = [_field(f.var, now[f.var], f.type, label=f.label, options=f.options) for f in FIELDS]
     fields += [
         _field(var, only, kind, options=[only] if kind == "list-single" else ())
@@ -86,7 +86,7 @@ def options_wanted(limit: int | None) -> str:
     """Return the form that asks for a window (XEP-0254 example 1)."""
     label = f"Number of parallel requests, from 1 to {limit}"
     field = (
-        f'<field type="text-single" var="pubsub#queue_requests" label="{attribute(label)}">'
+        f'<field type="text-single" var="{WINDOW_FIELDS[0]}" label="{attribute(label)}">'
         "<required/></field>"
     )
     return _form("form", ns.SUBSCRIBE_OPTIONS, [field])
@@ -96,14 +96,14 @@ def options_now(subscription: Subscription, *, kind: str) -> str:
     """Return the window as it is: a result (XEP-0254 example 3), or a form to change it."""
     window = str(subscription.queue_requests)
     words = "text-single" if kind == "form" else ""
-    field = _field("pubsub#queue_requests", window, words)
+    field = _field(WINDOW_FIELDS[0], window, words)
     return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
 
 
 def meta_data(described: Described) -> str:
     """Return what everybody may know of a node (XEP-0060 5.4)."""
     node = described.node
-    now = values(node.config)
+    now = shown(node.config)
     fields = [
         _field(var, now[var])
         for var in ("pubsub#title", "pubsub#description", "pubsub#type")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.nodeconfig import values
 from pubqueue.faces.xmpp import headers, ns
+from pubqueue.faces.xmpp.settings import shown as fields_of
 from pubqueue.faces.xmpp.text import attribute, quoted, stamp
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _node(tally: Tally) -> bytes:
         window_free=tally.window_free,
         oldest=None if tally.oldest is None else stamp(tally.oldest),
     )
-    settings = values(tally.node.config) if tally.owned else {}
+    settings = fields_of(tally.node.config) if tally.owned else {}
     inner = "".join(
         f'<config var="{attribute(var)}" value="{quoted(value)}"/>'
         for var, value in settings.items()

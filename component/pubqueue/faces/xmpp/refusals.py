@@ -10,6 +10,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.settings import sentence
 from pubqueue.faces.xmpp.text import attribute, escape
 
 
@@ -75,7 +76,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.INVALID_OPTIONS:          StanzaError("modify", "bad-request",             "invalid-options"),
     Refusal.INVALID_CONFIG:           StanzaError("modify", "not-acceptable"),
     Refusal.UNSUPPORTED_ACCESS_MODEL: StanzaError("modify", "not-acceptable",          "unsupported-access-model"),
-    Refusal.COLLECTIONS_UNSUPPORTED:  StanzaError("cancel", "feature-not-implemented", "unsupported", "collections"),
+    Refusal.UNSUPPORTED:              unsupported("collections"),  # or what the refusal names
     Refusal.FOREIGN_JID:              StanzaError("modify", "bad-request",             "invalid-jid"),
     Refusal.NOT_SUBSCRIBED:           StanzaError("modify", "unexpected-request",      "not-subscribed"),
     Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
@@ -92,7 +93,9 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
 def words(refused: Refused) -> StanzaError:
     """Return this face's error for a refusal, with its sentence and its bound where there is one."""
     error = WORDS[refused.refusal]
-    text = refused.reason
+    if refused.refusal is Refusal.UNSUPPORTED:
+        error = unsupported(refused.setting)
+    text = sentence(refused)
     if not text and refused.limit is not None and refused.refusal in _BOUNDED:
         text = f"{_BOUNDED[refused.refusal]} {refused.limit}"
     return replace(error, text=text) if text else error

@@ -24,7 +24,6 @@ from pubqueue.core.publish import Publish
 from pubqueue.core.settle import Settle, Verb
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.publishing import ANSWER
-from pubqueue.faces.xmpp.parse.words import name_of
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.text import attribute, echo
 
@@ -248,7 +247,7 @@ def _verb(words: bytes) -> _Verb | None:
     tag = _start_tag(b"<verb%b/>" % words)
     if tag is None or "" in tag.declared:
         return None
-    node = name_of(tag.attributes.get("node"))
+    node = tag.attributes.get("node")
     if node is None:
         return None
     return _Verb(

@@ -88,8 +88,6 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
         request = CommitVersion(iq.by, app_name(words), version, parts, told)
     except ValueError as problem:
         return bad_request(text=f"commit: {problem}")
-    if len({part.number for part in parts}) < len(parts):
-        return bad_request(text="commit: a part is named twice")
     return request
 
 

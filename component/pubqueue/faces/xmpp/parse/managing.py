@@ -14,7 +14,7 @@ from pubqueue.core.manage import (
     SetAffiliations,
 )
 from pubqueue.core.model import Affiliation, Jid, NodeName
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import ns, settings
 from pubqueue.faces.xmpp.parse.words import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
@@ -36,7 +36,7 @@ def create(iq: Iq) -> Request | StanzaError:
             return form
         if form is not None and form.type != "cancel":
             fields = form.fields
-    return Create(iq.by, node, fields)
+    return Create(iq.by, node, settings.wanted(fields))
 
 
 def get_configuration(iq: Iq) -> Request | StanzaError:
@@ -55,7 +55,8 @@ def set_configuration(iq: Iq) -> Request | StanzaError:
         return bad_request(text="a form is needed")
     if isinstance(form, StanzaError):
         return form
-    return Configure(iq.by, node, {} if form.type == "cancel" else form.fields)
+    fields = {} if form.type == "cancel" else form.fields
+    return Configure(iq.by, node, settings.wanted(fields))
 
 
 def delete(iq: Iq) -> Request | StanzaError:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis, seconds
+from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis
 from pubqueue.core.publish import Publish
 from pubqueue.core.txn import StagePublish
 from pubqueue.faces.xmpp import headers, ns
 from pubqueue.faces.xmpp.parse import committing
-from pubqueue.faces.xmpp.parse.words import Iq, name_of, node_of, span_of
+from pubqueue.faces.xmpp.parse.words import Iq, node_of, span_of
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import (
     INVALID_PAYLOAD,
@@ -55,8 +55,6 @@ def publish(iq: Iq) -> Request | StanzaError:
         drafts.append(draft)
     if not drafts:
         return ITEM_REQUIRED
-    if len({draft.id for draft in drafts}) < len(drafts):
-        return bad_request(text="an item id comes twice in one request")
     request = Publish(iq.by, node, tuple(drafts))
     mark = committing.mark_of(iq)
     if mark is None or isinstance(mark, StanzaError):
@@ -94,9 +92,9 @@ def _with_meta(found: _Meta, meta: Element) -> _Meta | StanzaError:
     try:
         return replace(
             found,
-            priority=_whole(meta.get("priority")),
-            delay=seconds(span_of(meta.get("delay")) or 0),
-            ttl=None if (ttl := span_of(meta.get("ttl"))) is None else seconds(ttl),
+            priority=int(meta.get("priority") or "0"),
+            delay=span_of(meta.get("delay")) or NO_TIME,
+            ttl=span_of(meta.get("ttl")),
         )
     except ValueError as problem:
         return bad_request(text=f"meta: {problem}")
@@ -116,20 +114,11 @@ _BESIDE: Final[dict[str, Callable[[_Meta, Element], _Meta | StanzaError]]] = {
 }
 
 
-def _whole(text: str | None) -> int:
-    number = int(text or "0")
-    if abs(number) > 1_000_000:  # noqa: PLR2004  # wide enough for anybody, and a safe integer
-        raise ValueError("a priority goes from -1000000 to 1000000")
-    return number
-
-
 def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     if element.tag != ns.tag(ns.PUBSUB, "item"):
         return bad_request(text="in publish stands something else than items")
     given = element.get("id")
-    item = iq.new_id() if given is None else name_of(given)
-    if item is None:
-        return bad_request(text="this is no ItemID")
+    item = iq.new_id() if given is None else given
     if not element.children:
         return INVALID_PAYLOAD if element.text.strip() else PAYLOAD_REQUIRED
     if len(element.children) > 1 or element.text.strip():

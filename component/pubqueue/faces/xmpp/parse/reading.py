@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pubqueue.core.model import NodeName, State
 from pubqueue.core.reading import ReadEvents, ReadItems, ReadNodes
-from pubqueue.faces.xmpp.parse.words import Iq, name_of, node_of
+from pubqueue.core.validity import is_name
+from pubqueue.faces.xmpp.parse.words import Iq, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
 if TYPE_CHECKING:
@@ -68,10 +69,9 @@ def items(iq: Iq) -> Request | StanzaError:
 def nodes(iq: Iq) -> Request | StanzaError:
     """Read which nodes are wanted."""
     given = iq.child.get("after")
-    after = None if given is None else name_of(given)
-    if given and after is None:
+    if given and not is_name(given):
         return bad_request(text="nodes: after is no NodeID")
     try:
-        return ReadNodes(iq.by, None if after is None else NodeName(after), _size(iq.child))
+        return ReadNodes(iq.by, NodeName(given) if given else None, _size(iq.child))
     except ValueError as problem:
         return bad_request(text=f"nodes: {problem}")

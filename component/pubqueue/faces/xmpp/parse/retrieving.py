@@ -9,7 +9,7 @@ from pubqueue.core.mine import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.model import ItemId, NodeName
 from pubqueue.core.retrieve import Retrieve
 from pubqueue.faces.xmpp import disco, ns
-from pubqueue.faces.xmpp.parse.words import Iq, ids_of, name_of, node_of
+from pubqueue.faces.xmpp.parse.words import Iq, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
 if TYPE_CHECKING:
@@ -63,12 +63,10 @@ def _page(iq: Iq) -> tuple[ItemId | None, int | None] | StanzaError:
 
 def disco_info(iq: Iq) -> Request | StanzaError | bytes:
     """XEP-0060 5.3: a node's info; the service's own needs no request."""
-    if iq.child.get("node") is None:
+    given = iq.child.get("node")
+    if given is None:
         return disco.service_info().encode()
-    node = name_of(iq.child.get("node"))
-    if node is None:
-        return StanzaError("cancel", "item-not-found")
-    return Describe(iq.by, NodeName(node), manage=False)
+    return Describe(iq.by, NodeName(given), manage=False)
 
 
 def disco_items(iq: Iq) -> Request | StanzaError:
@@ -76,10 +74,7 @@ def disco_items(iq: Iq) -> Request | StanzaError:
     given = iq.child.get("node")
     if given is None:
         return ListNodes(iq.by)
-    node = name_of(given)
-    if node is None:
-        return StanzaError("cancel", "item-not-found")
-    return ListItems(iq.by, NodeName(node))
+    return ListItems(iq.by, NodeName(given))
 
 
 def my_affiliations(iq: Iq) -> Request | StanzaError:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.model import NodeName, seconds
+from pubqueue.core.model import NodeName
 from pubqueue.core.redrive import Redrive
 from pubqueue.core.settle import Outcome, Settle, Verb
 from pubqueue.core.touch import Touch
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.parse.words import LONGEST_ID, Iq, ids_of, name_of, node_of, span_of
+from pubqueue.faces.xmpp.parse.words import Iq, ids_of, node_of, span_of
 from pubqueue.faces.xmpp.refusals import ITEM_REQUIRED, StanzaError, bad_request
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
+
+LONGEST_REASON: Final = 1023
+"""Characters of a worker's reason that are kept."""
 
 
 def _settle(iq: Iq, verb: Verb, *item_tags: str) -> Settle | StanzaError:
@@ -36,12 +39,11 @@ def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
             if beside.tag == ns.tag(ns.OURS, "lock"):
                 request = replace(request, token=int(beside.get("token") or ""))
             elif beside.tag == ns.tag(ns.OURS, "outcome") and request.verb is Verb.UNLOCK:
-                delay = span_of(beside.get("delay"))
                 request = replace(
                     request,
                     outcome=Outcome(beside.get("type") or Outcome.RELEASE.value),
-                    delay=None if delay is None else seconds(delay),
-                    reason=(beside.get("reason") or "")[:LONGEST_ID],
+                    delay=span_of(beside.get("delay")),
+                    reason=(beside.get("reason") or "")[:LONGEST_REASON],
                 )
             else:
                 return bad_request(text="beside this request stands something unknown")
@@ -78,7 +80,7 @@ def touch(iq: Iq) -> Request | StanzaError:
         span = span_of(iq.child.get("seconds"))
     except ValueError as problem:
         return bad_request(text=str(problem))
-    return Touch(iq.by, node, ids, None if span is None else seconds(span))
+    return Touch(iq.by, node, ids, span)
 
 
 def redrive(iq: Iq) -> Request | StanzaError:
@@ -90,7 +92,4 @@ def redrive(iq: Iq) -> Request | StanzaError:
     if ids == ():
         return ITEM_REQUIRED
     given = iq.child.get("to")
-    to = None if given is None else name_of(given)
-    if given is not None and to is None:
-        return bad_request(text="to is no NodeID")
-    return Redrive(iq.by, node, ids, None if to is None else NodeName(to))
+    return Redrive(iq.by, node, ids, None if given is None else NodeName(given))

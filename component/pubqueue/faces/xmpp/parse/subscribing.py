@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.subscribe import SetOptions, Subscribe, Unsubscribe
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import ns, settings
 from pubqueue.faces.xmpp.parse.words import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
 
@@ -48,7 +48,7 @@ def subscribe(iq: Iq) -> Request | StanzaError:
         if not same or isinstance(form, StanzaError):
             return form if isinstance(form, StanzaError) else _OTHER_TARGET
         fields = form
-    return Subscribe(iq.by, node, jid, iq.new_id(), fields)
+    return Subscribe(iq.by, node, jid, iq.new_id(), settings.options(fields))
 
 
 _OTHER_TARGET: Final = bad_request(text="options name another node or jid than subscribe")
@@ -93,4 +93,4 @@ def set_options(iq: Iq) -> Request | StanzaError:
         return bad_request("invalid-options", "a submitted form is needed")
     if isinstance(form, StanzaError):
         return form
-    return SetOptions(iq.by, *target, iq.verb.get("subid"), form)
+    return SetOptions(iq.by, *target, iq.verb.get("subid"), settings.options(form))

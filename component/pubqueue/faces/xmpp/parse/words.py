@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from slixmpp.jid import JID, InvalidJID
 
-from pubqueue.core.model import ItemId, Jid, NodeName
+from pubqueue.core.model import ItemId, Jid, Millis, NodeName, seconds
+from pubqueue.core.validity import NO_SPAN
 from pubqueue.faces.xmpp import forms, ns
 from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_request
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Asker
     from pubqueue.faces.xmpp.stream import Element, Stanza
 
-LONGEST_ID: Final = 1023
-"""Bytes of a NodeID or ItemID (XEP-0060 4.6.2: they have to fit into a JID's resource)."""
+BEYOND_SPANS: Final = 1e12
+"""Seconds that are no span, as infinity and NaN are none: what is below fits into whole milliseconds."""
 
 LONGEST_JID: Final = 3071
 """Characters of a JID at most: three parts of 1023 bytes, and what stands between (RFC 7622 3.1)."""
@@ -48,13 +49,6 @@ class Iq:
         return self.stanza.cut([self.stanza.top, self.child, *path])
 
 
-def name_of(text: str | None) -> str | None:
-    """Return a NodeID or ItemID, or None if it is none: too long, or with control characters."""
-    if not text or len(text.encode()) > LONGEST_ID or not text.isprintable():
-        return None
-    return text
-
-
 def jid_of(text: str) -> Jid | None:
     """Return the normalised JID, or None if it is none."""
     return _jid_of(text) if len(text) <= LONGEST_JID else None
@@ -71,12 +65,9 @@ def _jid_of(text: str) -> Jid | None:
 
 
 def node_of(element: Element) -> NodeName | StanzaError:
-    """Return the node that the element names; it has to name one."""
+    """Return the node that the element names; it has to name one. What a name may be, the core knows."""
     given = element.get("node")
-    if given is None:
-        return NODEID_REQUIRED
-    name = name_of(given)
-    return bad_request(text="this is no NodeID") if name is None else NodeName(name)
+    return NODEID_REQUIRED if given is None else NodeName(given)
 
 
 def form_of(iq: Iq, holder: Element, form_type: str) -> forms.Form | StanzaError | None:
@@ -108,11 +99,11 @@ def ids_of(verb: Element, *item_tags: str) -> tuple[ItemId, ...]:
     return tuple(ids)
 
 
-def span_of(text: str | None) -> float | None:
-    """Return a span of seconds, or raise ValueError if it is none."""
+def span_of(text: str | None) -> Millis | None:
+    """Return a span, given in seconds, or raise ValueError if it is none; its bounds are the core's."""
     if text is None:
         return None
     span = float(text)
-    if not 0 <= span <= 3_162_240_000:  # noqa: PLR2004  # a hundred years; refuses NaN as well
-        raise ValueError("a span is a number of seconds, up to a hundred years")
-    return span
+    if not abs(span) < BEYOND_SPANS:
+        raise ValueError(NO_SPAN)
+    return Millis(-1) if span < 0 else seconds(span)

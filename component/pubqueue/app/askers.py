@@ -1,0 +1,37 @@
+"""Who asks: what the service's own settings say of an account, the same for every face."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pubqueue.core.model import Asker, bare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.core.model import Jid
+
+REMEMBERED = 4096
+"""Addresses; the same ones ask again and again."""
+
+
+class Askers:
+    """Makes askers of addresses that a face has proven: administrators or not, local or not.
+
+    `admins` are accounts, `home` is the domain whose accounts are local.
+    """
+
+    def __init__(self, *, admins: Iterable[Jid] = (), home: str) -> None:
+        self._admins = frozenset(admins)
+        self._home = home
+        self.of: Callable[[Jid], Asker] = lru_cache(maxsize=REMEMBERED)(self._make)
+
+    def _make(self, address: Jid) -> Asker:
+        account = bare(address)
+        domain = account.rpartition("@")[2]
+        return Asker(address, admin=account in self._admins, local=domain == self._home)
+
+    def service(self, address: Jid) -> Asker:
+        """Return the service itself, by its own address: what its operator has configured may be done."""
+        return Asker(address, admin=True)

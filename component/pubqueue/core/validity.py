@@ -1,0 +1,140 @@
+"""What a request has to be, whatever is stored: the bounds of names and numbers, and ids that are distinct.
+
+A face reads form and completeness only; what it has read is judged here, once for all faces, before any rule
+looks at rows. The sentence of a refusal begins with the name of the value that it is about, if it is about one;
+`setting` repeats that name, so that a face can say its own in its place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import NO_TIME, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from pubqueue.core.commit import CommitVersion
+    from pubqueue.core.manage import Describe
+    from pubqueue.core.model import Draft, Millis, NodeName
+    from pubqueue.core.publish import Publish
+    from pubqueue.core.redrive import Redrive
+    from pubqueue.core.settle import Settle
+    from pubqueue.core.touch import Touch
+    from pubqueue.core.txn import StagePublish
+
+    class NamesNode(Protocol):
+        """A request about one node."""
+
+        @property
+        def node(self) -> NodeName | None:
+            """Its name; None where the request may leave it out."""
+
+
+LONGEST_ID: Final = 1023
+"""Bytes of a NodeID or ItemID (XEP-0060 4.6.2)."""
+
+HIGHEST_PRIORITY: Final = 1_000_000
+"""Wide enough for anybody, and a safe integer; the lowest is its negative."""
+
+LONGEST_SPAN: Final = seconds(3_162_240_000)
+"""A hundred years."""
+
+NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no NodeID")
+NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no ItemID")
+NO_SPAN: Final = "a span is a number of seconds, up to a hundred years"
+_TWICE: Final = "an item id comes twice in one request"
+
+
+def is_name(text: str) -> bool:
+    """Say whether this can be a NodeID or ItemID: not empty, not too long, without control characters."""
+    if not 0 < len(text) <= LONGEST_ID or not text.isprintable():
+        return False
+    return text.isascii() or len(text.encode()) <= LONGEST_ID
+
+
+def of_node(request: NamesNode) -> Refused | None:
+    """Refuse a request that names a node by what is no name."""
+    return None if request.node is None or is_name(request.node) else NO_NODE_ID
+
+
+def of_description(request: Describe) -> Refused | None:
+    """Refuse what is no name to those who manage; for others there is simply no such node."""
+    return of_node(request) if request.manage else None
+
+
+def of_publish(request: Publish) -> Refused | None:
+    """Refuse names, priorities and spans beyond their bounds, and an id that comes twice."""
+    if not is_name(request.node):
+        return NO_NODE_ID
+    drafts = request.drafts
+    for draft in drafts:
+        wishes = draft.priority or draft.delay or draft.ttl is not None
+        if wishes and (no := _of_wishes(draft)) is not None:
+            return no
+        if not is_name(draft.id):
+            return NO_ITEM_ID
+    return _distinct([draft.id for draft in drafts]) if len(drafts) > 1 else None
+
+
+def _of_wishes(draft: Draft) -> Refused | None:
+    if abs(draft.priority) > HIGHEST_PRIORITY:
+        bounds = f"from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+        return Refused(
+            Refusal.BAD_REQUEST, f"priority: a priority goes {bounds}", setting="priority"
+        )
+    if _too_long(draft.delay):
+        return Refused(Refusal.BAD_REQUEST, f"delay: {NO_SPAN}", setting="delay")
+    if _too_long(draft.ttl):
+        return Refused(Refusal.BAD_REQUEST, f"ttl: {NO_SPAN}", setting="ttl")
+    return None
+
+
+def of_stage(request: StagePublish) -> Refused | None:
+    """Refuse what no publish may be."""
+    return of_publish(request.publish)
+
+
+def of_settle(request: Settle) -> Refused | None:
+    """Refuse a name or a pause beyond its bounds, and an id that comes twice."""
+    if not is_name(request.node):
+        return NO_NODE_ID
+    if request.delay is not None and (no := _of_span(request.delay)) is not None:
+        return no
+    return _distinct(request.ids) if len(request.ids) > 1 else None
+
+
+def of_touch(request: Touch) -> Refused | None:
+    """Refuse a name or a span beyond its bounds, and an id that comes twice."""
+    return of_node(request) or _of_span(request.span) or _distinct(request.ids)
+
+
+def of_redrive(request: Redrive) -> Refused | None:
+    """Refuse names beyond their bounds, and an id that comes twice."""
+    if request.to is not None and not is_name(request.to):
+        return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is no NodeID")
+    return of_node(request) or _distinct(request.ids or ())
+
+
+def of_commit(request: CommitVersion) -> Refused | None:
+    """Refuse a part that comes twice."""
+    numbers = [part.number for part in request.parts]
+    if len(set(numbers)) < len(numbers):
+        return Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
+    return None
+
+
+def _of_span(span: Millis | None) -> Refused | None:
+    return Refused(Refusal.BAD_REQUEST, NO_SPAN) if _too_long(span) else None
+
+
+def _too_long(span: Millis | None) -> bool:
+    return span is not None and not NO_TIME <= span <= LONGEST_SPAN
+
+
+def _distinct(ids: Sequence[str]) -> Refused | None:
+    if len(set(ids)) < len(ids):
+        return Refused(Refusal.BAD_REQUEST, _TWICE)
+    return None

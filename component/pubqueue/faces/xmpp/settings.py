@@ -1,0 +1,168 @@
+"""How XMPP calls the settings of nodes and subscriptions, and what of their forms is for this face to judge.
+
+The fields are those of XEP-0060 16.4.4; fields of our own begin with `x-` (XEP-0068 3.4). A field that is not in
+the table is refused, and so is a second value. What a value may be is for the core to say, which knows a setting by
+another name: `sentence` puts the field's name into what it says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.nodeconfig import SETTINGS, BadValueError, Settings, whole, written
+from pubqueue.core.subscribe import WINDOW, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pubqueue.core.model import NodeConfig
+
+MAX_PAYLOAD: Final = 262_144
+"""Bytes. Above it servers would refuse the stanza anyway (Prosody and ejabberd: 256 KiB)."""
+
+
+class Field(Struct, frozen=True, gc=False):
+    """A field of the form: its name, how it is shown, and the setting of the core that it is.
+
+    `narrower` reads the value once more where a stanza allows less than the core does.
+    """
+
+    var: str
+    type: str
+    label: str
+    setting: str
+    narrower: Callable[[str], object] | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The values to choose from, if there are only some."""
+        return SETTINGS[self.setting].options
+
+
+# fmt: off
+FIELDS: Final[tuple[Field, ...]] = (
+    Field("pubsub#title", "text-single", "A short name for the node", "title"),
+    Field("pubsub#description", "text-single", "What the node is for", "description"),
+    Field("pubsub#type", "text-single", "The namespace of the payloads", "type"),
+    Field("pubsub#access_model", "list-single", "Who may subscribe", "access_model"),
+    Field("pubsub#publish_model", "list-single", "Who may publish", "publish_model"),
+    Field("pubsub#max_items", "text-single", "How many items it may hold, or max", "max_items"),
+    Field("pubsub#max_payload_size", "text-single", "Bytes of a payload", "max_payload_size", whole(1, MAX_PAYLOAD)),
+    Field("pubsub#item_expire", "text-single", "Seconds until an item that nobody holds is dead, or max", "item_expire"),
+    Field("pubsub#notify_retract", "boolean", "Tell subscribers of retracted items", "notify_retract"),
+    Field("pubsub#notify_delete", "boolean", "Tell subscribers when the node is deleted", "notify_delete"),
+    Field("x-queueing#enabled", "boolean", "The node is a work queue", "queueing"),
+    Field("x-queueing#lock_timeout", "text-single", "Seconds until a lock ends", "lock_timeout"),
+    Field("x-queueing#max_failures", "text-single", "Failures after which an item is dead", "max_failures"),
+    Field("x-queueing#dead_letter_node", "text-single", "Where dead items go; empty: they stay", "dead_letter_node"),
+    Field("x-queueing#backoff_min", "text-single", "Seconds of the first pause after a failure", "backoff_min"),
+    Field("x-queueing#backoff_max", "text-single", "Seconds of the longest pause", "backoff_max"),
+    Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of finished work absorbs a re-publish", "dedup_window"),
+    Field("x-queueing#max_queue_requests", "text-single", "Largest number of parallel requests of a subscriber", "max_queue_requests"),
+    Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable"),
+    Field("x-queueing#paused", "boolean", "Hand out nothing for now", "paused"),
+    Field("x-queueing#publish_paused", "boolean", "Take in nothing for now", "publish_paused"),
+    Field("x-queueing#event_log", "boolean", "Keep a log of what happens to items", "event_log"),
+)
+
+# XEP-0060 knows other values of these; work that must not be lost allows only this one (row 10a).
+FIXED: Final[dict[str, tuple[str, str]]] = {
+    "pubsub#node_type":                ("list-single", "leaf"),
+    "pubsub#persist_items":            ("boolean",     "1"),
+    "pubsub#deliver_payloads":         ("boolean",     "1"),
+    "pubsub#publish_node_full":        ("list-single", "reject"),
+    "pubsub#send_last_published_item": ("list-single", "never"),
+}
+# fmt: on
+
+WINDOW_FIELDS: Final = ("pubsub#queue_requests", "queue_requests")
+"""XEP-0254 prints the first in its examples and the second in its text; both are read (row 7)."""
+
+_BY_VAR: Final = {field.var: field for field in FIELDS}
+
+_NAMES: Final = {
+    **{field.setting: field.var for field in FIELDS},
+    WINDOW: WINDOW_FIELDS[0],
+    **dict.fromkeys(("priority", "delay", "ttl"), "meta"),
+}
+"""What this face calls the values that a refusal may be about."""
+
+
+def sentence(refused: Refused) -> str:
+    """Return what a refusal says, with this face's name for the value that it is about."""
+    reason, setting = refused.reason, refused.setting
+    if not setting or not reason.startswith(setting):
+        return reason
+    return _NAMES[setting] + reason[len(setting) :]
+
+
+def shown(config: NodeConfig) -> dict[str, str]:
+    """Return every field with its value, as the form shows it."""
+    texts = written(config)
+    fields = {field.var: texts[field.setting] for field in FIELDS}
+    return fields | {var: value for var, (_, value) in FIXED.items()}
+
+
+def wanted(form: Mapping[str, Sequence[str]]) -> Settings:
+    """Return the settings that a form asks for, up to the first field that cannot be read."""
+    values: dict[str, str | int | None] = {}
+    for var, given in form.items():
+        if (no := _misfit(var, given)) is not None:
+            return Settings(values, no)
+        if var not in FIXED:
+            values[_BY_VAR[var].setting] = given[0] if given else ""
+    return Settings(values)
+
+
+def _misfit(var: str, given: Sequence[str]) -> Refused | None:
+    """Refuse what is no field of ours, or has several values, or a value we never act on."""
+    field = _BY_VAR.get(var)
+    if field is None and var not in FIXED:
+        return _invalid(f"{var} is no setting of this service")
+    if len(given) > 1:
+        return _invalid(f"{var} takes one value")
+    text = given[0] if given else ""
+    return _misfit_of_fixed(var, text) if field is None else _too_wide(field, text)
+
+
+def _misfit_of_fixed(var: str, text: str) -> Refused | None:
+    if var == "pubsub#node_type" and text == "collection":
+        return Refused(Refusal.UNSUPPORTED, setting="collections")
+    kind, only = FIXED[var]
+    said = text.strip()
+    if kind == "boolean" and said in {"true", "false"}:
+        said = "1" if said == "true" else "0"
+    return None if said == only else _invalid(f"{var} is always {only} here")
+
+
+def _too_wide(field: Field, text: str) -> Refused | None:
+    if field.narrower is None:
+        return None
+    try:
+        field.narrower(text)
+    except BadValueError as problem:
+        return _invalid(f"{field.var}: {problem}")
+    return None
+
+
+def _invalid(reason: str) -> Refused:
+    return Refused(Refusal.INVALID_CONFIG, reason)
+
+
+def options(form: Mapping[str, Sequence[str]] | None) -> Options | None:
+    """Return the options of a subscription that a form asks for."""
+    if form is None:
+        return None
+    if unknown := [var for var in form if var not in WINDOW_FIELDS]:
+        return Options(objection=_no_option(f"{unknown[0]} is no option of this service"))
+    given = [value for values in form.values() for value in values]
+    if not form or len(given) == 1:
+        return Options(given[0] if given else None)
+    return Options("", _no_option(f"{WINDOW_FIELDS[0]} is needed, once"))
+
+
+def _no_option(reason: str) -> Refused:
+    return Refused(Refusal.INVALID_OPTIONS, reason)

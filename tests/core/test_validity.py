@@ -1,0 +1,138 @@
+"""What a request has to be, whatever is stored: each bound at its edge, on both sides."""
+
+import pytest
+from harness.facts import ETL, JOBS, draft, who
+
+from pubqueue.core.commit import CommitVersion, Part
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.manage import Delete, Describe
+from pubqueue.core.mine import ListMySubscriptions
+from pubqueue.core.model import Millis, NodeName
+from pubqueue.core.publish import Publish
+from pubqueue.core.redrive import Redrive
+from pubqueue.core.settle import Settle, Verb
+from pubqueue.core.touch import Touch
+from pubqueue.core.transactions import Mark
+from pubqueue.core.txn import StagePublish
+from pubqueue.core.validity import (
+    LONGEST_SPAN,
+    is_name,
+    of_commit,
+    of_description,
+    of_node,
+    of_publish,
+    of_redrive,
+    of_settle,
+    of_stage,
+    of_touch,
+)
+
+ASKER = who(ETL)
+LINES = NodeName("a\nb")
+NO_NODE = Refused(Refusal.BAD_REQUEST, "this is no NodeID")
+TWICE = Refused(Refusal.BAD_REQUEST, "an item id comes twice in one request")
+SPAN = "a span is a number of seconds, up to a hundred years"
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("jobs", True),
+        ("a b/ü'\"<", True),
+        ("n" * 1023, True),
+        ("n" * 1024, False),
+        ("é" * 511, True),
+        ("é" * 512, False),
+        ("", False),
+        ("a\nb", False),
+        ("a\u202eb", False),
+        ("a\u0085b", False),
+    ],
+)
+def test_a_name_is_short_and_on_one_line(text, good):
+    assert is_name(text) is good
+
+
+@pytest.mark.parametrize("name", ["", LINES, "n" * 1024])
+def test_a_node_is_named_by_a_name(name):
+    ids = ("i1",)
+    assert of_node(Delete(ASKER, name)) == NO_NODE
+    assert of_publish(Publish(ASKER, name, (draft(),))) == NO_NODE
+    assert of_settle(Settle(ASKER, name, ids, Verb.RETRACT)) == NO_NODE
+    assert of_touch(Touch(ASKER, name, ids)) == NO_NODE
+    assert of_redrive(Redrive(ASKER, name, ids, JOBS)) == NO_NODE
+    assert of_redrive(Redrive(ASKER, name, ids, LINES)) == NO_NODE
+    assert of_description(Describe(ASKER, name, manage=True)) == NO_NODE
+
+
+def test_who_only_discovers_finds_no_such_node():
+    assert of_description(Describe(ASKER, LINES, manage=False)) is None
+
+
+def test_a_request_about_all_nodes_names_none():
+    assert of_node(ListMySubscriptions(ASKER, None)) is None
+    assert of_node(ListMySubscriptions(ASKER, JOBS)) is None
+
+
+def test_items_go_where_there_is_a_name():
+    assert of_redrive(Redrive(ASKER, JOBS, None, JOBS)) is None
+    no = Refused(Refusal.BAD_REQUEST, "to is no NodeID")
+    assert of_redrive(Redrive(ASKER, JOBS, None, LINES)) == no
+
+
+def published(*drafts):
+    request = Publish(ASKER, JOBS, drafts)
+    no = of_publish(request)
+    assert of_stage(StagePublish(request, Mark("app", 1))) == no
+    return no
+
+
+@pytest.mark.parametrize("name", ["", LINES, "n" * 1024])
+def test_an_item_is_named_by_a_name(name):
+    assert published(draft(), draft(name)) == Refused(Refusal.BAD_REQUEST, "this is no ItemID")
+
+
+@pytest.mark.parametrize("priority", [1_000_000, -1_000_000, 0])
+def test_a_priority_may_reach_its_bounds(priority):
+    assert published(draft(priority=priority)) is None
+
+
+@pytest.mark.parametrize("priority", [1_000_001, -1_000_001])
+def test_a_priority_has_bounds(priority):
+    reason = "priority: a priority goes from -1000000 to 1000000"
+    no = Refused(Refusal.BAD_REQUEST, reason, setting="priority")
+    assert published(draft(priority=priority)) == no
+
+
+@pytest.mark.parametrize("span", [0, 1, LONGEST_SPAN])
+def test_a_span_may_reach_its_bounds(span):
+    assert published(draft(delay=span, ttl=span)) is None
+    assert of_touch(Touch(ASKER, JOBS, ("i1",), span)) is None
+    assert of_settle(Settle(ASKER, JOBS, ("i1",), Verb.UNLOCK, delay=span)) is None
+
+
+@pytest.mark.parametrize("span", [Millis(-1), Millis(LONGEST_SPAN + 1)])
+def test_a_span_has_bounds(span):
+    for name in ("delay", "ttl"):
+        no = Refused(Refusal.BAD_REQUEST, f"{name}: {SPAN}", setting=name)
+        assert published(draft(**{name: span})) == no
+    no = Refused(Refusal.BAD_REQUEST, SPAN)
+    assert of_touch(Touch(ASKER, JOBS, ("i1",), span)) == no
+    assert of_settle(Settle(ASKER, JOBS, ("i1",), Verb.UNLOCK, delay=span)) == no
+
+
+def test_an_item_is_named_once():
+    twice, once = ("i1", "i2", "i1"), ("i1", "i2")
+    assert published(*map(draft, twice)) == TWICE
+    assert published(*map(draft, once)) is None
+    for ids, said in ((twice, TWICE), (once, None)):
+        assert of_settle(Settle(ASKER, JOBS, ids, Verb.RETRACT)) == said
+        assert of_touch(Touch(ASKER, JOBS, ids)) == said
+        assert of_redrive(Redrive(ASKER, JOBS, ids)) == said
+
+
+def test_a_part_is_named_once():
+    one, other = Part(1, 0, 1), Part(1, 2, 1)
+    assert of_commit(CommitVersion(ASKER, "app", 1, (one,))) is None
+    no = Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
+    assert of_commit(CommitVersion(ASKER, "app", 1, (one, other))) == no

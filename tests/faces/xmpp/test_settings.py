@@ -1,0 +1,183 @@
+"""The node_config form and the subscribe_options form: their fields, and what is said of them."""
+
+import pytest
+from harness.facts import queue
+
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
+from pubqueue.core.model import NodeConfig
+from pubqueue.core.nodeconfig import SETTINGS, Settings, configure, refit
+from pubqueue.core.subscribe import Options
+from pubqueue.faces.xmpp.refusals import words
+from pubqueue.faces.xmpp.settings import FIELDS, FIXED, options, sentence, shown, wanted
+
+YEAR = 366 * 24 * 3600
+# field, type of the form field, default, then what it takes and what it does not
+FIELDS_TABLE = {
+    "pubsub#title": ("text-single", "", ["", "Jobs", "x" * 1023], ["x" * 1024]),
+    "pubsub#description": ("text-single", "", ["what"], ["x" * 1024]),
+    "pubsub#type": ("text-single", "", ["urn:x"], ["x" * 1024]),
+    "pubsub#access_model": ("list-single", "open", ["open", "whitelist"], ["presence", "roster", ""]),
+    "pubsub#publish_model": ("list-single", "publishers", ["publishers", "subscribers", "open"], ["", "all"]),
+    "pubsub#max_items": ("text-single", "max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
+    "pubsub#max_payload_size": ("text-single", "65536", ["1", "262144"], ["0", "262145", "max"]),
+    "pubsub#item_expire": ("text-single", "max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
+    "pubsub#notify_retract": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
+    "pubsub#notify_delete": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
+    "x-queueing#enabled": ("boolean", "0", ["0", "1"], ["2", "on", ""]),
+    "x-queueing#lock_timeout": ("text-single", "300", ["1", str(YEAR)], ["0", str(YEAR + 1), "1.5", "max"]),
+    "x-queueing#max_failures": ("text-single", "20", ["1", "1000000"], ["0", "1000001"]),
+    "x-queueing#dead_letter_node": ("text-single", "", ["", "dead"], ["x" * 1024]),
+    "x-queueing#backoff_min": ("text-single", "1", ["0", "60"], ["-1", "86401"]),
+    "x-queueing#backoff_max": ("text-single", "60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
+    "x-queueing#dedup_window": ("text-single", "0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
+    "x-queueing#max_queue_requests": ("text-single", "1000", ["1", "1000000"], ["0", "1000001"]),
+    "x-queueing#unsubscribe_on_unavailable": ("boolean", "1", ["0", "1"], ["", "maybe"]),
+    "x-queueing#paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "x-queueing#publish_paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "x-queueing#event_log": ("boolean", "0", ["0", "1"], ["", "yes"]),
+}  # fmt: skip
+# Fields of XEP-0060 that have one value here; another would be accepted and then ignored.
+FIXED_TABLE = {
+    "pubsub#node_type": ("leaf", ["collection", "x"]),
+    "pubsub#persist_items": ("1", ["0", "false"]),
+    "pubsub#deliver_payloads": ("1", ["0", "false"]),
+    "pubsub#publish_node_full": ("reject", ["drop"]),
+    "pubsub#send_last_published_item": ("never", ["on_sub", "on_sub_and_presence"]),
+}
+GOOD = [(var, text) for var, (_, _, good, _) in FIELDS_TABLE.items() for text in good]
+BAD = [(var, text) for var, (_, _, _, bad) in FIELDS_TABLE.items() for text in bad]
+DEFAULT = NodeConfig()
+
+
+def filled(form, config=DEFAULT):
+    """Return the settings after the form, or what is said against it."""
+    answer = configure(config, wanted(form))
+    return sentence(answer) if isinstance(answer, Refused) else answer
+
+
+def test_the_form_has_these_fields_of_these_types():
+    assert {field.var: field.type for field in FIELDS} == {
+        var: kind for var, (kind, *_) in FIELDS_TABLE.items()
+    }
+    assert {var: value for var, (_, value) in FIXED.items()} == {
+        var: value for var, (value, _) in FIXED_TABLE.items()
+    }
+
+
+def test_a_new_node_has_these_settings():
+    defaults = {var: default for var, (_, default, *_) in FIELDS_TABLE.items()}
+    assert shown(DEFAULT) == defaults | {var: value for var, (value, _) in FIXED_TABLE.items()}
+
+
+def test_every_setting_of_a_node_has_its_field():
+    assert {field.setting for field in FIELDS} == set(SETTINGS)
+
+
+@pytest.mark.parametrize(("var", "text"), GOOD)
+def test_a_value_within_its_bounds_is_taken_and_shown_again(var, text):
+    assert shown(filled({var: [text]})) == shown(DEFAULT) | {var: text}
+
+
+@pytest.mark.parametrize(("var", "text"), BAD)
+def test_a_value_beyond_its_bounds_is_refused_with_the_name_of_its_field(var, text):
+    assert filled({var: [text]}).startswith(f"{var}: ")
+
+
+@pytest.mark.parametrize(
+    ("var", "text"), [(var, text) for var, (_, wrong) in FIXED_TABLE.items() for text in wrong]
+)
+def test_what_would_be_ignored_is_refused(var, text):
+    expected = Refusal.UNSUPPORTED if text == "collection" else Refusal.INVALID_CONFIG
+    assert configure(DEFAULT, wanted({var: [text]})).refusal is expected
+
+
+@pytest.mark.parametrize(("var", "text"), [(var, value) for var, (value, _) in FIXED_TABLE.items()])
+def test_what_is_so_anyway_may_be_said(var, text):
+    assert filled({var: [text]}) == DEFAULT
+
+
+def test_a_collection_is_a_feature_that_is_not_there():
+    error = words(wanted({"pubsub#node_type": ["collection"]}).objection)
+    assert (error.condition, error.detail) == ("feature-not-implemented", "unsupported")
+    assert error.feature == "collections"
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"pubsub#digest": ["1"]}, "pubsub#digest is no setting of this service"),
+        ({"lock_timeout": ["1"]}, "lock_timeout is no setting of this service"),
+        ({"pubsub#title": ["a", "b"]}, "pubsub#title takes one value"),
+        ({"pubsub#persist_items": ["0"]}, "pubsub#persist_items is always 1 here"),
+        (
+            {"x-queueing#lock_timeout": []},
+            f"x-queueing#lock_timeout: a whole number from 1 to {YEAR} is needed",
+        ),
+        (
+            {"pubsub#max_payload_size": ["262145"]},
+            "pubsub#max_payload_size: a whole number from 1 to 262144 is needed",
+        ),
+        ({"pubsub#access_model": ["presence"]}, "pubsub#access_model: open, whitelist"),
+        (
+            {"pubsub#publish_model": ["all"]},
+            "pubsub#publish_model: one of publishers, subscribers, open",
+        ),
+        (
+            {"x-queueing#backoff_min": ["9"], "x-queueing#backoff_max": ["8"]},
+            "x-queueing#backoff_min is above backoff_max",
+        ),
+    ],
+)
+def test_a_sentence_names_the_field(form, said):
+    assert filled(form) == said
+
+
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [
+        ({"pubsub#max_items": ["0"], "odd": ["1"]}, "pubsub#max_items: "),
+        ({"odd": ["1"], "pubsub#max_items": ["0"]}, "odd is"),
+        ({"pubsub#max_items": ["0"], "pubsub#max_payload_size": ["0"]}, "pubsub#max_items: "),
+    ],
+)
+def test_the_first_wrong_field_is_named(form, first):
+    assert filled(form).startswith(first)
+
+
+def test_the_mode_of_a_node_in_use_is_named_as_the_form_names_it():
+    said = sentence(refit(queue(items=1), DEFAULT))
+    rest = "can change only while the node has no items and no subscribers"
+    assert said == f"x-queueing#enabled {rest}"
+
+
+def test_a_form_without_fields_wants_nothing():
+    assert wanted({}) == Settings()
+
+
+NEEDED = Refused(Refusal.INVALID_OPTIONS, "pubsub#queue_requests is needed, once")
+
+
+@pytest.mark.parametrize(
+    ("form", "read"),
+    [
+        (None, None),
+        ({}, Options()),
+        ({"pubsub#queue_requests": ["2"]}, Options("2")),
+        ({"queue_requests": [" 2 "]}, Options(" 2 ")),
+        ({"pubsub#queue_requests": []}, Options("", NEEDED)),
+        ({"pubsub#queue_requests": ["1", "2"]}, Options("", NEEDED)),
+        ({"pubsub#queue_requests": ["1"], "queue_requests": ["1"]}, Options("", NEEDED)),
+        (
+            {"queue_requests": ["1"], "pubsub#digest": ["1"]},
+            Options(
+                None,
+                Refused(Refusal.INVALID_OPTIONS, "pubsub#digest is no option of this service"),
+            ),
+        ),
+    ],
+)
+def test_a_window_is_asked_for_exactly_once_under_either_name(form, read):
+    assert options(form) == read
