@@ -99,7 +99,7 @@ OPTIONS: Final = (
     Option("maxInFlight", _window, f"whole number from 1 to {MOST_IN_FLIGHT}", "256",
            "publishes sent and not yet answered, for each task"),
     Option("maxRatePerTask", _rate, "items per second", None, "how fast a task may publish"),
-    Option("itemsPerRequest", _items, f"whole number from 1 to {MOST_ITEMS}", "100",
+    Option("itemsPerRequest", _items, f"whole number from 1 to {MOST_ITEMS}", "25",
            "items in a publish at most, with visibility=commit; else it is 1 (XEP-0060 7.1)"),
     *PATIENCE,
     Option("extraColumns", one_of("error", "ignore"), "error or ignore", "error",

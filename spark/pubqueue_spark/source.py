@@ -54,7 +54,7 @@ class PubqueueDataSource(DataSource):
     ``maxErrors``        0             such rows in a task beyond which it fails; 0 is no limit
     ``maxInFlight``      256           publishes sent and not yet answered, for each task
     ``maxRatePerTask``                 items per second
-    ``itemsPerRequest``  100           items in a publish at most, with visibility=commit
+    ``itemsPerRequest``  25            items in a publish at most, with visibility=commit
     ``progressTimeout``  30            seconds without any answer: the stream counts as lost
     ``retries``          5             for publishes asked to wait, and for lost streams
     ``retryBackoff``     0.5-30        seconds: shortest and longest pause before that
