@@ -198,9 +198,9 @@ async def test_serve_can_be_ended_while_the_server_keeps_it_waiting(tmp_path):
         await reader.read()
         writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as mute:
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as silent:
         server = StubServer()
-        server.port = mute.sockets[0].getsockname()[1]
+        server.port = silent.sockets[0].getsockname()[1]
         async with pubqueue("serve", *flags(server, tmp_path)) as process:
             await asyncio.wait_for(waiting.wait(), 20)
             process.terminate()

@@ -20,9 +20,9 @@ from pubqueue.config import (
     TransactionSettings,
     load,
 )
-from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import seconds
-from pubqueue.core.transactions import DEFAULTS
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.memory import MemoryStore
 
 README = Path(__file__).parents[1] / "README.md"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from slixmpp.jid import JID, InvalidJID
 
-from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import seconds
-from pubqueue.core.transactions import DEFAULTS, Limits
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import store_at
 

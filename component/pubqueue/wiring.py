@@ -13,16 +13,16 @@ import structlog
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.listings import Nodes
-from pubqueue.app.neighbours import Neighbours
+from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
 from pubqueue.config import ConfigError
 from pubqueue.core.decision import Refused
-from pubqueue.core.manage import Declare
 from pubqueue.core.model import Jid, Millis, NodeName, seconds
-from pubqueue.core.trim import Trim
+from pubqueue.core.nodes.manage import Declare
+from pubqueue.core.reading.trim import Trim
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse.words import jid_of
+from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.faces.xmpp.settings import sentence, wanted
 
@@ -90,7 +90,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     store = settings.make_store()
     await store.open()
     trim = Trim(seconds(settings.event_log_days * 86_400), settings.event_log_size)
-    reaper, neighbours = Reaper(clock=now, trim=trim), Neighbours(store)
+    reaper, other_processes = Reaper(clock=now, trim=trim), OtherProcesses(store)
     broker = Broker(
         store,
         clock=now,
@@ -105,10 +105,10 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         for node in settings.node:
             await _declare(broker, settings, node)
         reaper.start(broker)
-        neighbours.start(broker)
+        other_processes.start(broker)
         yield broker
     finally:
-        await neighbours.stop()
+        await other_processes.stop()
         await reaper.stop()
         await broker.stop()
         await store.close()

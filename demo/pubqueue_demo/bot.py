@@ -22,11 +22,11 @@ from pubqueue_demo.rebook import Timetable, read_payload
 from pubqueue_demo.report import (
     Delivered,
     Done,
-    Doomed,
     Lost,
     Ready,
     Result,
     Stalling,
+    ToBeKilled,
     Unlocked,
     tell,
 )
@@ -86,7 +86,7 @@ def _tell_delivery(item: Item) -> None:
 
 
 async def _wait_for_the_end() -> NoReturn:
-    tell(Doomed())
+    tell(ToBeKilled())
     while True:
         await asyncio.Event().wait()
 

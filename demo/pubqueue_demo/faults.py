@@ -35,7 +35,7 @@ class Faults:
         return zlib.crc32(item.encode()) % self.unlock_share == 0
 
 
-def cast(*, items: int, workers: int, lock_timeout: float) -> list[Faults]:
+def assigned(*, items: int, workers: int, lock_timeout: float) -> list[Faults]:
     """Give the three faults to three workers, or to as many as there are."""
     die_at, stall_at = (max(1, round(items / workers * part)) for part in (DIE_AFTER, STALL_AFTER))
     killed, unlocking, stalling = (number % workers for number in range(3))

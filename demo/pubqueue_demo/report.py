@@ -1,4 +1,4 @@
-"""What the demo's processes tell the stage: one JSON object a line on stdout.
+"""What the demo's processes tell its main process: one JSON object a line on stdout.
 
 Times are seconds since 1970 of the one clock of this machine. A worker says `Result` before it
 retracts the item, so that work done by a worker that dies afterwards is not counted as lost.
@@ -58,7 +58,7 @@ class Lost(Report, frozen=True):
     at: float
 
 
-class Doomed(Report, frozen=True):
+class ToBeKilled(Report, frozen=True):
     """The worker holds items and waits to be killed."""
 
 
@@ -82,7 +82,16 @@ class Published(Report, frozen=True):
 
 
 Line = (
-    Ready | Delivered | Result | Done | Unlocked | Lost | Doomed | Stalling | Selected | Published
+    Ready
+    | Delivered
+    | Result
+    | Done
+    | Unlocked
+    | Lost
+    | ToBeKilled
+    | Stalling
+    | Selected
+    | Published
 )
 
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)

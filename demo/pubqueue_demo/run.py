@@ -1,4 +1,4 @@
-"""Run the demo from the command line: check what was asked, play, and say how it ended."""
+"""Run the demo from the command line: check what was asked, run it, and say how it ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pubqueue_demo.java import NoJavaError
 from pubqueue_demo.process import ChildError
 from pubqueue_demo.prosody import NotInstalledError, PortTakenError
 from pubqueue_demo.screen import Screen
-from pubqueue_demo.stage import Plan, Stage
+from pubqueue_demo.system import DemoSystem, Plan
 
 DEFAULT_WORKERS: Final = 4
 # Each worker is a process that holds the table: 130 MB.
@@ -62,19 +62,19 @@ def _complaint(items: int | None, workers: int, kills: int) -> str | None:
 
 async def _play(plan: Plan) -> int:
     loop = asyncio.get_running_loop()
-    play = asyncio.ensure_future(_perform(plan))
+    run = asyncio.ensure_future(_perform(plan))
     received: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
         # Only once: a second Ctrl-C must not cut the tidying up short.
         if not received:
-            play.cancel()
+            run.cancel()
         received.append(number)
 
     for number in ENDINGS:
         loop.add_signal_handler(number, end, number)
     try:
-        return await play
+        return await run
     except asyncio.CancelledError:
         if not received:
             raise
@@ -83,7 +83,7 @@ async def _play(plan: Plan) -> int:
 
 async def _perform(plan: Plan) -> int:
     with Screen() as screen:
-        figures = await Stage(plan, screen).play()
+        figures = await DemoSystem(plan, screen).run()
     screen.end(figures)
     return GOOD if figures.good else FAILED
 

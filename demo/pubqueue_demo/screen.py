@@ -1,4 +1,4 @@
-"""What the spectator sees: a live picture on a terminal, plain lines elsewhere, a table at the end."""
+"""What is seen of the demo: a live picture on a terminal, plain lines elsewhere, a table at the end."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from pubqueue_spark.client.window import Window
 from pubqueue_spark.errors import OptionError
-from pubqueue_spark.window import Window
 from pubqueue_xeps import ns
 from pubqueue_xeps.client import Client, login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from xml.etree.ElementTree import Element
 
-    from pubqueue_spark.option import Connection
-    from pubqueue_spark.request import Ledger
-    from pubqueue_spark.window import Limits, Task
+    from pubqueue_spark.client.option import Connection
+    from pubqueue_spark.client.request import AnswerHandler
+    from pubqueue_spark.client.window import Limits, Task
     from pubqueue_xeps.client import Tls
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ class Session:
             if not self._client.is_connected():
                 await login(self._client)
 
-    async def open(self, task: Task, limits: Limits, ledger: Ledger) -> tuple[int, Window]:
+    async def open(self, task: Task, limits: Limits, results: AnswerHandler) -> tuple[int, Window]:
         """Log in if need be and open a window for one task; close it with the number given.
 
         A server that is away for now is the window's to wait for; raises LoginRefused when the
@@ -135,7 +135,7 @@ class Session:
         except ConnectionError as error:
             log.info("%s: %s", task.who, error)
         number = next(self._numbers)
-        window = Window(self, replace(task, prefix=f"pq{number}-"), limits, ledger)
+        window = Window(self, replace(task, prefix=f"pq{number}-"), limits, results)
         self._windows[number] = window
         return number, window
 

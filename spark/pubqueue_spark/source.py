@@ -96,31 +96,31 @@ class PubqueueDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the table that is read."""
-        from pubqueue_spark import read_options, tables  # noqa: PLC0415
+        from pubqueue_spark.read import options, tables  # noqa: PLC0415
 
-        return tables.SCHEMAS[read_options.table(self.options)]
+        return tables.SCHEMAS[options.table(self.options)]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Check options and service, once and on the driver."""
-        from pubqueue_spark import open_read  # noqa: PLC0415
+        from pubqueue_spark.read import open_read  # noqa: PLC0415
 
         return open_read.batch(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's
         """Check the same for a stream."""
-        from pubqueue_spark import open_read  # noqa: PLC0415
+        from pubqueue_spark.read import open_read  # noqa: PLC0415
 
         return open_read.stream(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  Spark's
         """Check options, columns and the service, each once and on the driver."""
         # Looking the format up imports this module, in every session: it costs as little as it can.
-        from pubqueue_spark import prepare  # noqa: PLC0415
+        from pubqueue_spark.write import open_write  # noqa: PLC0415
 
-        return prepare.batch(self.options, schema, overwrite=overwrite)
+        return open_write.batch(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
         """Check the same for a stream. Every output mode but complete is a stream of new rows."""
-        from pubqueue_spark import prepare  # noqa: PLC0415
+        from pubqueue_spark.write import open_write  # noqa: PLC0415
 
-        return prepare.stream(self.options, schema, overwrite=overwrite)
+        return open_write.stream(self.options, schema, overwrite=overwrite)

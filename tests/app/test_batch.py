@@ -3,10 +3,10 @@
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, BOB, EVE, JOBS, after
-from harness.picture import everything, recount
 from harness.shell import Shell
+from harness.store_contents import everything, recount
 
-from pubqueue.app.handing_out import MOST, MOST_OCTETS
+from pubqueue.app.dispatcher import MOST, MOST_OCTETS
 from pubqueue.core.decision import (
     Deliver,
     Done,
@@ -14,9 +14,9 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
 )
-from pubqueue.core.expire import MOST_BOUNCES, Expire, Leave, Return
 from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.settle import Outcome
+from pubqueue.core.queue.expire import MOST_BOUNCES, Bounce, Expire, Leave
+from pubqueue.core.queue.settle import Outcome
 
 DEAD = NodeName("jobs-dead")
 OTHER = NodeName("other")
@@ -30,9 +30,9 @@ def shell(tmp_path):
     shell.close()
 
 
-def deliveries(outcome):
-    assert all(isinstance(notice, Deliver) for notice in outcome.deliveries)
-    return [(notice.to, notice.item.id) for notice in outcome.deliveries]
+def deliveries(result):
+    assert all(isinstance(notice, Deliver) for notice in result.deliveries)
+    return [(notice.to, notice.item.id) for notice in result.deliveries]
 
 
 def item(shell, name="i1", node=JOBS):
@@ -46,8 +46,8 @@ def test_what_is_delivered_is_what_is_stored(shell):
 
 
 def test_a_batch_hands_out_what_it_has_taken_in(shell):
-    outcome = shell.batch(a_queue(), publishes("a", "b", "c"), joins(ANN, 2), joins(BOB, 1))
-    assert sorted(deliveries(outcome)) == [(ANN, "a"), (ANN, "c"), (BOB, "b")]
+    result = shell.batch(a_queue(), publishes("a", "b", "c"), joins(ANN, 2), joins(BOB, 1))
+    assert sorted(deliveries(result)) == [(ANN, "a"), (ANN, "c"), (BOB, "b")]
 
 
 def test_a_free_window_gets_the_next_item_in_the_same_batch(shell):
@@ -55,19 +55,19 @@ def test_a_free_window_gets_the_next_item_in_the_same_batch(shell):
     assert deliveries(shell.batch(retracts(ANN, "a"))) == [(ANN, "b")]
 
 
-def rounds(shell, outcome):
+def rounds(shell, result):
     """Return what was delivered in this batch and in those after it, until there is no rest."""
-    parts = [deliveries(outcome)]
-    while outcome.rest:
-        outcome = shell.batch(rest=outcome.rest)
-        parts.append(deliveries(outcome))
+    parts = [deliveries(result)]
+    while result.rest:
+        result = shell.batch(rest=result.rest)
+        parts.append(deliveries(result))
     return parts
 
 
 def test_more_items_than_a_batch_hands_out_follow_in_the_next(shell):
     names = [f"i{number}" for number in range(2100)]
-    outcome = shell.batch(a_queue(), joins(ANN, 1000), joins(BOB, 1000), publishes(*names))
-    parts = rounds(shell, outcome)
+    result = shell.batch(a_queue(), joins(ANN, 1000), joins(BOB, 1000), publishes(*names))
+    parts = rounds(shell, result)
     assert [len(part) for part in parts] == [MOST, MOST, 0]
     assert [name for part in parts for _, name in part] == names[:2000]
 
@@ -75,8 +75,8 @@ def test_more_items_than_a_batch_hands_out_follow_in_the_next(shell):
 def test_more_payload_than_a_batch_hands_out_follows_in_the_next(shell):
     names = [f"i{number}" for number in range(40)]
     large = b"x" * (MOST_OCTETS // 16)
-    outcome = shell.batch(a_queue(), joins(ANN, 40), publishes(*names, payload=large))
-    assert [len(part) for part in rounds(shell, outcome)] == [16, 16, 8]
+    result = shell.batch(a_queue(), joins(ANN, 40), publishes(*names, payload=large))
+    assert [len(part) for part in rounds(shell, result)] == [16, 16, 8]
 
 
 def test_no_queue_waits_for_another_to_be_empty(shell):
@@ -95,8 +95,8 @@ def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are
     shell.batch(a_queue(), publishes("b"))
     shell.same = breaks
     before = shell.look_within(everything)
-    outcome = shell.batch(publishes("a"), publishes("d", "b"), publishes("c"))
-    assert [decision.reply for decision in outcome.decisions] == [
+    result = shell.batch(publishes("a"), publishes("d", "b"), publishes("c"))
+    assert [decision.reply for decision in result.decisions] == [
         Published(JOBS, (ItemId("a"),)),
         Refused(Refusal.STORE_FAILED),
         Published(JOBS, (ItemId("c"),)),
@@ -106,8 +106,8 @@ def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are
 
 
 def test_the_next_moment_is_the_end_of_the_first_lock(shell):
-    outcome = shell.batch(a_queue(lock_timeout=60), joins(ANN), publishes("a"))
-    assert outcome.soonest == after(60)
+    result = shell.batch(a_queue(lock_timeout=60), joins(ANN), publishes("a"))
+    assert result.soonest == after(60)
 
 
 def test_a_lock_that_runs_out_goes_to_the_next(shell):
@@ -122,9 +122,9 @@ def test_a_poisonous_item_dies_into_its_node_and_is_handed_out_there(shell):
     shell.batch(a_queue(DEAD), a_queue(max_failures=1, dead_letter_node=DEAD, lock_timeout=60))
     shell.batch(joins(ANN), joins(EVE, node=DEAD), publishes("i1"))
     shell.wait(60)
-    outcome = shell.batch(Expire())
-    assert deliveries(outcome) == [(EVE, "i1")]
-    assert (outcome.deliveries[0].item.node, item(shell)) == (DEAD, None)
+    result = shell.batch(Expire())
+    assert deliveries(result) == [(EVE, "i1")]
+    assert (result.deliveries[0].item.node, item(shell)) == (DEAD, None)
 
 
 def test_two_items_with_one_id_that_die_together_do_not_stop_the_clock(shell):
@@ -185,7 +185,7 @@ def test_a_delivery_that_comes_back_late_does_not_end_a_newer_lock(shell):
     shell.batch(Expire())
     before = item(shell)
     assert (before.holder, before.token > first.item.token) == (ANN, True)
-    shell.batch(Return(ANN, before.seq, first.item.token, gone=False))
+    shell.batch(Bounce(ANN, before.seq, first.item.token, gone=False))
     assert item(shell) == before
 
 
@@ -197,7 +197,7 @@ def test_to_whom_deliveries_always_bounce_gets_no_more_of_them(shell):
     sent = 0
     while open_:
         sent += len(open_)
-        back = [Return(ANN, x.item.seq, x.item.token, gone=False, bounced=True) for x in open_]
+        back = [Bounce(ANN, x.item.seq, x.item.token, gone=False, bounced=True) for x in open_]
         open_ = shell.batch(*back).deliveries
     assert sent < 2 + 2 * MOST_BOUNCES
     assert shell.look(lambda tx: tx.subscribers(JOBS)) == []
@@ -210,7 +210,7 @@ def test_a_retract_shows_that_deliveries_arrive(shell):
 
     shell.batch(a_queue(), joins(ANN, 1))
     (first,) = shell.batch(publishes("a", "b")).deliveries
-    shell.batch(Return(ANN, first.item.seq, first.item.token, gone=False, bounced=True))
+    shell.batch(Bounce(ANN, first.item.seq, first.item.token, gone=False, bounced=True))
     assert bounces() == 1
     shell.batch(retracts(ANN, "b"))
     assert bounces() == 0

@@ -7,15 +7,14 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
-from harness.see import See
+from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
 from pubqueue.app.broker import LARGEST, Broker
-from pubqueue.app.handing_out import MOST
-from pubqueue.core.access import CreationPolicy
+from pubqueue.app.dispatcher import MOST
 from pubqueue.core.decision import (
     Deliver,
     Done,
@@ -25,7 +24,8 @@ from pubqueue.core.decision import (
     Retracted,
 )
 from pubqueue.core.model import ItemId, State
-from pubqueue.core.reading import ReadItems, ReadNodes
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.stores.sqlite import SqliteStore
 
 FAILED = Refused(Refusal.STORE_FAILED)
@@ -49,7 +49,7 @@ class Stage:
         await self.broker.settled()
 
     async def item(self, name):
-        return await self.store.batch(lambda tx: See(tx).item(JOBS, ItemId(name)))
+        return await self.store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId(name)))
 
     def heard(self):
         """Return what was said since the last time; deliveries by addressee and item."""
@@ -187,7 +187,7 @@ async def test_the_clock_hears_of_the_next_moment(stage):
 
 async def test_what_cannot_be_said_goes_back_and_nobody_is_blamed(stage):
     await stage.do(joins(ANN))
-    stage.face.mute = True
+    stage.face.silent = True
     await stage.do(publishes("a"))
     item = await stage.item("a")
     assert item.state is not State.LOCKED
@@ -196,9 +196,9 @@ async def test_what_cannot_be_said_goes_back_and_nobody_is_blamed(stage):
 
 async def test_what_could_not_be_said_to_one_goes_to_another(stage):
     await stage.do(joins(ANN))
-    stage.face.mute = True
+    stage.face.silent = True
     await stage.do(publishes("a"))
-    stage.face.mute = False
+    stage.face.silent = False
     stage.heard()
     await stage.do(joins(BOB))
     assert stage.heard()[-1] == (BOB, "a")

@@ -7,9 +7,9 @@ from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, BOB, EVE, JOBS
 from harness.shell import Shell
 
-from pubqueue.core.expire import Expire
 from pubqueue.core.model import ItemId, State
-from pubqueue.core.settle import Outcome
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.queue.settle import Outcome
 
 HOUR = 3600
 TIMEOUT = 60

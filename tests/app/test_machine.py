@@ -10,9 +10,9 @@ from pathlib import Path
 
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import BOSS, ETL, JOBS, who
-from harness.picture import ALL, next_token, recount
 from harness.replay import there, told
 from harness.shell import Shell
+from harness.store_contents import ALL, next_token, recount
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -26,15 +26,15 @@ from pubqueue.core.decision import (
     Refused,
     Subscribed,
 )
-from pubqueue.core.expire import Arrive, Expire, Leave, Return
-from pubqueue.core.lifecycle import GONE, NEXT, Event
-from pubqueue.core.manage import Configure, Delete, Purge
+from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.model import ItemId, Jid, NodeName, State, bare
-from pubqueue.core.nodeconfig import Settings
-from pubqueue.core.redrive import Redrive
-from pubqueue.core.settle import Outcome
-from pubqueue.core.subscribe import Options, SetOptions, Unsubscribe
-from pubqueue.core.touch import Touch
+from pubqueue.core.nodes.manage import Configure, Delete, Purge
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.subscribe import Options, SetOptions, Unsubscribe
+from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.queue.settle import Outcome
+from pubqueue.core.queue.touch import Touch
 
 DEAD = NodeName("jobs-dead")
 WORKERS = ("ann@x/1", "bob@x/1", "bob@x/2", "cat@x")
@@ -55,13 +55,13 @@ def lived(change):
     """Return what a change of an item is in its life, and what state it leads to."""
     match change:
         case c.RemoveItem():
-            return Event.RETRACT, GONE
+            return Transition.RETRACT, GONE
         case c.Release(failed=failed, item=item):
-            return (Event.FAIL if failed > item.failed else Event.RELEASE), State.QUEUED
+            return (Transition.FAIL if failed > item.failed else Transition.RELEASE), State.QUEUED
         case c.GiveUp():
-            return Event.GIVE_UP, State.DEAD
+            return Transition.GIVE_UP, State.DEAD
         case c.Revive():
-            return Event.REVIVE, State.QUEUED
+            return Transition.REVIVE, State.QUEUED
     return None
 
 
@@ -109,11 +109,13 @@ class Queue(RuleBasedStateMachine):
     def count(self, change, event):
         """A failure counts; a new life, after a death or in the dead-letter node, begins with none."""
         seq = change.item.seq
-        if event is Event.FAIL:
+        if event is Transition.FAIL:
             self.failed[seq] += 1
-        elif event in {Event.RETRACT, Event.REVIVE} or (event is Event.GIVE_UP and change.to):
+        elif event in {Transition.RETRACT, Transition.REVIVE} or (
+            event is Transition.GIVE_UP and change.to
+        ):
             self.begins(seq)
-        elif event is Event.GIVE_UP:
+        elif event is Transition.GIVE_UP:
             assert change.failed - self.failed[seq] in {0, 1}  # a life that ends has not failed
             self.failed[seq] = change.failed
 
@@ -278,7 +280,7 @@ class Queue(RuleBasedStateMachine):
     @rule(pick=picks, late=st.integers(0, 1), gone=st.booleans())
     def bounce(self, pick, late, gone):
         item = self.picked(pick)
-        self.do(Return(item.holder, item.seq, item.token - late, gone))
+        self.do(Bounce(item.holder, item.seq, item.token - late, gone))
         after = self.stored(item.node, item.id)
         assert after.failed == item.failed
         assert late == 0 or after == item

@@ -9,10 +9,10 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
 )
-from pubqueue.core.manage import Configure, Declare, Delete, Purge, SetAffiliations
 from pubqueue.core.model import Affiliation, ItemId, Jid
-from pubqueue.core.nodeconfig import Settings
-from pubqueue.core.retrieve import Retrieve
+from pubqueue.core.nodes.manage import Configure, Declare, Delete, Purge, SetAffiliations
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.reading.retrieve import Retrieve
 
 PRIVILEGES = """
               subscribe  retrieve  publish  delete-item  purge  configure  delete-node

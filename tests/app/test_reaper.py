@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
-from harness.see import See
+from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app import reaper as reaper_module
 from pubqueue.app.broker import Broker
 from pubqueue.app.reaper import Reaper
-from pubqueue.core.access import CreationPolicy
 from pubqueue.core.decision import Unlocked
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
-from pubqueue.core.trim import Trim
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.reading.trim import Trim
 from pubqueue.stores.sqlite import SqliteStore
 
 LATE = after(10_000)
@@ -71,13 +71,13 @@ class Stage:
         async with asyncio.timeout(5):
             while True:
                 self.log._grown.clear()
-                ends = await self.store.read(lambda tx: See(tx).log_ends())
+                ends = await self.store.read(lambda tx: StoreReader(tx).log_ends())
                 if ends[0] == oldest:
                     return ends
                 await self.log._grown.wait()
 
     async def item(self, name):
-        return await self.store.batch(lambda tx: See(tx).item(JOBS, ItemId(name)))
+        return await self.store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId(name)))
 
 
 @pytest.fixture

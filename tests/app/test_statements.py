@@ -14,14 +14,14 @@ from typing import NamedTuple
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import NOW
-from harness.txns import stages
+from harness.transactions import stages
 from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.ports import Store, Transaction
-from pubqueue.core.access import CreationPolicy
 from pubqueue.core.decision import Deliver, Refused
 from pubqueue.core.model import Jid
+from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
 
 WORKERS = tuple(Jid(f"bot{number}@x/1") for number in range(4))

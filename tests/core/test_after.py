@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from pubqueue.core import after as a
 from pubqueue.core import changes as c
-from pubqueue.core import transactions as t
-from pubqueue.core.lifecycle import GONE, NEXT, Event
+from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.model import DeadLetter, Item, Jid, NodeName, State, bare
+from pubqueue.core.transactions import model as t
 
 ELSEWHERE = NodeName("elsewhere")
-FREE = waiting(7, priority=3, headers=(("a", "1"),), txn=("app", 4))
+FREE = waiting(7, priority=3, headers=(("a", "1"),), transaction=("app", 4))
 LOCKED = held(7, taken=NOW, acquired=2, avoid=BOB)
 DEAD = waiting(7, state=State.DEAD, failed=3, dead_letter=DeadLetter(9, NOW, "worn out"))
 AS_NEW = {
@@ -138,14 +138,14 @@ def test_every_change_of_an_item_is_here():
 
 
 EVENTS = {
-    Event.LOCK: lambda item: c.Lock(item, ANN, 12, after(60), NOW),
-    Event.RETRACT: c.RemoveItem,
-    Event.RELEASE: lambda item: c.Release(item, State.QUEUED, None, item.failed, 1),
-    Event.FAIL: lambda item: c.Release(item, State.QUEUED, None, item.failed + 1, 0),
-    Event.GIVE_UP: lambda item: c.GiveUp(item, NOW, "worn out", 1),
-    Event.POSTPONE: lambda item: c.Postpone(item, after(5)),
-    Event.RIPEN: c.Ripen,
-    Event.REVIVE: lambda item: c.Revive(item, item.node),
+    Transition.LOCK: lambda item: c.Lock(item, ANN, 12, after(60), NOW),
+    Transition.RETRACT: c.RemoveItem,
+    Transition.RELEASE: lambda item: c.Release(item, State.QUEUED, None, item.failed, 1),
+    Transition.FAIL: lambda item: c.Release(item, State.QUEUED, None, item.failed + 1, 0),
+    Transition.GIVE_UP: lambda item: c.GiveUp(item, NOW, "worn out", 1),
+    Transition.POSTPONE: lambda item: c.Postpone(item, after(5)),
+    Transition.RIPEN: c.Ripen,
+    Transition.REVIVE: lambda item: c.Revive(item, item.node),
 }
 IN_STATE = {
     State.QUEUED: FREE,
@@ -184,8 +184,8 @@ def test_what_is_ready_can_be_handed_out_to_somebody():
 
 MARK = t.Mark("app", 3, 1, 2)
 ROWS = (
-    t.Row(draft("a"), State.QUEUED, None, None, 10),
-    t.Row(draft("b"), State.QUEUED, None, None, 10, over=4),
+    t.StagedItem(draft("a"), State.QUEUED, None, None, 10),
+    t.StagedItem(draft("b"), State.QUEUED, None, None, 10, over=4),
 )
 STAGE = t.Stage(MARK, bare(ETL), JOBS, ROWS, NOW, after(60))
 
@@ -197,7 +197,7 @@ def test_the_first_that_is_staged_makes_its_rows():
         "app", 3, bare(ETL), immediate=False, began=NOW, until=after(60), items=1, bytes=16
     )
     assert attempt == t.Attempt("app", 3, 1, 2, 1, 16)
-    assert (mine, everybody) == (t.Waiting(bare(ETL), 1, 16), t.Waiting("", 1, 16))
+    assert (mine, everybody) == (t.StagedTotals(bare(ETL), 1, 16), t.StagedTotals("", 1, 16))
 
 
 def test_more_that_is_staged_is_added():

@@ -2,7 +2,7 @@ import pytest
 from harness.facts import after, queue, waiting
 
 from pubqueue.core import lifecycle
-from pubqueue.core.lifecycle import NEXT, Event, backoff, exhausted
+from pubqueue.core.lifecycle import NEXT, Transition, backoff, exhausted
 from pubqueue.core.model import Millis, State, seconds
 
 # The life of an item: queued -> locked -> gone, with delayed and dead beside (XEP-0254 2, 4).
@@ -15,9 +15,9 @@ dead        -       gone     -        -       -        -         -       queued
 """
 
 
-def restated() -> dict[tuple[State, Event], str | None]:
+def restated() -> dict[tuple[State, Transition], str | None]:
     head, *rows = LIFE.strip().splitlines()
-    events = [Event[word.upper().replace("-", "_")] for word in head.split()]
+    events = [Transition[word.upper().replace("-", "_")] for word in head.split()]
     table = {}
     for row in rows:
         state, *cells = row.split()
@@ -27,7 +27,7 @@ def restated() -> dict[tuple[State, Event], str | None]:
 
 
 def test_every_state_meets_every_event():
-    assert set(NEXT) == {(state, event) for state in State for event in Event}
+    assert set(NEXT) == {(state, event) for state in State for event in Transition}
 
 
 def test_the_life_of_an_item_is_this_table():

@@ -3,17 +3,17 @@
 import pytest
 from harness.facts import ETL, JOBS, draft, who
 
-from pubqueue.core.commit import CommitVersion, Part
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.manage import Delete, Describe
-from pubqueue.core.mine import ListMySubscriptions
 from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.publish import Publish
-from pubqueue.core.redrive import Redrive
-from pubqueue.core.settle import Settle, Verb
-from pubqueue.core.touch import Touch
-from pubqueue.core.transactions import Mark
-from pubqueue.core.txn import StagePublish
+from pubqueue.core.nodes.account import ListMySubscriptions
+from pubqueue.core.nodes.manage import Delete, Describe
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.queue.touch import Touch
+from pubqueue.core.transactions.commit import CommitVersion, Part
+from pubqueue.core.transactions.model import Mark
+from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.core.validity import (
     LONGEST_SPAN,
     is_name,

@@ -1,10 +1,10 @@
 import pytest
 
-from pubqueue_demo.faults import STALL, UNLOCK_SHARE, Faults, cast
+from pubqueue_demo.faults import STALL, UNLOCK_SHARE, Faults, assigned
 
 
 def test_three_workers_have_one_fault_each_and_the_others_have_none():
-    assert cast(items=240, workers=4, lock_timeout=5) == [
+    assert assigned(items=240, workers=4, lock_timeout=5) == [
         Faults(die_at=30),
         Faults(unlock_share=UNLOCK_SHARE),
         Faults(stall_at=10, stall_seconds=STALL * 5),
@@ -13,19 +13,19 @@ def test_three_workers_have_one_fault_each_and_the_others_have_none():
 
 
 def test_a_lone_worker_has_all_faults():
-    assert cast(items=60, workers=1, lock_timeout=4) == [
+    assert assigned(items=60, workers=1, lock_timeout=4) == [
         Faults(die_at=30, stall_at=10, stall_seconds=STALL * 4, unlock_share=UNLOCK_SHARE)
     ]
 
 
 def test_two_workers_share_three_faults():
-    killed, unlocking = cast(items=120, workers=2, lock_timeout=5)
+    killed, unlocking = assigned(items=120, workers=2, lock_timeout=5)
     assert (killed.die_at, killed.stall_at, killed.unlock_share) == (30, 10, 0)
     assert unlocking == Faults(unlock_share=UNLOCK_SHARE)
 
 
 def test_more_workers_than_items_still_fail_at_their_first_item():
-    assert cast(items=1, workers=4, lock_timeout=5)[0].die_at == 1
+    assert assigned(items=1, workers=4, lock_timeout=5)[0].die_at == 1
 
 
 def test_a_worker_gives_back_about_its_share_and_only_the_first_time():

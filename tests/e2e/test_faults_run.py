@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from faults_run.__main__ import main
 from faults_run.notes import Notes
 from faults_run.plan import ROUND, Plan
-from faults_run.run import Outcome
+from faults_run.run import RunResult
 from harness.recount import Count
 
 
@@ -43,7 +43,7 @@ def notes(tmp_path: Path):
 
 
 def test_an_outcome_is_judged(notes: Notes):
-    good = Outcome(
+    good = RunResult(
         plan=Plan(2, 1),
         server="prosody",
         seconds=1,

@@ -10,13 +10,12 @@ import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW
 from harness.patience import PATIENCE
-from harness.see import See
+from harness.store_reader import StoreReader
 from harness.toy_face import LineFace
 
 from pubqueue import wiring
 from pubqueue.app.broker import Broker
 from pubqueue.config import NodeSettings, Settings
-from pubqueue.core.access import CreationPolicy
 from pubqueue.core.decision import (
     Deliver,
     Purged,
@@ -24,6 +23,7 @@ from pubqueue.core.decision import (
     Retracted,
 )
 from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.stores import store_at
 
@@ -82,7 +82,7 @@ class Stage:
         assert not any(isinstance(reply, Refused) for reply in replies), replies
 
     async def item(self, node, name):
-        return await self._store.batch(lambda tx: See(tx).item(node, ItemId(name)))
+        return await self._store.batch(lambda tx: StoreReader(tx).item(node, ItemId(name)))
 
     def send(self, *notices):
         return self._broker.outbox.send(notices)
@@ -278,7 +278,7 @@ async def test_a_face_alone_gives_back_what_is_not_its_own():
         for request in (joins(NOBODYS), publishes("a")):
             await broker.handle(request)
         await broker.settled()
-        back = await store.batch(lambda tx: See(tx).item(JOBS, ItemId("a")))
+        back = await store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId("a")))
         assert (back.holder, back.failed) == (None, 0)
         line = face.connect(7)
         line.say("TAKE jobs 1")

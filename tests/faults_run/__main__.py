@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from faults_run.plan import Plan
 from faults_run.report import table
-from faults_run.run import SERVERS, Outcome, Run
+from faults_run.run import SERVERS, Run, RunResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def main(*, items: int, seed: int, servers: Sequence[str], instances: int) -> No
     sys.exit(0 if all(outcome.good for outcome in outcomes) else 1)
 
 
-async def _run(plan: Plan, server: str, folder: Path, console: Console) -> Outcome:
+async def _run(plan: Plan, server: str, folder: Path, console: Console) -> RunResult:
     columns = (TextColumn("{task.description:44}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("", total=plan.items)

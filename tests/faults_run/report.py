@@ -9,10 +9,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from faults_run.run import Outcome
+    from faults_run.run import RunResult
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
+def table(outcomes: Sequence[RunResult]) -> Table:
     """Show what was done to the queue behind each server, and what has come of it."""
     plan = outcomes[0].plan
     shown = Table(title=f"{plan.items:,} items behind each server, seed {plan.seed}")
@@ -32,7 +32,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     return shown
 
 
-def _figures(outcome: Outcome) -> dict[str, int]:
+def _figures(outcome: RunResult) -> dict[str, int]:
     notes = outcome.notes
     return {
         "seconds": round(outcome.seconds),
@@ -46,7 +46,7 @@ def _figures(outcome: Outcome) -> dict[str, int]:
     }
 
 
-def _judged(outcome: Outcome) -> dict[str, str]:
+def _judged(outcome: RunResult) -> dict[str, str]:
     return {
         "lost": _count(outcome.lost),
         "came back after a confirmed retract": _count(outcome.undone),

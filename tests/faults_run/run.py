@@ -1,4 +1,4 @@
-"""The run: server, component, publishers, workers, and what befalls them."""
+"""The run: server, component, publishers, workers, and what goes wrong with them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from harness.ejabberd import Ejabberd
 from harness.live import component
 from harness.recount import Count, recount
 
-from faults_run.crew import PASSWORD, Crew
 from faults_run.notes import Notes
 from faults_run.plan import Fault, Plan
 from faults_run.publisher import Publisher
+from faults_run.workers import PASSWORD, Workers
 from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ publishers = [{publishers}]
 [node.options]
 "x-queueing#lock_timeout" = {lock_timeout}
 "x-queueing#backoff_min" = 0
-# no item of this run is to blame for what befalls its workers
+# no item of this run is to blame for what happens to its workers
 "x-queueing#max_failures" = 1000
 # a publish that is repeated after its item was done makes no new one
 "x-queueing#dedup_window" = 3600
@@ -48,7 +48,7 @@ publishers = [{publishers}]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunResult:
     """What has come of a run."""
 
     plan: Plan
@@ -93,10 +93,10 @@ class Run:
         self._tell = tell
         self._random = Random(plan.seed)
         self._notes = Notes(folder)
-        self._crew = Crew(self._server, plan, self._notes)
+        self._workers = Workers(self._server, plan, self._notes)
         self._locks = {place: asyncio.Lock() for place in ("component", "server")}
 
-    async def run(self, patience: float) -> Outcome:
+    async def run(self, patience: float) -> RunResult:
         """Publish and do all items, whatever happens; give up after `patience` seconds."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._server)
@@ -113,7 +113,7 @@ class Run:
             await self._bring_through(patience)
             seconds = time.monotonic() - begun
         self._notes.read()
-        return Outcome(
+        return RunResult(
             plan=self._plan,
             seconds=seconds,
             server=self._kind,
@@ -126,7 +126,7 @@ class Run:
 
     async def _hire(self) -> list[Publisher]:
         server = self._server
-        for name in self._crew.names:
+        for name in self._workers.names:
             await server.account(name, PASSWORD)
         jids = [await server.account(f"etl{n}", PASSWORD) for n in range(self._plan.publishers)]
         address = {"host": server.host, "port": server.c2s_port, "service": server.component}
@@ -134,8 +134,8 @@ class Run:
 
     async def _bring_through(self, patience: float) -> None:
         async with asyncio.TaskGroup() as group:
-            for name in self._crew.names:
-                group.create_task(self._crew.employ(name))
+            for name in self._workers.names:
+                group.create_task(self._workers.keep_running(name))
             reading = group.create_task(self._read_notes())
             try:
                 async with asyncio.timeout(patience), asyncio.TaskGroup() as work:
@@ -145,7 +145,7 @@ class Run:
                 await self._emptied()
             except TimeoutError:
                 self._tell(self._done(), "patience is at its end")
-            await self._crew.dismiss()
+            await self._workers.stop()
             reading.cancel()
 
     async def _misfortunes(self, group: asyncio.TaskGroup) -> None:
@@ -184,13 +184,13 @@ class Run:
         return len(self._notes.results)
 
     async def _befall(self, fault: Fault) -> None:
-        name = self._random.choice(self._crew.names)
+        name = self._random.choice(self._workers.names)
         program = self._random.choice(self._programs)
         match fault:
             case Fault.WORKER:
-                await self._crew.kill(name)
+                await self._workers.kill(name)
             case Fault.STALL:
-                await self._crew.stall(name, self._plan.lock_timeout + 1)
+                await self._workers.stall(name, self._plan.lock_timeout + 1)
             case Fault.COMPONENT:
                 async with self._locks["component"]:
                     await program.kill()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SERVICE: Final = "queue.localhost"
-NODES: Final = ("jobs", "jobs", "jobs", "plain", "closed", "graves", "new", "none")
+NODES: Final = ("jobs", "jobs", "jobs", "plain", "closed", "dead", "new", "none")
 WORKERS: Final = ("bee@localhost/one", "ant@localhost/two", "wasp@localhost")
 PEOPLE: Final = (
     *WORKERS,

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
-from pubqueue.core.access import CreationPolicy
-from pubqueue.core.expire import Expire
 from pubqueue.core.model import Jid, Millis, bare
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.expire import Expire
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.payload import same
 from pubqueue.stores.sqlite import SqliteStore
@@ -33,12 +33,12 @@ TURNS: Final = 200
 
 CONFIG: Final = "http://jabber.org/protocol/pubsub#node_config"
 NODES: Final[dict[str, dict[str, str]]] = {
-    "graves": {"x-queueing#enabled": "1"},
+    "dead": {"x-queueing#enabled": "1"},
     "jobs": {
         "x-queueing#enabled": "1",
         "x-queueing#lock_timeout": "30",
         "x-queueing#max_failures": "3",
-        "x-queueing#dead_letter_node": "graves",
+        "x-queueing#dead_letter_node": "dead",
         "x-queueing#dedup_window": "60",
     },
     "plain": {"pubsub#max_items": "20"},

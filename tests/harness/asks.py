@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.facts import BOSS, ETL, JOBS, draft, who
 
-from pubqueue.core.manage import Declare
 from pubqueue.core.model import ItemId, Jid, Millis
-from pubqueue.core.nodeconfig import Settings
-from pubqueue.core.publish import Publish
-from pubqueue.core.settle import Settle, Verb
-from pubqueue.core.subscribe import Options, Subscribe
+from pubqueue.core.nodes.manage import Declare
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.subscribe import Options, Subscribe
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle, Verb
 
 if TYPE_CHECKING:
     from pubqueue.core.model import NodeName

@@ -15,13 +15,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import batch, broker
-from pubqueue.app.changing import Changes
+from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.cli import main
-from pubqueue.core.commit import CommitVersion
 from pubqueue.core.decision import Deliver
-from pubqueue.core.publish import Publish
-from pubqueue.core.settle import Settle
-from pubqueue.core.txn import AbortVersion, StagePublish
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle
+from pubqueue.core.transactions.commit import CommitVersion
+from pubqueue.core.transactions.staging import AbortVersion, StagePublish
 from pubqueue.stores.sqlite import store
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
 POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "begun": _watch_begin,
     "decided": lambda doom: _watch(batch.Batch, "_decide", doom, after="decided"),
-    "applied": lambda doom: _watch(Changes, "make", doom, after="applied"),
+    "applied": lambda doom: _watch(ChangeApplier, "make", doom, after="applied"),
     "dispatched": lambda doom: _watch(batch, "hand_out", doom, after="dispatched"),
-    "written": lambda doom: _watch(Changes, "flush", doom, after="written"),
+    "written": lambda doom: _watch(ChangeApplier, "flush", doom, after="written"),
     "committed": lambda doom: _watch(store.SqliteStore, "_transact", doom, after="committed"),
     "answering": lambda _doom: None,
     "answered": lambda _doom: None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.picture import ALL, contents, nodes
 from harness.recount import copied
+from harness.store_contents import ALL, contents, nodes
 
 from pubqueue.app.listings import Events
-from pubqueue.core.history import Kind
+from pubqueue.core.event_log import EventKind
 from pubqueue.core.model import State
-from pubqueue.stores.sqlite.names import Names
+from pubqueue.stores.sqlite.node_ids import NodeIds
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pubqueue.app.ports import Transaction
-    from pubqueue.core.history import Event
-    from pubqueue.core.pages import Logged
+    from pubqueue.core.event_log import Event
+    from pubqueue.core.reading.pages import EventEntry
 
     Key = tuple[str, str | None]
 
@@ -34,7 +34,7 @@ class Replay:
     items: dict[Key, object] = field(default_factory=dict)
     seq: int = 0
 
-    def follow(self, log: Iterable[Logged]) -> Replay:
+    def follow(self, log: Iterable[EventEntry]) -> Replay:
         """Take these events, which come behind those before, without a gap in what they tell."""
         for entry in log:
             assert entry.seq > self.seq
@@ -45,27 +45,27 @@ class Replay:
     def _take(self, event: Event) -> None:
         key = event.node, event.item
         match event.kind:
-            case Kind.PUBLISHED:
+            case EventKind.PUBLISHED:
                 self._enters(key)
-            case Kind.DELIVERED:
+            case EventKind.DELIVERED:
                 assert self.items[key] == WAITS
                 self.items[key] = event.worker, event.attempt
-            case Kind.COMPLETED | Kind.UNLOCKED | Kind.EXPIRED:
+            case EventKind.COMPLETED | EventKind.UNLOCKED | EventKind.EXPIRED:
                 assert self.items.pop(key) == (event.worker, event.attempt)
                 assert event.held is not None
-                if event.kind is not Kind.COMPLETED:
+                if event.kind is not EventKind.COMPLETED:
                     self.items[key] = WAITS
-            case Kind.DEAD | Kind.REQUEUED:
+            case EventKind.DEAD | EventKind.REQUEUED:
                 self._dies_or_lives(key, event)
-            case Kind.RETRACTED:
+            case EventKind.RETRACTED:
                 del self.items[key]
-            case Kind.PURGED:
+            case EventKind.PURGED:
                 left = {key: state for key, state in self.items.items() if key[0] != event.node}
                 assert event.detail == str(len(self.items) - len(left))
                 self.items = left
 
     def _dies_or_lives(self, key: Key, event: Event) -> None:
-        before, after = (WAITS, DEAD) if event.kind is Kind.DEAD else (DEAD, WAITS)
+        before, after = (WAITS, DEAD) if event.kind is EventKind.DEAD else (DEAD, WAITS)
         if event.origin is not None:
             self._enters(key)
         elif event.to is not None:
@@ -98,7 +98,7 @@ def there(tx: Transaction) -> dict[Key, object]:
 def replayed(path: Path) -> dict[str, str]:
     """Replay the log of a store that nobody writes to: every item with its state, as `recount` has it."""
     with copied(path) as copy:
-        tx = SqliteTransaction(copy, Names(), foreign=False)
+        tx = SqliteTransaction(copy, NodeIds(), foreign=False)
         log = tx.page(Events(None, ALL), None, ALL)
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
     states = Replay().follow(log).items

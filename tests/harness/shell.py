@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.facts import NOW
-from harness.see import See
+from harness.store_reader import StoreReader
 
 from pubqueue.app.batch import run
-from pubqueue.app.changing import Changes
+from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
 from pubqueue.app.working_set import WorkingSet
-from pubqueue.core.access import CreationPolicy
 from pubqueue.core.model import Millis
-from pubqueue.core.transactions import DEFAULTS
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
 
@@ -46,7 +46,7 @@ class Shell:
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
         self.unreachable: set[Jid] = set()
         self.rows = WorkingSet()
-        self.changes = Changes(self.rows, lambda jid: jid not in self.unreachable)
+        self.changes = ChangeApplier(self.rows, lambda jid: jid not in self.unreachable)
 
     def close(self) -> None:
         self.connection.close()
@@ -67,16 +67,16 @@ class Shell:
         except BaseException:
             self.changes.forget()
             raise
-        self.rows.known.shrink()
+        self.rows.cache.shrink()
         return done
 
     def do(self, request: Request) -> Reply:
         """Do one request and return its reply."""
         return self.batch(request).decisions[0].reply
 
-    def look(self, job: Callable[[See], T]) -> T:
+    def look(self, job: Callable[[StoreReader], T]) -> T:
         """Run a job that only looks in a transaction of its own."""
-        return self.look_within(lambda tx: job(See(tx)))
+        return self.look_within(lambda tx: job(StoreReader(tx)))
 
     def look_within(self, job: Callable[[Transaction], T]) -> T:
         """Run a job that only looks on the seam itself."""

@@ -24,11 +24,11 @@ from pubqueue.core.decision import (
     Retracted,
     Unlocked,
 )
-from pubqueue.core.expire import Leave
 from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
-from pubqueue.core.publish import Publish
-from pubqueue.core.settle import Settle, Verb
-from pubqueue.core.subscribe import Subscribe
+from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.queue.expire import Leave
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -56,7 +56,7 @@ class WatchedFace:
     def __init__(self, broker: Broker, log: list[Any]) -> None:
         self._broker = broker
         self._log = log
-        self.mute = False
+        self.silent = False
         broker.outbox.attach(self)
 
     def up(self) -> None:
@@ -73,7 +73,7 @@ class WatchedFace:
 
     def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
         """Note the notices."""
-        if self.mute:
+        if self.silent:
             return notices
         self._log.extend(notices)
         return ()

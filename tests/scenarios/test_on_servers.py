@@ -14,8 +14,8 @@ from harness.real import PASSWORD, Real
 from harness.relay import Relay
 from harness.reserved import STUB_ONLY
 from harness.scenario import Upset, read
+from harness.scenario_player import ScenarioPlayer
 from harness.schema import validate
-from harness.stage import Stage
 from harness.warm import WarmProgram
 
 from pubqueue_demo.prosody import Prosody
@@ -88,7 +88,7 @@ async def play(name, kind, servers, folder):
         program = await stack.enter_async_context(WarmProgram(config))
         network = await stack.enter_async_context(Real(scenario, server, cut))
         try:
-            await Stage(scenario, network, program, validate).play()
+            await ScenarioPlayer(scenario, network, program, validate).play()
         except AssertionError as failure:
             failure.add_note(f"on {kind}")
             raise

@@ -6,9 +6,9 @@ import pytest
 from harness.network import Stub
 from harness.program import write_config
 from harness.scenario import read
+from harness.scenario_player import ScenarioPlayer
 from harness.schema import validate
 from harness.server import StubServer
-from harness.stage import Stage
 from harness.warm import WarmProgram
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -20,5 +20,5 @@ async def test_scenario(path, tmp_path):
     async with StubServer(scenario.service, "a secret") as server:
         config = write_config(tmp_path, server, scenario.config)
         async with WarmProgram(config) as program:
-            await Stage(scenario, Stub(scenario, server), program, validate).play()
+            await ScenarioPlayer(scenario, Stub(scenario, server), program, validate).play()
         assert "level=error" not in program.log, program.log

@@ -3,11 +3,11 @@
 import pytest
 from pyspark.sql.types import StringType
 
-from pubqueue_spark import bundles as module
-from pubqueue_spark.bundles import Bundles
-from pubqueue_spark.forms import form
-from pubqueue_spark.rows import Rows
-from pubqueue_spark.schema import Columns
+from pubqueue_spark.write import bundles as module
+from pubqueue_spark.write.bundles import Bundles
+from pubqueue_spark.write.forms import form
+from pubqueue_spark.write.rows import Rows
+from pubqueue_spark.write.schema import Columns
 
 ROWS = Rows(
     Columns(0, StringType(), item_id=1, node=2, priority=3),

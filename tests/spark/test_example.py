@@ -31,7 +31,7 @@ def test_the_example_makes_an_item_of_each_line(connection, component, java, tmp
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "2 orders are in the queue\n"
     (line,) = [line for line in ran.stderr.splitlines() if " pubqueue_spark" in line]
-    assert " INFO pubqueue_spark.outcome: version 0 of " in line, "one line for the batch"
+    assert " INFO pubqueue_spark.write.finish: version 0 of " in line, "one line for the batch"
     assert " to queue.localhost: 2 items, " in line
     with closing(sqlite3.connect(f"file:{component.store}?mode=ro", uri=True)) as store:
         items = dict(store.execute("SELECT id, payload FROM item"))

@@ -26,8 +26,8 @@ from pyspark.sql.types import (
 )
 
 from pubqueue_spark.errors import SchemaError
-from pubqueue_spark.forms import form
-from pubqueue_spark.payload import MOST
+from pubqueue_spark.write.forms import form
+from pubqueue_spark.write.payload import MOST
 
 TEXT = StringType()
 JSON = "{urn:xmpp:json:0}json"

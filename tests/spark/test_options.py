@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from pubqueue_spark.client.option import Backoff
 from pubqueue_spark.errors import OptionError
-from pubqueue_spark.option import Backoff
-from pubqueue_spark.options import OPTIONS, settings
 from pubqueue_spark.source import PubqueueDataSource
+from pubqueue_spark.write.options import OPTIONS, settings
 
 LEAST = {"service": "queue.localhost", "jid": "etl@localhost", "password": "s3cret"}
 

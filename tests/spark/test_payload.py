@@ -1,6 +1,6 @@
 import pytest
 
-from pubqueue_spark.payload import DEEPEST, MOST, payload
+from pubqueue_spark.write.payload import DEEPEST, MOST, payload
 
 
 @pytest.mark.parametrize(

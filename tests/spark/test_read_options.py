@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from pubqueue_spark.client.option import ACCOUNT_OPTIONS, PATIENCE, SERVICE
 from pubqueue_spark.errors import OptionError
-from pubqueue_spark.option import ACCOUNT_OPTIONS, PATIENCE, SERVICE
-from pubqueue_spark.read_options import OPTIONS, TABLES, USED_BY, settings, table
+from pubqueue_spark.read.options import OPTIONS, TABLES, USED_BY, settings, table
+from pubqueue_spark.read.tables import SCHEMAS
 from pubqueue_spark.source import PubqueueDataSource
-from pubqueue_spark.tables import SCHEMAS
 
 LEAST = {"service": "queue.localhost", "jid": "etl@localhost", "password": "s3cret"}
 OWN = [it for it in OPTIONS if it not in (SERVICE, *ACCOUNT_OPTIONS, *PATIENCE)]

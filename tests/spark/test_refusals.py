@@ -2,8 +2,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from pubqueue_spark.client.refusals import BY_CONDITION, BY_TYPE, Verdict, failure, judge
 from pubqueue_spark.errors import RowError, ServiceError
-from pubqueue_spark.refusals import BY_CONDITION, BY_TYPE, Verdict, failure, judge
 from pubqueue_xeps.questions import Question
 from pubqueue_xeps.refusals import Refusal, read
 

@@ -7,9 +7,9 @@ from lxml import etree
 from pyspark.sql import Row
 from pyspark.sql.types import StringType
 
-from pubqueue_spark.forms import form
-from pubqueue_spark.rows import Item, Rows, Unfit
-from pubqueue_spark.schema import Columns
+from pubqueue_spark.write.forms import form
+from pubqueue_spark.write.rows import Item, Rows, Unfit
+from pubqueue_spark.write.schema import Columns
 
 TEXT = StringType()
 ALL = Columns(0, TEXT, item_id=1, node=2, priority=3, delay=4, ttl=5, not_before=6, headers=7)

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
 )
 
 from pubqueue_spark.errors import SchemaError
-from pubqueue_spark.options import settings
-from pubqueue_spark.schema import Columns, columns
+from pubqueue_spark.write.options import settings
+from pubqueue_spark.write.schema import Columns, columns
 
 TYPES = {
     "string": StringType(),

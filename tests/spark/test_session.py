@@ -7,16 +7,16 @@ from harness.queue_script import error
 from pyspark.sql.types import StringType
 
 from pubqueue_spark import session
-from pubqueue_spark.bundles import Bundles
-from pubqueue_spark.check import check
+from pubqueue_spark.client.check import check
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
-from pubqueue_spark.forms import form
-from pubqueue_spark.ledger import PartitionLedger
-from pubqueue_spark.options import settings
-from pubqueue_spark.payload import MOST
-from pubqueue_spark.rows import HEAD, Rows
-from pubqueue_spark.schema import Columns
-from pubqueue_spark.task import publish
+from pubqueue_spark.write.bundles import Bundles
+from pubqueue_spark.write.forms import form
+from pubqueue_spark.write.options import settings
+from pubqueue_spark.write.payload import MOST
+from pubqueue_spark.write.row_results import RowResults
+from pubqueue_spark.write.rows import HEAD, Rows
+from pubqueue_spark.write.schema import Columns
+from pubqueue_spark.write.task import publish
 
 pytestmark = pytest.mark.e2e
 
@@ -31,8 +31,8 @@ def write(connection, payloads, most=1, **options):
     chosen = settings(connection | {"node": "jobs", "retryBackoff": "0.01-0.1"} | options)
     rows = rows_of(chosen.node)
     bundles = Bundles(rows, most)
-    ledger = PartitionLedger(rows, bundles, chosen)
-    return publish(rows, bundles, ledger, ((payload,) for payload in payloads), chosen, "app-1")
+    results = RowResults(rows, bundles, chosen)
+    return publish(rows, bundles, results, ((payload,) for payload in payloads), chosen, "app-1")
 
 
 def rows_of(node):
@@ -44,9 +44,9 @@ def jobs(count):
 
 
 def test_every_row_arrives_exactly(connection, script):
-    tally = write(connection, jobs(500))
+    counts = write(connection, jobs(500))
     assert script.items == {"jobs": {f"run-0-{n}": payload_of(n) for n in range(500)}}
-    assert (tally.done, tally.retries, tally.reconnects) == (500, 0, 0)
+    assert (counts.done, counts.retries, counts.reconnects) == (500, 0, 0)
     assert script.publishes == 500
 
 
@@ -70,9 +70,9 @@ def test_tasks_of_one_process_share_a_stream_that_says_who_it_is(connection, scr
 
 
 def test_several_rows_travel_in_one_request(connection, script):
-    tally = write(connection, jobs(500), most=100)
+    counts = write(connection, jobs(500), most=100)
     assert script.items == {"jobs": {f"run-0-{n}": payload_of(n) for n in range(500)}}
-    assert (tally.done, tally.rows, script.requests) == (5, 500, 5)
+    assert (counts.done, counts.rows, script.requests) == (5, 500, 5)
 
 
 def test_of_several_rows_in_one_request_the_refused_one_alone_is_left_out(connection, script):
@@ -96,8 +96,8 @@ def test_several_rows_that_are_in_flight_when_the_stream_is_lost_come_again(conn
             loop.call_soon_threadsafe(line.drop)
 
     script.answer = cut_after_250
-    tally = write(connection, jobs(1000), most=100)
-    assert (len(script.items["jobs"]), tally.rows) == (1000, 1000)
+    counts = write(connection, jobs(1000), most=100)
+    assert (len(script.items["jobs"]), counts.rows) == (1000, 1000)
 
 
 def test_an_empty_partition_is_fine(connection, script):
@@ -112,10 +112,10 @@ def test_a_stream_lost_in_mid_window_is_made_anew_and_nothing_is_missing(connect
             loop.call_soon_threadsafe(line.drop)
 
     script.answer = cut_after_150
-    tally = write(connection, jobs(500))
+    counts = write(connection, jobs(500))
     assert len(script.items["jobs"]) == 500
-    assert tally.done == 500
-    assert tally.reconnects == 1
+    assert counts.done == 500
+    assert counts.reconnects == 1
     assert len(script.publishers) == 1, "the same resource: the operator sees one publisher"
 
 
@@ -135,8 +135,8 @@ def test_a_service_under_pressure_is_given_time(connection, script):
         return error("wait", "resource-constraint")
 
     script.answer = wait_once
-    tally = write(connection, jobs(50), maxInFlight="16")
-    assert (tally.done, tally.retries) == (50, 50)
+    counts = write(connection, jobs(50), maxInFlight="16")
+    assert (counts.done, counts.retries) == (50, 50)
     assert len(script.items["jobs"]) == 50
 
 

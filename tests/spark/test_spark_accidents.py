@@ -144,7 +144,7 @@ def test_the_component_killed_while_a_batch_is_staged(sink, component, settled, 
         await component.start()
 
     back = in_the_middle(kill_and_start, after=300)
-    # what it had received and not answered is never answered: the stream counts as mute
+    # what it had received and not answered is never answered: the stream counts as silent
     sink.save(sink.frame(4000), progressTimeout="2")
     back()
     settled(4000)

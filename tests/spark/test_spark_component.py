@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as f
 
 from pubqueue_demo.prosody import Prosody
-from pubqueue_spark.payload import DEEPEST
+from pubqueue_spark.write.payload import DEEPEST
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from harness.past import Past, logged
+from harness.past_events import Past, logged
 from harness.program import Program, write_config
 from pyspark.errors import StreamingQueryException
 

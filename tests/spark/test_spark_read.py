@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from xml.etree.ElementTree import Element, SubElement, canonicalize
 
 import pytest
-from harness.past import SERVICE, Past, logged
+from harness.past_events import SERVICE, Past, logged
 from harness.program import Program, write_config
 from pyspark.errors import PySparkException
 
-from pubqueue_spark.tables import SCHEMAS
+from pubqueue_spark.read.tables import SCHEMAS
 from pubqueue_xeps.outcome import Reject
 from pubqueue_xeps.xep_0254 import queueing
 

@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pubqueue_spark import window as window_module
+from pubqueue_spark.client import window as window_module
+from pubqueue_spark.client.option import Backoff
+from pubqueue_spark.client.refusals import failure
+from pubqueue_spark.client.window import Limits, Task, Window, WindowCounts
 from pubqueue_spark.errors import RowError, ServiceError
-from pubqueue_spark.option import Backoff
-from pubqueue_spark.refusals import failure
-from pubqueue_spark.window import Limits, Tally, Task, Window
 from pubqueue_xeps.errors import LoginRefused
 from pubqueue_xeps.questions import Question
 
@@ -73,8 +73,8 @@ class FakeLine:
                 await self.news.wait()
 
 
-class Books:
-    """A ledger that keeps everything; `instead` may answer a refusal."""
+class Answers:
+    """Keeps every answer; `instead` may answer a refusal."""
 
     def __init__(self):
         self.done = []
@@ -105,7 +105,7 @@ class Clock:
 def make(line, *, size=4, timeout=5.0, retries=3, slow_after=5.0, clock=time.monotonic):
     limits = Limits(size, timeout, retries, Backoff(0.001, 0.002), slow_after)
     task = Task("queue.localhost", "partition 0", "pq0-")
-    line.window = Window(line, task, limits, Books(), clock=clock, jitter=lambda: 1.0)
+    line.window = Window(line, task, limits, Answers(), clock=clock, jitter=lambda: 1.0)
     return line.window
 
 
@@ -118,7 +118,9 @@ async def test_every_publish_is_counted_when_all_are_taken():
     line = FakeLine()
     line.script = lambda _: OK
     head = len("<iq type='set' id='pq0-0' to=\"queue.localhost\">")
-    assert await send(make(line), publishes(10)) == Tally(done=10, rows=10, bytes=10 * (head + 15))
+    assert await send(make(line), publishes(10)) == WindowCounts(
+        done=10, rows=10, bytes=10 * (head + 15)
+    )
     assert line.sent == [f"pq0-{n}" for n in range(10)]
 
 
@@ -144,7 +146,7 @@ async def test_no_more_than_the_window_is_in_flight():
             line.answer(f"pq0-{n}")
         await line.until(6)
         line.answer("pq0-5")
-    assert window.tally.done == 6
+    assert window.counts.done == 6
 
 
 async def test_the_window_is_bounded_in_bytes_too(monkeypatch):
@@ -157,7 +159,7 @@ async def test_the_window_is_bounded_in_bytes_too(monkeypatch):
         assert line.sent == ["pq0-0"]
         line.script = lambda _: OK
         line.answer("pq0-0")
-    assert window.tally.done == 3
+    assert window.counts.done == 3
 
 
 async def test_a_publish_bigger_than_all_bytes_goes_alone(monkeypatch):
@@ -175,17 +177,17 @@ async def test_a_refusal_of_the_row_names_it_and_stops_the_rest():
     assert len(line.sent) < 100
 
 
-async def test_the_ledger_may_send_something_else_for_what_is_refused_or_nothing():
+async def test_who_handles_answers_may_send_something_else_for_what_is_refused_or_nothing():
     line = FakeLine()
     window = make(line, size=4)
     (other,) = publishes(1, size=3)
     instead = [[other], []]
-    window._ledger.instead = lambda _: instead.pop()
+    window._results.instead = lambda _: instead.pop()
     line.script = lambda it: error("modify", "bad-request") if it in {"pq0-1", "pq0-3"} else OK
     rows = publishes(5)
-    tally = await send(window, rows)
-    assert tally.done == 4
-    assert sorted(window._ledger.done, key=str) == sorted(
+    counts = await send(window, rows)
+    assert counts.done == 4
+    assert sorted(window._results.done, key=str) == sorted(
         [rows[0], other, rows[2], rows[4]], key=str
     )
 
@@ -208,8 +210,8 @@ async def test_a_publish_that_is_asked_to_wait_is_sent_again_until_it_is_taken()
         return OK
 
     line.script = script
-    tally = await send(make(line), publishes(6))
-    assert (tally.done, tally.retries) == (6, 3)
+    counts = await send(make(line), publishes(6))
+    assert (counts.done, counts.retries) == (6, 3)
     assert sorted(line.sent) == sorted([f"pq0-{n}" for n in range(6)] + ["pq0-1", "pq0-1", "pq0-3"])
 
 
@@ -236,7 +238,7 @@ async def test_being_asked_to_wait_halves_the_window_and_success_opens_it_again(
         line.script = lambda _: OK
         for request in line.sent[8:]:
             line.answer(request)
-    assert window.tally.done == 30
+    assert window.counts.done == 30
 
 
 async def test_what_is_in_flight_when_the_stream_is_lost_is_sent_again_under_the_same_ids():
@@ -250,8 +252,8 @@ async def test_what_is_in_flight_when_the_stream_is_lost_is_sent_again_under_the
         line.script = lambda _: OK
         line.lose()
     assert line.sent[5:9] == ["pq0-0", "pq0-2", "pq0-3", "pq0-4"]
-    assert window.tally.done == 6
-    assert (window.tally.reconnects, line.restored) == (1, 1)
+    assert window.counts.done == 6
+    assert (window.counts.reconnects, line.restored) == (1, 1)
 
 
 async def test_an_answer_that_comes_twice_counts_once():
@@ -305,7 +307,7 @@ async def test_a_mute_stream_counts_as_lost_and_a_slow_one_does_not():
     async def answer_slowly():
         await line.until(8)
         for n in range(8):
-            clock.now += 0.009  # 0.072 s in all: longer than the timeout, never mute
+            clock.now += 0.009  # 0.072 s in all: longer than the timeout, never silent
             window.answer(f"pq0-{n}", ET.fromstring(OK))
             await asyncio.sleep(0)
 

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql.types import StringType, StructType
 
-from pubqueue_spark import prepare, session, task
+from pubqueue_spark import session
 from pubqueue_spark.errors import OptionError, ServiceError
-from pubqueue_spark.task import CHUNK, Pace
+from pubqueue_spark.write import open_write, task
+from pubqueue_spark.write.task import CHUNK, Pace
 from pubqueue_xeps import transactions
 
 pytestmark = pytest.mark.e2e
@@ -45,7 +46,7 @@ def options(connection, component):
 
 
 def batch(options, **more):
-    return prepare.batch(options | more, ROWS, overwrite=False)
+    return open_write.batch(options | more, ROWS, overwrite=False)
 
 
 def jobs(*numbers):
@@ -168,11 +169,11 @@ def test_a_commit_without_an_answer_says_that_its_outcome_is_not_known(
 
 
 def test_a_stream_s_task_says_which_batch_it_is(options, in_task, settled):
-    writer = prepare.stream(options | {"checkpointLocation": "x"}, ROWS, overwrite=False)
+    writer = open_write.stream(options | {"checkpointLocation": "x"}, ROWS, overwrite=False)
     batch = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "4"}
     done = in_task(0, 1, lambda: writer.write(iter(jobs(0))), **batch)
     assert (done.mark.app, done.mark.version) == ("query", 4)
-    prepare.stream(options, ROWS, overwrite=False).commit([done], 4)
+    open_write.stream(options, ROWS, overwrite=False).commit([done], 4)
     settled(1)
     with pytest.raises(OptionError, match="only micro-batches can be written"):
         in_task(0, 1, lambda: writer.write(iter(jobs(0))))
@@ -192,7 +193,7 @@ def test_a_mark_has_two_halves(options, more, sentence):
 
 def test_a_stream_s_output_mode_is_not_complete(options):
     with pytest.raises(OptionError, match=r"use outputMode\('append'\)"):
-        prepare.stream(options, ROWS, overwrite=True)
+        open_write.stream(options, ROWS, overwrite=True)
 
 
 def test_a_task_keeps_to_its_rate():

@@ -4,9 +4,9 @@ import asyncio
 import time
 
 import pytest
-from faults_run.crew import PASSWORD, Crew
 from faults_run.notes import Notes
 from faults_run.plan import Plan
+from faults_run.workers import PASSWORD, Workers
 from spark_cluster import jobs
 from spark_cluster.queue_store import items, records
 
@@ -21,22 +21,23 @@ PATIENCE = 400.0
 def workers(background, prosody, component, tmp_path):
     """Two workers, each a process; returns their notes once they have been dismissed."""
     notes = Notes(tmp_path)
-    crew = Crew(prosody, Plan(BATCHES * ROWS, seed=1, workers=2, requests=64), notes)
-    for name in crew.names:
+    workers = Workers(prosody, Plan(BATCHES * ROWS, seed=1, workers=2, requests=64), notes)
+    for name in workers.names:
         background.run(prosody.account(name, PASSWORD))
     working = [
-        asyncio.run_coroutine_threadsafe(crew.employ(name), background.loop) for name in crew.names
+        asyncio.run_coroutine_threadsafe(workers.keep_running(name), background.loop)
+        for name in workers.names
     ]
 
-    def dismiss():
-        background.run(crew.dismiss())
+    def stop():
+        background.run(workers.stop())
         for each in working:
             each.result(timeout=60)
         notes.read()
         return notes
 
-    yield dismiss
-    background.run(crew.dismiss())
+    yield stop
+    background.run(workers.stop())
 
 
 def test_100_000_items_written_by_2_tasks_while_workers_drain_them(

@@ -6,10 +6,10 @@ Everything is asked through the seam (`pubqueue.app.ports`), so that a store can
 from __future__ import annotations
 
 import pytest
-from harness.picture import recount
+from harness.store_contents import recount
 from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
-from stores.of_history import OfHistory
+from stores.of_event_log import OfHistory
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
 from stores.of_staging import OfStaging

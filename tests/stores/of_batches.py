@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, window
-from harness.picture import everything
+from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,
@@ -29,7 +29,7 @@ from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.rows import AffiliationRow, Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, State
-from pubqueue.core.transactions import App, Attempt, Version, Waiting
+from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 OWNER = AffiliationRow(JOBS, ANN_ACCOUNT, Affiliation.OWNER)
 MEMBER = replace(OWNER, affiliation=Affiliation.MEMBER)
@@ -37,7 +37,7 @@ DONE = Finished(JOBS, "done", b"digest", after(5))
 APP = App("app", Jid("etl@x"), 4, NOW, NOW)
 VERSION = Version("app", 5, Jid("etl@x"), False, NOW, after(9))  # noqa: FBT003
 ATTEMPT = Attempt("app", 5, 0, 0)
-WAITING = Waiting("etl@x", 1, 2)
+WAITING = StagedTotals("etl@x", 1, 2)
 
 # What is there in these tests, of each kind: a row, and the same row in another state.
 THERE = {

@@ -43,15 +43,10 @@ from pubqueue.app.listings import (
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Rows
 from pubqueue.core import changes as c
-from pubqueue.core import history
-from pubqueue.core.history import Event, Kind
+from pubqueue.core import event_log
+from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import ItemId, Millis, State, digest
-from pubqueue.core.transactions import (
-    App,
-    Commit,
-    Outcome,
-    Record,
-)
+from pubqueue.core.transactions.model import App, Commit, CommittedNode, Record
 
 
 class OfCommits:
@@ -82,13 +77,13 @@ class OfCommits:
             stage(row("x"), node=MORE, part=1, attempt=7),
             stage(row("b2", priority=4), part=1, attempt=7),
         )
-        outcomes = (Outcome(JOBS, True, 4, 0, 0), Outcome(MORE, True, 1, 0, 0))  # noqa: FBT003
+        outcomes = (CommittedNode(JOBS, True, 4, 0, 0), CommittedNode(MORE, True, 1, 0, 0))  # noqa: FBT003
         change = Commit("app", ETL, 1, after(1), outcomes, 5, 30, TOLD)
         tally = await commits(store, (1, 7), (0, 6), (2, 9), change=change)
         assert tally == [NodeWinners(JOBS, 4, 4), NodeWinners(MORE, 1, 1)]
         assert await ids(store) == ["first", "a1", "a2", "b1", "b2"]
         first, a1, a2, b1, b2 = await items(store, "first", "a1", "a2", "b1", "b2")
-        facts = {"publisher": ETL, "published": after(1), "txn": ("app", 1), "node": JOBS}
+        facts = {"publisher": ETL, "published": after(1), "transaction": ("app", 1), "node": JOBS}
         plain = replace(first, seq=a1.seq, id="a1", **facts)
         times = {"state": State.DELAYED, "due": after(6), "expires": after(10)}
         assert [a1, a2, b1, b2] == [
@@ -164,7 +159,7 @@ class OfCommits:
         assert (found["other"], found["like"]) == (b"<x/>", b"<job/>")
         assert set(found) == {"same", "like", "other", "locked", "bad", "new"}
         assert await items(store, "same", "like", "locked", "bad") == before
-        facts = {"publisher": ETL, "txn": ("app", 1), "headers": (("h", "1"),)}
+        facts = {"publisher": ETL, "transaction": ("app", 1), "headers": (("h", "1"),)}
         assert await items(store, "other") == [replace(other, **facts)]
         assert await losers(store, other) == [ANN]
         assert (await node_row(store)).items == 6
@@ -297,8 +292,8 @@ class OfCommits:
         def compare(tx):
             judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
 
-        bare = Event(Kind.PURGED, JOBS, detail="1")
-        winners = history.Winners(JOBS, queueing=True, publisher=ETL)
+        bare = Event(EventKind.PURGED, JOBS, detail="1")
+        winners = event_log.PublishedByCommit(JOBS, queueing=True, publisher=ETL)
         await commits(
             *(store, (0, 0), (1, 0)),
             change=commit(2, replaced=1),
@@ -308,9 +303,9 @@ class OfCommits:
 
         def published(name, detail=""):
             facts = 0, None, ETL, Millis(0)
-            return Event(Kind.PUBLISHED, JOBS, ItemId(name), *facts, detail=detail)
+            return Event(EventKind.PUBLISHED, JOBS, ItemId(name), *facts, detail=detail)
 
-        gone = Event(Kind.RETRACTED, JOBS, ItemId("a"), 0, None, ETL, Millis(1000))
+        gone = Event(EventKind.RETRACTED, JOBS, ItemId("a"), 0, None, ETL, Millis(1000))
         log = await listed(store, Events(None, 99))
         assert [(entry.seq, entry.at) for entry in log] == [(n, after(1)) for n in range(1, 7)]
         assert [entry.event for entry in log] == [
@@ -324,12 +319,12 @@ class OfCommits:
 
     async def test_in_a_plain_node_whatever_is_there_is_replaced(self, store):
         await make(store, add("a"), add("b"), stage(row("a"), row("c")))
-        winners = history.Winners(JOBS, queueing=False, publisher=ETL)
+        winners = event_log.PublishedByCommit(JOBS, queueing=False, publisher=ETL)
         change = commit(1, replaced=1, queueing=False)
         await commits(store, (0, 0), change=change, entries=[winners])
         log = [entry.event for entry in await listed(store, Events((JOBS,), 99))]
         assert [(one.kind, one.item, one.detail) for one in log] == [
-            (Kind.RETRACTED, "a", "replaced"),
-            (Kind.PUBLISHED, "a", "replaced"),
-            (Kind.PUBLISHED, "c", ""),
+            (EventKind.RETRACTED, "a", "replaced"),
+            (EventKind.PUBLISHED, "a", "replaced"),
+            (EventKind.PUBLISHED, "c", ""),
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.facts import ANN, BOB, JOBS, NOW, after, waiting, window
-from harness.picture import everything
+from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,
@@ -38,8 +38,8 @@ class OfItems:
         said = (("b", "2"), ("a", "\u00e4<&>\n"), ("b", ""))
         given = {"priority": -2, "payload": b"<job>\xc3\xa4</job>", "expires": after(9)}
         given["headers"] = said
-        txn = {"txn": ("app", 4)}
-        await make(store, add("i1", state=State.DELAYED, due=after(5), **given, **txn))
+        transaction = {"transaction": ("app", 4)}
+        await make(store, add("i1", state=State.DELAYED, due=after(5), **given, **transaction))
         (item,) = await items(store, "i1")
         assert item == waiting(
             item.seq,
@@ -49,7 +49,7 @@ class OfItems:
             expires=after(9),
             priority=-2,
             headers=said,
-            txn=("app", 4),
+            transaction=("app", 4),
         )
         assert await load(store, numbers={item.seq}) == Rows(items=[item])
         expected = Rows(payloads=[(item.seq, given["payload"])])
@@ -72,7 +72,7 @@ class OfItems:
             taken=after(1),
             headers=(("a", "b"),),
             dead_letter=dead,
-            txn=("app", 2),
+            transaction=("app", 2),
         )
         aside = waiting(41, state=State.DELAYED, due=after(3), aside=True, avoid=ANN)
         died = waiting(42, state=State.DEAD, dead_letter=replace(dead, number=4, origin=None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.facts import ANN, BOB, EVE, JOBS, NOW, plain, window
-from harness.picture import everything
+from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,

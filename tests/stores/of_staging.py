@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.facts import JOBS, NOW, after
-from harness.picture import everything
+from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.staging_steps import (
     ETL,
@@ -30,23 +30,23 @@ from stores.steps import (
 
 from pubqueue.app.listings import (
     AttemptsOf,
-    Litter,
     NodeWinners,
     NotedWinners,
     RecordOf,
     Records,
+    Sweepable,
 )
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import NotedKey, Rows, StagedKey
 from pubqueue.core.model import ItemId, Jid
-from pubqueue.core.transactions import (
+from pubqueue.core.transactions.model import (
     Abort,
     App,
     Attempt,
     Commit,
     Record,
+    StagedTotals,
     Sweep,
-    Waiting,
 )
 
 
@@ -65,8 +65,8 @@ class OfStaging:
             waiting={ETL, "", Jid("x@x")},
         )
         assert sorted(found.waiting, key=lambda one: one.account) == [
-            Waiting("", 3, 20),
-            Waiting(ETL, 3, 20),
+            StagedTotals("", 3, 20),
+            StagedTotals(ETL, 3, 20),
         ]
         assert replace(found, waiting=[]) == Rows(
             apps=[App("app", ETL, used=NOW)],
@@ -158,9 +158,9 @@ class OfStaging:
         assert await load(store, **keys) == Rows()
         assert (await store.batch(lambda tx: tx.next_due())) < NOW
         for _ in range(3):
-            assert await listed(store, Litter(NOW)) == [True]
+            assert await listed(store, Sweepable(NOW)) == [True]
             await make(store, Sweep(NOW, 2))
-        assert await listed(store, Litter(NOW)) == [False]
+        assert await listed(store, Sweepable(NOW)) == [False]
         assert await store.batch(lambda tx: tx.next_due()) == after(60)
 
     async def test_a_dropped_version_may_begin_anew_at_once(self, store):
@@ -181,7 +181,7 @@ class OfStaging:
 
         with pytest.raises(BrokenError):
             await store.batch(job)
-        assert await listed(store, Litter(NOW)) == [False]
+        assert await listed(store, Sweepable(NOW)) == [False]
         await commits(store, (0, 0), change=commit(2))
         assert await payloads(store) == {"a": b"<job/>", "b": b"<job/>"}
 
@@ -238,8 +238,8 @@ class OfStaging:
         assert await known()  # a version is open
         await make(store, Abort("app", 1), Sweep(after(59), 9), Sweep(after(60), 9))
         assert await known()  # it was heard of until 60
-        assert await listed(store, Litter(after(60))) == [False]
-        assert await listed(store, Litter(after(61))) == [True]
+        assert await listed(store, Sweepable(after(60))) == [False]
+        assert await listed(store, Sweepable(after(61))) == [True]
         await make(store, Sweep(after(61), 9))
         assert not await known()
 

@@ -13,36 +13,38 @@ from pubqueue.app.listings import (
 )
 from pubqueue.app.rows import Judged, Writes
 from pubqueue.core.model import Jid, NodeName, State
-from pubqueue.core.transactions import (
+from pubqueue.core.transactions.model import (
     Commit,
+    CommittedNode,
     Mark,
-    Outcome,
-    Row,
     Stage,
-    Told,
+    StagedItem,
+    Totals,
     Version,
 )
 
 ETL = Jid("etl@x")
-TOLD = Told(1, 2, 0.5)
+TOLD = Totals(1, 2, 0.5)
 MORE = NodeName("more")
 OPEN = Version("app", 1, ETL, False, NOW, after(60))  # noqa: FBT003
 
 
-def row(name: str, payload: bytes = b"<job/>", over: int | None = None, **changes) -> Row:
+def row(name: str, payload: bytes = b"<job/>", over: int | None = None, **changes) -> StagedItem:
     known = {"state": State.QUEUED, "pause": None, "life": None, "size": len(payload)}
     of_draft = {key: changes.pop(key) for key in ("priority", "headers") if key in changes}
-    return Row(draft(name, payload, **of_draft), **(known | changes), over=over)
+    return StagedItem(draft(name, payload, **of_draft), **(known | changes), over=over)
 
 
-def stage(*rows: Row, node: NodeName = JOBS, **mark) -> Stage:
+def stage(*rows: StagedItem, node: NodeName = JOBS, **mark) -> Stage:
     kind = {"immediate": mark.pop("immediate", False)}
     place = {"app": "app", "version": 1, "part": 0, "attempt": 0} | mark
     return Stage(Mark(**place, **kind), ETL, node, rows, NOW, after(60))
 
 
 def commit(added: int = 0, *, replaced: int = 0, version: int = 1, **changes) -> Commit:
-    outcome = Outcome(changes.get("node", JOBS), changes.get("queueing", True), added, replaced, 0)
+    outcome = CommittedNode(
+        changes.get("node", JOBS), changes.get("queueing", True), added, replaced, 0
+    )
     return Commit("app", ETL, version, after(1), (outcome,), added, 6 * added, TOLD)
 
 

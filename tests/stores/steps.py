@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.facts import ANN, JOBS, NOW, after, draft, queue
-from harness.picture import contents
+from harness.store_contents import contents
 from msgspec.structs import replace
 
 from pubqueue.app.listings import ItemIds
@@ -27,7 +27,16 @@ from pubqueue.core.model import (
     Subscription,
     bare,
 )
-from pubqueue.core.transactions import Abort, App, Attempt, Commit, Stage, Sweep, Version, Waiting
+from pubqueue.core.transactions.model import (
+    Abort,
+    App,
+    Attempt,
+    Commit,
+    Stage,
+    StagedTotals,
+    Sweep,
+    Version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,8 +219,8 @@ class Desk:
         for kind, key, none in (
             ("versions", place[:2], new),
             ("attempts", place, Attempt(*place)),
-            ("waiting", change.owner, Waiting(change.owner)),
-            ("waiting", "", Waiting("")),
+            ("waiting", change.owner, StagedTotals(change.owner)),
+            ("waiting", "", StagedTotals("")),
         ):
             row = self._row(kind, key)[1] or none
             self._put(kind, key, replace(row, items=row.items + more, bytes=row.bytes + size))

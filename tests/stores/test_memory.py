@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, after, window
-from harness.picture import ALL, contents, everything, next_token, recount
+from harness.store_contents import ALL, contents, everything, next_token, recount
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PA
 from stores.contract import StoreContract  # noqa: E402  # after the line above
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release  # noqa: E402  # as above
 
-from pubqueue.app.listings import DeadItems, Items, ReadyNodes, ShownItems, Tallies  # noqa: E402  # as above
+from pubqueue.app.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes  # noqa: E402  # as above
 from pubqueue.core import changes as c  # noqa: E402  # as above
 from pubqueue.core.model import State  # noqa: E402  # as above
 from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
@@ -85,8 +85,8 @@ def seen(tx):
         DeadItems(JOBS),
         DeadItems(DEAD),
         ReadyNodes(),
-        Tallies((JOBS, DEAD)),
-        *(ShownItems(JOBS, ALL, state, True, 40) for state in (None, State.DEAD)),  # noqa: FBT003
+        NodeEntries((JOBS, DEAD)),
+        *(ItemEntries(JOBS, ALL, state, True, 40) for state in (None, State.DEAD)),  # noqa: FBT003
     ]
     queues = [
         sorted(

@@ -5,13 +5,13 @@ import sqlite3
 
 import pytest
 from harness.facts import ANN, BOB, ETL, JOBS, NOW, after
-from harness.picture import recount
+from harness.store_contents import recount
 from msgspec import json
 from msgspec.structs import replace
 
 from pubqueue.app import listings as li
 from pubqueue.app.rows import AffiliationRow, Finished, Needs, StagedKey, Write, Writes
-from pubqueue.core.history import Event, Kind
+from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import (
     Affiliation,
     DeadLetter,
@@ -25,20 +25,20 @@ from pubqueue.core.model import (
     Subscription,
     bare,
 )
-from pubqueue.core.pages import Logged
-from pubqueue.core.transactions import App, Attempt, Record, Told, Version, Waiting
+from pubqueue.core.reading.pages import EventEntry
+from pubqueue.core.transactions.model import App, Attempt, Record, StagedTotals, Totals, Version
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import APPLICATION_ID, migrations, statements
 
-GRAVES = NodeName("graves")
+DEAD_LETTERS = NodeName("dead")
 BOSS = Jid("boss@x")
 OWNER = bare(ETL)
-CONFIG = NodeConfig(queueing=True, dead_letter_node=GRAVES, dedup_window=60, event_log=True)
+CONFIG = NodeConfig(queueing=True, dead_letter_node=DEAD_LETTERS, dedup_window=60, event_log=True)
 NODES = (
-    Node(GRAVES, NodeConfig(queueing=True), BOSS, NOW, 1, 0),
+    Node(DEAD_LETTERS, NodeConfig(queueing=True), BOSS, NOW, 1, 0),
     Node(JOBS, CONFIG, BOSS, NOW, 6, 2),
 )
-IDS = {JOBS: 7, GRAVES: 9}
+IDS = {JOBS: 7, DEAD_LETTERS: 9}
 WINDOWS = (
     Subscription(JOBS, BOB, "of-bob", 2, 1, 41, available=True, bounces=0),
     Subscription(JOBS, ANN, "of-ann", 5, 0, 39, available=False, bounces=2),
@@ -52,7 +52,7 @@ def item(seq, state=State.QUEUED, **facts):
 
 ITEMS = (
     item(3, headers=(("kind", "ä"), ("kind", "b")), expires=after(60), priority=4),
-    item(5, txn=("nightly", 1), acquired=1, token=39, avoid=ANN, released=1, taken=NOW),
+    item(5, transaction=("nightly", 1), acquired=1, token=39, avoid=ANN, released=1, taken=NOW),
     item(
         8, State.LOCKED, acquired=2, holder=BOB, deadline=after(30), token=41, failed=1, taken=NOW
     ),
@@ -69,7 +69,7 @@ ITEMS = (
     ),
     item(
         *(14, State.QUEUED),
-        node=GRAVES,
+        node=DEAD_LETTERS,
         token=34,
         dead_letter=DeadLetter(42, after(2), "too late", JOBS, BOB),
     ),
@@ -84,8 +84,8 @@ APP = App("nightly", OWNER, 1, NOW, NOW)
 OPEN = Version("nightly", 2, OWNER, immediate=False, began=NOW, until=after(9), items=2, bytes=12)
 ATTEMPT = Attempt("nightly", 2, 0, 3, 2, 12)
 STAGED = [StagedKey("nightly", 2, 0, 3, JOBS, ItemId(name)) for name in ("s1", "s2")]
-COMMITTED = Record(4, "nightly", OWNER, 1, NOW, after(1), 5, 30, Told(1, None, 0.5))
-EVENT = Event(Kind.PUBLISHED, JOBS, ItemId("i3"), 0, None, ETL, NOW)
+COMMITTED = Record(4, "nightly", OWNER, 1, NOW, after(1), 5, 30, Totals(1, None, 0.5))
+EVENT = Event(EventKind.PUBLISHED, JOBS, ItemId("i3"), 0, None, ETL, NOW)
 
 
 def rows():
@@ -105,7 +105,7 @@ def rows():
         yield "receipt", receipt
     yield "finished", (IDS[JOBS], DONE.id, DONE.digest, DONE.until)
     yield "txn_app", (2, APP.name, APP.owner, APP.version, APP.committed, APP.used)
-    told = COMMITTED.told
+    told = COMMITTED.totals
     times = COMMITTED.began, COMMITTED.committed, COMMITTED.items, COMMITTED.bytes
     record = *times[:2], *times[2:], COMMITTED.committed
     yield "txn", (4, 2, OWNER, 1, 0, *record, told.skipped, told.dead_lettered, told.seconds)
@@ -123,13 +123,13 @@ def rows():
 
 def columns(one):
     dead = one.dead_letter
-    grave = dead and (dead.at, dead.reason, dead.origin, dead.holder, dead.number)
+    letter = dead and (dead.at, dead.reason, dead.origin, dead.holder, dead.number)
     return (
         *(one.seq, IDS[one.node], one.id, one.state.value, one.publisher, one.published),
         *(one.priority, one.due, one.expires, one.acquired, one.failed, one.released),
         *(one.holder, one.deadline, one.token, one.avoid, int(one.aside)),
-        *(grave or (None,) * 5),
-        *(one.taken, *(one.txn or (None, None))),
+        *(letter or (None,) * 5),
+        *(one.taken, *(one.transaction or (None, None))),
         *(json.encode(one.headers).decode() if one.headers else None, payload(one.seq)),
     )
 
@@ -150,7 +150,7 @@ def old(tmp_path):
     for table, values in rows():
         marks = ", ".join("?" * len(values))
         connection.execute(f"INSERT INTO {table} VALUES ({marks})", values)
-    connection.execute("UPDATE token SET next = 42")  # the death of this number was the last
+    connection.execute("UPDATE token SET next = 42")  # the dead letter of this number was the last
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("PRAGMA user_version = 1")
     connection.close()
@@ -184,7 +184,7 @@ async def test_nodes_and_people_read_back(store):
 
 
 async def test_items_read_back_in_every_state(store):
-    found = [row for node in (JOBS, GRAVES) for row in await listed(store, li.Items(node))]
+    found = [row for node in (JOBS, DEAD_LETTERS) for row in await listed(store, li.Items(node))]
     assert found == [(one, payload(one.seq)) for one in ITEMS]
     assert {one.state for one in ITEMS} == set(State)
     seqs = {one.seq for one in ITEMS}
@@ -206,12 +206,12 @@ async def test_what_waits_for_commits_reads_back(store):
     assert sorted(one.account for one in found.waiting) == ["", OWNER]
     assert {(one.items, one.bytes) for one in found.waiting} == {(2, 12)}
     assert set(found.staged) == {(key, 6) for key in STAGED}
-    assert isinstance(found.waiting[0], Waiting)
+    assert isinstance(found.waiting[0], StagedTotals)
     assert await listed(store, li.Records(waiting=False)) == [COMMITTED]
 
 
 async def test_the_log_reads_back_and_its_numbers_go_on(store):
-    assert await listed(store, li.Events(None, 99)) == [Logged(17, NOW, EVENT)]
+    assert await listed(store, li.Events(None, 99)) == [EventEntry(17, NOW, EVENT)]
     await store.batch(lambda tx: tx.write(Writes(NOW, events=[EVENT])))
     assert await listed(store, li.LogEnds()) == [(17, 18)]
 

@@ -23,7 +23,7 @@ from pubqueue.app.ports import ForeignStoreError
 from pubqueue.core import after as afterwards
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, State, digest
-from pubqueue.core.transactions import Commit, Mark, Outcome, Row, Stage, Told
+from pubqueue.core.transactions.model import Commit, CommittedNode, Mark, Stage, StagedItem, Totals
 from pubqueue.stores.sqlite import SqliteStore
 
 OWNER = Jid("etl@x")
@@ -110,15 +110,15 @@ class Load:
     def _stages(self):
         """Stage an item, and commit every third with those before it."""
         version = self.done["Stage"] // 3
-        row = Row(draft(f"v{self.done['Stage']}"), State.QUEUED, None, None, 6)
+        row = StagedItem(draft(f"v{self.done['Stage']}"), State.QUEUED, None, None, 6)
         yield Stage(Mark("nightly", version), OWNER, JOBS, (row,), NOW, after(60))
 
     def _commit(self, tx):
         version, before = divmod(self.done["Stage"] - 1, 3)
         if before == 2:
             assert tx.page(Winners("nightly", version, ((0, 0),)), None, 9)[0].rows == 3
-            outcomes = (Outcome(JOBS, queueing=True, added=3, replaced=0, left=0),)
-            do(tx, Commit("nightly", OWNER, version, NOW, outcomes, 3, 18, Told()))
+            outcomes = (CommittedNode(JOBS, queueing=True, added=3, replaced=0, left=0),)
+            do(tx, Commit("nightly", OWNER, version, NOW, outcomes, 3, 18, Totals()))
             self.done["Commit"] += 1
 
     def _settles(self):

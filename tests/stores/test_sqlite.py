@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from harness.facts import ANN, JOBS, NOW, after, held, window
-from harness.picture import everything, recount
+from harness.store_contents import everything, recount
 from msgspec.structs import replace
 
 from pubqueue.app.listings import Nodes
@@ -19,7 +19,7 @@ from pubqueue.app.ports import ForeignStoreError, StaleError, StoreError
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import ItemId, Jid, NodeName
-from pubqueue.stores.sqlite import SqliteStore, around
+from pubqueue.stores.sqlite import SqliteStore, nodes
 from pubqueue.stores.sqlite import store as store_module
 from pubqueue.stores.sqlite.queries import SQL
 from pubqueue.stores.sqlite.schema import APPLICATION_ID
@@ -57,12 +57,12 @@ async def store(tmp_path):
 
 
 @pytest.fixture
-async def neighbour(store, tmp_path):
+async def other(store, tmp_path):
     """Another store on the same file, as another process has it."""
-    neighbour = SqliteStore(tmp_path / "queue.db")
-    await neighbour.open()
-    yield neighbour
-    await neighbour.close()
+    other = SqliteStore(tmp_path / "queue.db")
+    await other.open()
+    yield other
+    await other.close()
 
 
 async def ask(store, statement, *values):
@@ -253,7 +253,7 @@ async def test_what_follows_in_a_batch_that_the_disk_has_ended_is_not_made(full)
 
 
 async def test_those_who_came_first_are_forgotten_beyond_a_bound(store, monkeypatch):
-    monkeypatch.setattr(around, "MOST_RESOURCES", 2)
+    monkeypatch.setattr(nodes, "MOST_RESOURCES", 2)
     await make(store, *(c.NoteResource(Jid(f"ann@x/{n}")) for n in range(4)))
     rows = await store.batch(lambda tx: tx.load(Needs(resources={Jid("ann@x")})))
     assert rows.resources == ["ann@x/2", "ann@x/3"]
@@ -289,24 +289,24 @@ async def test_many_processes_may_make_the_file_at_once(tmp_path):
     assert [maker.returncode for maker in makers] == [0] * 6, said
 
 
-async def test_a_batch_learns_once_that_others_have_written(store, neighbour):
+async def test_a_batch_learns_once_that_others_have_written(store, other):
     async def foreign():
         return await store.batch(lambda tx: tx.foreign)
 
     assert [await foreign(), await foreign()] == [True, False]
-    await make(neighbour, c.CreateNode(EMPTY))
+    await make(other, c.CreateNode(EMPTY))
     assert await store.changes()
     assert [await foreign(), await foreign(), await store.changes()] == [True, False, False]
     await store.read(lambda tx: tx.page(Nodes()))
-    await neighbour.read(lambda tx: tx.page(Nodes()))
+    await other.read(lambda tx: tx.page(Nodes()))
     assert not await foreign()
 
 
-async def test_a_node_that_others_have_made_anew_is_not_taken_for_the_old_one(store, neighbour):
+async def test_a_node_that_others_have_made_anew_is_not_taken_for_the_old_one(store, other):
     await make(store, c.CreateNode(EMPTY), add("old"))
-    await make(neighbour, c.DeleteNode(JOBS), c.CreateNode(EMPTY))
+    await make(other, c.DeleteNode(JOBS), c.CreateNode(EMPTY))
     await make(store, add("new"))
-    for one in (store, neighbour):
+    for one in (store, other):
         assert [item.id for item in await items(one, "new")] == ["new"]
         assert await one.batch(recount) == []
 

@@ -64,11 +64,11 @@ async def test_an_unreachable_server_fails_at_once():
 
 
 async def test_a_mute_server_fails_after_the_timeout():
-    async def mute(reader, writer):
+    async def silent(reader, writer):
         await reader.read(-1)
         writer.close()
 
-    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
         client = make_client("bot@localhost", "x", host="127.0.0.1", port=port, tls="off")

@@ -94,12 +94,14 @@ async def test_what_happened_is_read_in_order(server, etl):
     assert 0 <= done.held_ms <= done.age_ms
     assert [event.seq async for event in reader.events(node="jobs", after=2, until=5)] == [3, 4, 5]
     (dead,) = [item async for item in reader.items("jobs", state="dead")]
-    assert (dead.id, dead.headers, dead.grave.reason, dead.grave.last_holder) == (
+    assert (dead.id, dead.headers, dead.dead_letter.reason, dead.dead_letter.last_holder) == (
         *("i2", said, "no seat"),
         "bot@localhost/one",
     )
     assert (dead.payload.tag, dead.size) == ("{x}job", len(b"<job xmlns='x'/>"))
-    assert [item async for item in reader.items("jobs", state="dead", after=dead.grave.seq)] == []
+    assert [
+        item async for item in reader.items("jobs", state="dead", after=dead.dead_letter.seq)
+    ] == []
 
 
 async def test_pages_fit_through_a_server(etl):

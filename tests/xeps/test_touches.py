@@ -12,8 +12,8 @@ from pubqueue_xeps.clock import ServiceClock, moment
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
 from pubqueue_xeps.item import Item
 from pubqueue_xeps.timings import Timings
-from pubqueue_xeps.touches import Keeper
-from pubqueue_xeps.waiting import Waiting
+from pubqueue_xeps.touches import LockKeeper
+from pubqueue_xeps.waiting import WaitingItems
 from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
 
@@ -36,7 +36,7 @@ def test_times_are_read_with_their_zone(text):
 
 
 async def test_what_leaves_the_queue_is_not_kept():
-    waiting = Waiting()
+    waiting = WaitingItems()
     for name in "abc":
         waiting.put_nowait(name)
     waiting.put_nowait(None)
@@ -109,10 +109,10 @@ async def test_a_clock_that_is_set_meanwhile_is_noticed(service, worker_of):
 
 async def test_the_touching_has_an_end():
     """It begins with the work, not with the delivery."""
-    line, hand = SimpleNamespace(extended=True), SimpleNamespace(locked=lambda: [item])
-    keeper = Keeper(hand, line, Timings(), touch_for=60)
+    line, holder = SimpleNamespace(extended=True), SimpleNamespace(locked=lambda: [item])
+    keeper = LockKeeper(holder, line, Timings(), touch_for=60)
     lock = Lock(1, datetime(2030, 1, 1, tzinfo=UTC), 1, None)
-    item = Item(Delivered("queue.localhost", "jobs", "i1", None, None, lock), hand)
+    item = Item(Delivered("queue.localhost", "jobs", "i1", None, None, lock), holder)
     item.begun = 1000
     assert keeper._watched(2000) == [item], "waiting, it is given back at half-time"
     item.become("in hand")
@@ -138,7 +138,7 @@ async def test_a_service_that_cannot_extend_locks_is_not_asked_to(service, worke
         service.deliver(worker.jid, "i1", **until(0.1))
         async with await anext(worker) as item:
             assert await item.touch() is None
-            assert worker._hand.keeper._wake == float("inf")
+            assert worker._held_items.keeper._wake == float("inf")
     asked = await service.next("touch", "time", "retract")
     assert id_of(asked) == "i1"
     assert len(asked[0]) == 1
@@ -155,7 +155,7 @@ async def test_what_is_not_begun_at_half_time_is_given_back(service, worker_of):
             "waiting",
             0,
         )
-        assert worker._hand._waiting.qsize() == 0
+        assert worker._held_items._waiting.qsize() == 0
         service.deliver(worker.jid, "waiting", token=9, attempt=2)
         assert (await anext(worker)).token == 9
 
@@ -234,7 +234,7 @@ async def test_a_touch_that_met_a_trouble_is_asked_again(service, worker_of):
 
 @pytest.mark.e2e
 async def test_a_touch_goes_on_over_a_lost_connection(service, worker_of):
-    service.script["touch"] = lambda iq: worker._line._client.abort() or []
+    service.script["touch"] = lambda iq: worker._session._client.abort() or []
     async with worker_of() as worker:
         service.deliver(await service.subscriber(), "i1", **until(60))
         item = await anext(worker)
@@ -274,4 +274,4 @@ async def test_a_touch_that_is_refused_for_good_is_told_once(
             await service.next("touch")
         await service.heard(worker.jid)
         assert sentence in caplog.text
-        assert (item.state, worker._hand.keeper._watched(0)) == ("in hand", [])
+        assert (item.state, worker._held_items.keeper._watched(0)) == ("in hand", [])

@@ -87,7 +87,7 @@ async def publishing(server):
 
 
 def cut(worker):
-    worker._line._client.abort()
+    worker._session._client.abort()
 
 
 async def test_two_workers_share_the_items_and_each_is_done_once(server, program, worker_of):
@@ -232,7 +232,7 @@ async def test_another_worker_gets_what_a_vanished_one_had(server, program, work
             await publish("i1", "i2")
             held = {(await anext(vanishing)).id, (await anext(other)).id}
             assert held == {"i1", "i2"}
-        other._hand.let_go()
+        other._held_items.let_go()
         assert {(await anext(other)).id} < held
 
 

@@ -83,20 +83,22 @@ async def login(client: ClientXMPP, *, timeout: float = 30) -> None:  # noqa: AS
     the password, or has not let us in within `timeout` seconds. The client is then disconnected,
     and may be tried again.
     """
-    door = _Door(client)
-    door.open()
+    events = _LoginEvents(client)
+    events.open()
     try:
         client.connect(*(client.custom_address or (None, None)))
         async with asyncio.timeout(timeout):
-            await door.verdict
+            await events.verdict
     except TimeoutError:
         await _give_up(client)
-        raise LoginFailed(f"{door.server} started no session within {timeout:g} seconds.") from None
+        raise LoginFailed(
+            f"{events.server} started no session within {timeout:g} seconds."
+        ) from None
     except BaseException:  # cancelled as well: a client left half-way would go on trying
         await _give_up(client)
         raise
     finally:
-        door.close()
+        events.close()
 
 
 async def logout(client: ClientXMPP, *, timeout: float = 2) -> None:  # noqa: ASYNC109  a promise
@@ -126,7 +128,7 @@ def _end_sender(client: ClientXMPP) -> None:
         client._run_out_filters = None  # noqa: SLF001 - or the next connection would rely on it
 
 
-class _Door:
+class _LoginEvents:
     """The events between connecting and the session, each turned into a verdict."""
 
     def __init__(self, client: ClientXMPP) -> None:

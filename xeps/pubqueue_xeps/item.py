@@ -1,4 +1,4 @@
-"""One item of a queue, in the hands of a worker."""
+"""One item of a queue, locked to a worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 State = Literal["waiting", "in hand", "retracted", "unlocked", "lost"]
 
 
-class Hands(Protocol):
+class Holder(Protocol):
     """Who holds the item."""
 
     parting: float
@@ -50,11 +50,11 @@ class Item:
     stop, and has something to save by it, looks at `lock_lost` or waits for it.
     """
 
-    __slots__ = ("_delivered", "_hands", "_state", "begun", "lock", "lock_lost", "locked")
+    __slots__ = ("_delivered", "_holder", "_state", "begun", "lock", "lock_lost", "locked")
 
-    def __init__(self, delivered: Delivered, hands: Hands) -> None:
+    def __init__(self, delivered: Delivered, holder: Holder) -> None:
         self._delivered = delivered
-        self._hands = hands
+        self._holder = holder
         self._state: State = "waiting"
         self.lock_lost = asyncio.Event()
         self.lock: Lock | None = delivered.lock
@@ -141,7 +141,7 @@ class Item:
         LockLost when the item is not ours any more, and NotConfirmed when nothing was heard in
         spite of all patience: then it may have been deleted or not.
         """
-        await self._hands.settle(self, "retract")
+        await self._holder.settle(self, "retract")
 
     async def unlock(self, outcome: Outcome | None = None) -> None:
         """Give the item back, for another worker or another time (XEP-0254 section 2.4).
@@ -149,7 +149,7 @@ class Item:
         Without `outcome` it is a release: nobody's fault. A service that does not know
         `urn:x-pubqueue:0` is sent a plain unlock in any case.
         """
-        await self._hands.settle(self, "unlock", outcome)
+        await self._holder.settle(self, "unlock", outcome)
 
     async def touch(self, seconds: float | None = None) -> datetime | None:
         """Extend the lock to `seconds` from now, by default and at most the queue's lock timeout.
@@ -158,7 +158,7 @@ class Item:
         where the service cannot extend locks: what is not done by the first deadline is lost then.
         Raises LockLost when the item is not ours any more, NotConfirmed when nothing was heard.
         """
-        return await self._hands.touch(self, seconds)
+        return await self._holder.touch(self, seconds)
 
     async def __aenter__(self) -> Self:
         return self
@@ -184,7 +184,7 @@ class Item:
         """Unlock, but let nothing hide the exception that is on its way, or hold it up for long."""
         log.info("item.given_back", node=self.node, id=self.id, outcome=outcome.type)
         try:
-            async with asyncio.timeout(self._hands.parting):
+            async with asyncio.timeout(self._holder.parting):
                 await self.unlock(outcome)
         except (PubqueueError, TimeoutError) as error:
             # the lock's deadline does it

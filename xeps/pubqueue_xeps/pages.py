@@ -64,8 +64,8 @@ class EventPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Grave:
-    """How an item died. `seq` rises with every death in the service."""
+class DeadLetter:
+    """How an item died. `seq` rises with every dead letter of the service."""
 
     seq: int
     at: datetime
@@ -94,14 +94,14 @@ class ReadItem:
     deadline: datetime | None = None
     txn_app: str | None = None
     txn_version: int | None = None
-    grave: Grave | None = None
+    dead_letter: DeadLetter | None = None
     headers: dict[str, str] = field(default_factory=dict)
     payload: Element | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ItemPage:
-    """Items up to the number `through`; of the dead, up to that death."""
+    """Items up to the number `through`; of the dead, up to that dead letter."""
 
     entries: tuple[ReadItem, ...]
     newest: int
@@ -182,7 +182,7 @@ def item_question(
     state: State | None = None,
     payload: bool = True,
 ) -> Question:
-    """Ask for items numbered behind `after`; in the state dead, by the numbers of their deaths."""
+    """Ask for items numbered behind `after`; in the state dead, by the numbers of their dead letters."""
     bounds = {"after": after, "until": until, "max": most}
     return question("items", node, **bounds, state=state, payload=None if payload else "false")
 
@@ -282,18 +282,18 @@ def _item(element: Element, node: str) -> ReadItem:
         deadline=_time(element, "deadline"),
         txn_app=element.get("txn-app"),
         txn_version=_number(element, "txn-version"),
-        grave=_grave(element),
+        dead_letter=_dead_letter(element),
         headers={h.get("name", ""): h.text or "" for h in element.iterfind(_HEADER)},
         payload=None if payload is None or not len(payload) else payload[0],
     )
 
 
-def _grave(element: Element) -> Grave | None:
+def _dead_letter(element: Element) -> DeadLetter | None:
     died = _time(element, "dead-at")
     if died is None:
         return None
     words = element.get("reason", ""), element.get("last-holder"), element.get("origin")
-    return Grave(_whole(element, "death"), died, *words)
+    return DeadLetter(_whole(element, "death"), died, *words)
 
 
 def _node(element: Element) -> ReadNode:

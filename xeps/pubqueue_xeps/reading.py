@@ -79,7 +79,7 @@ class Reader:
         state: State | None = None,
         payload: bool = True,
     ) -> ItemPage:
-        """Return items numbered behind `after`; those in the state dead by the numbers of their deaths."""
+        """Return items numbered behind `after`; those in the state dead by the numbers of their dead letters."""
         asked = pages.item_question(node, after, until, most, state=state, payload=payload)
         return pages.item_page(await self._ask(asked, node), node)
 

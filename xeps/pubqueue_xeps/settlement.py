@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.line import Line
     from pubqueue_xeps.outcome import Outcome
+    from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
 Verb = Literal["retract", "unlock"]
@@ -70,7 +70,7 @@ ANSWERS: Final[dict[str, Answer]] = {
 # fmt: on
 
 
-class Question:
+class Settlement:
     """One retract or unlock on its way, over all its repetitions."""
 
     __slots__ = ("accepted", "asked", "item", "noticed", "outcome", "reply", "token", "verb")
@@ -111,15 +111,15 @@ class Settlements:
         self,
         service: str,
         node: str,
-        line: Line,
+        session: QueueSession,
         timings: Timings,
         on_final: Callable[[str], None],
     ) -> None:
-        self._line = line
+        self._session = session
         self._timings = timings
         self._on_final = on_final
-        self._pending: dict[str, Question] = {}
-        self._questions: dict[str, Question] = {}
+        self._pending: dict[str, Settlement] = {}
+        self._questions: dict[str, Settlement] = {}
         self._heads = {
             verb: f"'><pubsub xmlns='{PUBSUB}'>{opening} node={quote(node)}><item id="
             for verb, (opening, _) in SHAPES.items()
@@ -132,7 +132,7 @@ class Settlements:
         Raises Refused when the service refuses for another reason, and NotConfirmed when patience
         or the connection is at its end.
         """
-        question = Question(verb, item, outcome)
+        question = Settlement(verb, item, outcome)
         self._questions[item.id] = question
         end = asyncio.get_running_loop().time() + self._timings.patience
         try:
@@ -150,7 +150,7 @@ class Settlements:
 
     def give_back(self, item: Held) -> None:
         """Release an item; the answer is of no interest."""
-        self._line.send(self._render(Question("unlock", item, None), self._line.new_id()))
+        self._session.send(self._render(Settlement("unlock", item, None), self._session.new_id()))
 
     def read_answer(self, iq: Element) -> bool:
         """Take the answer to one of our questions; False if it is to none."""
@@ -195,18 +195,18 @@ class Settlements:
         for question in self._pending.values():
             question.resolve(Answer.AGAIN)
 
-    async def _insist(self, question: Question, end: float) -> Answer:
+    async def _insist(self, question: Settlement, end: float) -> Answer:
         """Ask again until the answer counts; raises TimeoutError at the end of patience."""
         async with asyncio.timeout_at(end):
             answer = Answer.AGAIN
             while answer is Answer.AGAIN:
                 await asyncio.sleep(self._timings.pause(question.asked))
-                await self._line.ready()
+                await self._session.ready()
                 answer = await self._ask(question, self._timings.answer)
             return answer
 
-    async def _ask(self, question: Question, patience: float) -> Answer:
-        id = self._line.new_id()  # noqa: A001 - the name of the attribute
+    async def _ask(self, question: Settlement, patience: float) -> Answer:
+        id = self._session.new_id()  # noqa: A001 - the name of the attribute
         loop = asyncio.get_running_loop()
         question.reply = loop.create_future()
         question.token = question.item.token
@@ -214,7 +214,7 @@ class Settlements:
         # cheaper than asyncio.timeout, for each item
         timer = loop.call_later(patience, question.resolve, Answer.AGAIN)
         try:
-            if not self._line.send(self._render(question, id)):
+            if not self._session.send(self._render(question, id)):
                 return Answer.AGAIN
             question.asked += 1
             return question.judge(await question.reply)
@@ -222,13 +222,13 @@ class Settlements:
             timer.cancel()
             del self._pending[id]
 
-    def _render(self, question: Question, id: str) -> bytes:  # noqa: A002
+    def _render(self, question: Settlement, id: str) -> bytes:  # noqa: A002
         head, tail = self._heads[question.verb], SHAPES[question.verb][1]
-        beside = _beside(question) if self._line.extended else ""
+        beside = _beside(question) if self._session.extended else ""
         item = quote(question.item.id)
         return f"{self._start}{id}{head}{item}/>{tail}{beside}</pubsub></iq>".encode()
 
-    def _refuse(self, question: Question, iq: Element) -> None:
+    def _refuse(self, question: Settlement, iq: Element) -> None:
         refusal = read(iq)
         answer = ANSWERS.get(refusal.condition)
         if answer is None:
@@ -243,7 +243,7 @@ class Settlements:
         question.resolve(answer)
 
 
-def _beside(question: Question) -> str:
+def _beside(question: Settlement) -> str:
     """Render what `urn:x-pubqueue:0` adds: which lock is meant, and whose fault it is."""
     lock = outcome = ""
     if question.token is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.item import Item
-    from pubqueue_xeps.line import Line
+    from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
 ITEM: Final = f"{{{PUBQUEUE}}}touch/{{{PUBQUEUE}}}item"
@@ -42,8 +42,8 @@ SHORTEST: Final = 0.5
 class Touches:
     """Asks the service of one node to extend locks."""
 
-    def __init__(self, service: str, node: str, line: Line, timings: Timings) -> None:
-        self._line = line
+    def __init__(self, service: str, node: str, session: QueueSession, timings: Timings) -> None:
+        self._session = session
         self._timings = timings
         self._pending: dict[str, asyncio.Future[Element | None]] = {}
         self._start = f"<iq type='set' to={quote(service)} id='"
@@ -51,12 +51,12 @@ class Touches:
 
     async def ask(self, item: str, seconds: float | None) -> datetime | Answer:
         """Ask once; return the new deadline, or GONE, LOST or AGAIN. Raises Refused."""
-        id = self._line.new_id()  # noqa: A001 - the name of the attribute
+        id = self._session.new_id()  # noqa: A001 - the name of the attribute
         answered = self._pending[id] = asyncio.get_running_loop().create_future()
         span = "" if seconds is None else f" seconds='{seconds:.3f}'"
         inside = f"{self._head}{span}><item id={quote(item)}/></touch></iq>"
         try:
-            if not self._line.send(f"{self._start}{id}{inside}".encode()):
+            if not self._session.send(f"{self._start}{id}{inside}".encode()):
                 return Answer.AGAIN
             async with asyncio.timeout(self._timings.answer):
                 answer = await answered
@@ -106,11 +106,13 @@ class Locked(Protocol):
         """Give back an item that is waiting."""
 
 
-class Keeper:
+class LockKeeper:
     """Extends the locks on items in hand, for `touch_for` seconds each."""
 
-    def __init__(self, hand: Locked, line: Line, timings: Timings, touch_for: float) -> None:
-        self._hand, self._line = hand, line
+    def __init__(
+        self, held_items: Locked, session: QueueSession, timings: Timings, touch_for: float
+    ) -> None:
+        self._held_items, self._session = held_items, session
         self._timings = timings
         self._touch_for = touch_for
         self._clock = ServiceClock()
@@ -121,7 +123,7 @@ class Keeper:
 
     def note(self, item: Item) -> None:
         """Learn of a new lock. Costs next to nothing while one that ends before it is watched."""
-        if self._line.extended and self._due(item, _now()) < self._wake:
+        if self._session.extended and self._due(item, _now()) < self._wake:
             self._news.set()
 
     async def keep(self) -> None:
@@ -129,7 +131,7 @@ class Keeper:
         failures = 0
         while True:
             await self._sleep()
-            await self._line.ready()
+            await self._session.ready()
             await self._set_clock()
             now = _now()
             due = [item for item in self._watched(now) if self._due(item, now) <= now]
@@ -142,7 +144,7 @@ class Keeper:
         """Return when the next lock, or the clock, is due, or an earlier lock is noted."""
         self._news.clear()
         now = _now()
-        self._refused.intersection_update(self._hand.locked())
+        self._refused.intersection_update(self._held_items.locked())
         dues = [self._due(item, now) for item in self._watched(now)]
         self._wake = (
             min([*dues, self._set_at + self._timings.refresh], default=inf) if dues else inf
@@ -157,17 +159,17 @@ class Keeper:
         if now < self._set_at + self._timings.refresh:
             return
         self._set_at = now
-        told = await self._line.ask_time()
+        told = await self._session.ask_time()
         if told is not None:
             self._clock.set(told, now)
 
     def _watched(self, now: float) -> list[Item]:
         """Return the items whose locks have to be looked after."""
-        if not self._line.extended:
+        if not self._session.extended:
             return []
         return [
             item
-            for item in self._hand.locked()
+            for item in self._held_items.locked()
             if item.lock is not None
             and item not in self._refused
             and (item.state == "waiting" or now < item.begun + self._touch_for)
@@ -182,10 +184,10 @@ class Keeper:
 
     async def _care(self, item: Item) -> Answer:
         if item.state == "waiting":
-            self._hand.return_unbegun(item)
+            self._held_items.return_unbegun(item)
             return Answer.DONE
         try:
-            return await self._hand.extend(item)
+            return await self._held_items.extend(item)
         except Refused as error:
             log.warning("item.not_touched", node=item.node, id=item.id, why=str(error))
             self._refused.add(item)

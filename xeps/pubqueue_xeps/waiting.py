@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.item import Item
 
 
-class Waiting(asyncio.Queue["Item | None"]):
+class WaitingItems(asyncio.Queue["Item | None"]):
     """A queue that items may also leave without being taken; None, its end, stays behind them all."""
 
     def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's

@@ -45,9 +45,9 @@ from typing import TYPE_CHECKING, Final, Self
 from slixmpp.jid import JID, InvalidJID
 
 from pubqueue_xeps.client import Tls, make_client
-from pubqueue_xeps.hand import Hand
-from pubqueue_xeps.line import Line
+from pubqueue_xeps.held_items import HeldItems
 from pubqueue_xeps.log import log
+from pubqueue_xeps.queue_session import QueueSession
 from pubqueue_xeps.signals import stopping_on
 from pubqueue_xeps.timings import Timings
 
@@ -111,27 +111,27 @@ class Worker:
         self._keeping: asyncio.Task[None] | None = None
         self._signals = signals
         self._timings = timings or Timings()
-        self._hand: Hand | None = None
-        self._line: Line | None = None
+        self._held_items: HeldItems | None = None
+        self._session: QueueSession | None = None
         self._stack = ExitStack()
 
     async def __aenter__(self) -> Self:
         host, port, tls, ca_file = self._address
         client = make_client(*self._login, host=host, port=port, tls=tls, ca_file=ca_file)
-        hand = Hand(self._service, self._node, self._timings)
-        line = Line(
+        held_items = HeldItems(self._service, self._node, self._timings)
+        session = QueueSession(
             client,
-            hand,
+            held_items,
             self._timings,
             service=self._service,
             node=self._node,
             requests=self._requests,
         )
-        hand.hold(line, self._touch_for)
-        await line.open()
-        self._hand, self._line = hand, line
+        held_items.hold(session, self._touch_for)
+        await session.open()
+        self._held_items, self._session = held_items, session
         if self._touch_for:
-            self._keeping = asyncio.create_task(hand.keeper.keep(), name="pubqueue locks")
+            self._keeping = asyncio.create_task(held_items.keeper.keep(), name="pubqueue locks")
         self._stack.enter_context(stopping_on(self._signals, self.stop))
         return self
 
@@ -141,15 +141,15 @@ class Worker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        hand, line = self._parts()
+        held_items, session = self._parts()
         self._stack.close()
         self.stop()
-        hand.let_go()
-        await line.close()
+        held_items.let_go()
+        await session.close()
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait({self._keeping})
-        log.info("worker.closed", jid=line.jid)
+        log.info("worker.closed", jid=session.jid)
 
     @property
     def jid(self) -> str:
@@ -161,12 +161,12 @@ class Worker:
 
     async def __anext__(self) -> Item:
         """Return the next item; it is in hand until it is retracted, unlocked or lost."""
-        hand, _ = self._parts()
-        item = await hand.take()
+        held_items, _ = self._parts()
+        item = await held_items.take()
         if item is not None:
             return item
-        if hand.failure is not None:
-            raise hand.failure
+        if held_items.failure is not None:
+            raise held_items.failure
         raise StopAsyncIteration
 
     def stop(self) -> None:
@@ -174,18 +174,18 @@ class Worker:
 
         The iteration ends after the items in hand.
         """
-        hand, line = self._parts()
-        if not hand.ended.is_set():
-            line.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
-            hand.end()
+        held_items, session = self._parts()
+        if not held_items.ended.is_set():
+            session.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
+            held_items.end()
 
     async def drain(self) -> None:
         """Stop, and return when nothing is in hand any more, or the grace is over."""
-        hand, _ = self._parts()
+        held_items, _ = self._parts()
         self.stop()
         try:
             async with asyncio.timeout(self._grace):
-                await hand.emptied()
+                await held_items.emptied()
         except TimeoutError:
             log.warning("worker.grace_over", node=self._node, seconds=self._grace)
 
@@ -203,34 +203,34 @@ class Worker:
         if concurrency is not None and concurrency < 1:
             raise ValueError(f"A worker runs one handler at a time at least, not {concurrency}.")
         async with AsyncExitStack() as stack:
-            if self._hand is None:
+            if self._held_items is None:
                 await stack.enter_async_context(self)
-            hand, _ = self._parts()
-            await self._employ(hand, handler, concurrency or self._requests)
-            if hand.failure is not None:
-                raise hand.failure
+            held_items, _ = self._parts()
+            await self._employ(held_items, handler, concurrency or self._requests)
+            if held_items.failure is not None:
+                raise held_items.failure
 
     async def _employ(
-        self, hand: Hand, handler: Callable[[Item], Awaitable[object]], number: int
+        self, held_items: HeldItems, handler: Callable[[Item], Awaitable[object]], number: int
     ) -> None:
-        tasks = {asyncio.create_task(_handle_all(hand, handler)) for _ in range(number)}
+        tasks = {asyncio.create_task(_handle_all(held_items, handler)) for _ in range(number)}
         try:
-            await hand.ended.wait()
+            await held_items.ended.wait()
             await asyncio.wait(tasks, timeout=self._grace)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _parts(self) -> tuple[Hand, Line]:
-        if self._hand is None or self._line is None:
+    def _parts(self) -> tuple[HeldItems, QueueSession]:
+        if self._held_items is None or self._session is None:
             raise RuntimeError("The worker is not connected: enter it with `async with`.")
-        return self._hand, self._line
+        return self._held_items, self._session
 
 
-async def _handle_all(hand: Hand, handler: Callable[[Item], Awaitable[object]]) -> None:
+async def _handle_all(held_items: HeldItems, handler: Callable[[Item], Awaitable[object]]) -> None:
     task = asyncio.current_task()
-    while (item := await hand.take()) is not None:
+    while (item := await held_items.take()) is not None:
         try:
             async with item:
                 await handler(item)

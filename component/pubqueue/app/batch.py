@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec import Struct
 
-from pubqueue.app.handing_out import hand_out
+from pubqueue.app.dispatcher import hand_out
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.rules import RULES
 from pubqueue.core.decision import Decision, Refusal, refuse
@@ -19,7 +19,7 @@ from pubqueue.core.decision import Decision, Refusal, refuse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pubqueue.app.changing import Changes
+    from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
@@ -52,7 +52,7 @@ class BatchResult(Struct, frozen=True, gc=False):
 class Batch:
     """Decides requests within one transaction."""
 
-    def __init__(self, context: Context, changes: Changes, tx: Transaction) -> None:
+    def __init__(self, context: Context, changes: ChangeApplier, tx: Transaction) -> None:
         self._context = context
         self._rows = context.rows
         self._changes = changes
@@ -78,7 +78,7 @@ class Batch:
             except Exception as problem:  # the same boundary
                 if self._changes.flushed:
                     raise StaleError("a request failed after a part of it was written") from problem
-                self._rows.known.undo()
+                self._rows.cache.undo()
                 return _failed(requests[at])
         return decision
 
@@ -114,7 +114,7 @@ def _failed(request: Request) -> Decision:
 
 def run(
     context: Context,
-    changes: Changes,
+    changes: ChangeApplier,
     tx: Transaction,
     requests: Sequence[Request],
     *,

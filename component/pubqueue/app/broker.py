@@ -15,34 +15,34 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.batch import BatchResult, run
-from pubqueue.app.changing import Changes
+from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
-from pubqueue.app.looker import Looker
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.reader import Reader
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
     Refusal,
     Refused,
 )
-from pubqueue.core.expire import Return
 from pubqueue.core.model import digest
-from pubqueue.core.reading import READS
-from pubqueue.core.transactions import DEFAULTS
+from pubqueue.core.queue.expire import Bounce
+from pubqueue.core.reading.read import READS
+from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
-    from pubqueue.core.access import CreationPolicy
     from pubqueue.core.decision import (
         Notice,
         Reply,
     )
     from pubqueue.core.model import Millis, NodeName
-    from pubqueue.core.transactions import Limits
+    from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.core.transactions.model import Limits
 
     Taken = tuple[Request, Callable[[Reply], None]]
 
@@ -75,9 +75,9 @@ class Broker:
         self._fingerprint = fingerprint
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
-        self._changes = Changes(self._rows, self.outbox.reaches)
+        self._changes = ChangeApplier(self._rows, self.outbox.reaches)
         self._moment: Millis | None = None
-        self._looker = Looker(store, self._context)
+        self._reader = Reader(store, self._context)
         self._dispatching = False
         self._waiting: list[Taken] = []
         self._kicked = False
@@ -105,7 +105,7 @@ class Broker:
         """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm."""
         self._stopping = True
         self.pause()
-        await self._looker.stop()
+        await self._reader.stop()
         if self._task is not None:
             if not self._task.done():
                 await self._quiet.wait()
@@ -120,7 +120,7 @@ class Broker:
         One that only reads is answered of what is committed when its turn comes, beside the batches.
         """
         if type(request) in READS:
-            self._looker.submit(request, answer)
+            self._reader.submit(request, answer)
             return
         self._waiting.append((request, answer))
         self._quiet.clear()
@@ -161,7 +161,7 @@ class Broker:
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on."""
         await self._quiet.wait()
-        await self._looker.settled()
+        await self._reader.settled()
 
     async def _run(self) -> None:
         try:
@@ -222,7 +222,7 @@ class Broker:
 
     def _finish(self, taken: Sequence[Taken], done: BatchResult) -> None:
         """Speak of what is committed now."""
-        self._rows.known.shrink()
+        self._rows.cache.shrink()
         for (_, answer), decision in zip(taken, done.decisions, strict=True):
             answer(decision.reply)
             self._say(decision.notices)
@@ -243,7 +243,7 @@ class Broker:
         self._rows.begin(tx)
         if self._others_reached:
             self._others_reached = False
-            self._rows.known.lines.clear()
+            self._rows.cache.windows.clear()
         self._changes.begin(now, foreign=tx.foreign)
         return run(
             self._context(self._rows, now),
@@ -271,5 +271,5 @@ class Broker:
             return
         for notice in self.outbox.send(notices):
             if isinstance(notice, Deliver):
-                back = Return(notice.to, notice.item.seq, notice.item.token, gone=False)
+                back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                 self.submit(back, lambda _reply: None)

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from pubqueue.app.rows import AffiliationRow, Contest
 from pubqueue.core.model import Draft, Item, ItemId, Jid, Millis, Node, NodeName, State
-from pubqueue.core.pages import Logged, Shown, Tally
-from pubqueue.core.transactions import Attempt, Record
+from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.core.transactions.model import Attempt, Record
 
 R = TypeVar("R")
 
@@ -72,10 +72,10 @@ class LateLocks(Listing[Item], frozen=True, gc=False):
     moment: Millis
 
 
-class ShownItems(Listing[Shown], frozen=True, gc=False):
+class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
     """A node's items numbered up to `until`; `after` is a number.
 
-    The numbers are those of the items, or with the state DEAD those of their deaths, and the order is theirs.
+    The numbers are those of the items, or with the state DEAD those of their dead letters, and the order is theirs.
     Of the payloads no more than `room` bytes are returned, then the page ends, but one item at least is.
     """
 
@@ -87,19 +87,19 @@ class ShownItems(Listing[Shown], frozen=True, gc=False):
 
 
 class NewestItem(Listing[int], frozen=True, gc=False):
-    """One row: the highest number of an item of the node, or of a death; 0 if there is none."""
+    """One row: the highest number of an item of the node, or of a dead letter; 0 if there is none."""
 
     node: NodeName
     dead: bool
 
 
-class Tallies(Listing[Tally], frozen=True, gc=False):
+class NodeEntries(Listing[NodeEntry], frozen=True, gc=False):
     """One row for each of the nodes that is there: its items by state. That walks an index."""
 
     nodes: tuple[NodeName, ...]
 
 
-class Events(Listing[Logged], frozen=True, gc=False):
+class Events(Listing[EventEntry], frozen=True, gc=False):
     """Events of these nodes (None: of all that are there) numbered up to `until`; `after` is a number."""
 
     nodes: tuple[NodeName, ...] | None
@@ -131,7 +131,7 @@ class RecordOf(Listing[Record], frozen=True, gc=False):
     version: int
 
 
-class Litter(Listing[bool], frozen=True, gc=False):
+class Sweepable(Listing[bool], frozen=True, gc=False):
     """One row: whether a sweep would find anything."""
 
     before: Millis

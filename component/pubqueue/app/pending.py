@@ -1,6 +1,6 @@
 """What a batch has changed and not yet written: of each row what it was when the batch first met it.
 
-What it is stands in the known rows. A row that is again what it was needs no write, nor one that came and went.
+What it is stands in the row cache. A row that is again what it was needs no write, nor one that came and went.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pubqueue.core.after import is_ready
 from pubqueue.core.model import Affiliation, bare
 
 if TYPE_CHECKING:
-    from pubqueue.app.known_rows import KnownRows
-    from pubqueue.core.history import Entry
+    from pubqueue.app.row_cache import RowCache
+    from pubqueue.core.event_log import LogEntry
     from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
 
 
@@ -34,7 +34,7 @@ class Pending:
         self.staging: dict[tuple[str, Any], Any] = {}
         """By the table's name and the key in it."""
         self.staged: dict[int, StagedRow] = {}
-        self.events: dict[int, Entry] = {}
+        self.events: dict[int, LogEntry] = {}
         """These two are lists, kept as tables so that a request can be undone."""
 
     def is_empty(self) -> bool:
@@ -50,30 +50,30 @@ class Pending:
             or self.events
         )
 
-    def writes(self, known: KnownRows, at: Millis) -> Writes:
+    def writes(self, cache: RowCache, at: Millis) -> Writes:
         """Return what is to be written, and take note that it is."""
         writes = Writes(at)
-        writes.nodes = _changed(self.nodes, known.nodes)
+        writes.nodes = _changed(self.nodes, cache.nodes)
         writes.subscriptions = [
             Write(before, now)
             for (node, jid), before in self.subscriptions.items()
-            if (now := known.subscription(node, jid)) != before
+            if (now := cache.subscription(node, jid)) != before
         ]
-        self._add_items(writes, known)
+        self._add_items(writes, cache)
         if self.affiliations:
-            writes.affiliations = self._affiliation_writes(known)
+            writes.affiliations = self._affiliation_writes(cache)
         if self.resources:
-            writes.resources = self._resource_writes(known)
+            writes.resources = self._resource_writes(cache)
         if self.finished:
-            writes.finished = _changed(self.finished, known.finished)
+            writes.finished = _changed(self.finished, cache.finished)
         for (table, key), before in self.staging.items():
-            getattr(writes, table).append(Write(before, getattr(known, table)[key]))
+            getattr(writes, table).append(Write(before, getattr(cache, table)[key]))
         writes.staged = list(self.staged.values())
         writes.events = list(self.events.values())
         return writes
 
-    def _add_items(self, writes: Writes, known: KnownRows) -> None:
-        numbered, items, payloads = known.numbered, writes.items, known.payloads
+    def _add_items(self, writes: Writes, cache: RowCache) -> None:
+        numbered, items, payloads = cache.numbered, writes.items, cache.payloads
         for seq, before in self.items.items():
             now = numbered.get(seq)
             if now is before:
@@ -81,27 +81,27 @@ class Pending:
             items.append(Write(before, now))
             if now is not None:
                 if is_ready(now):
-                    known.idle.discard(now.node)
+                    cache.idle.discard(now.node)
                 if before is None or seq in self.replaced:
                     writes.payloads[seq] = payloads[seq]
-        known.ready.clear()
+        cache.ready.clear()
         if self.anew:
             writes.anew = [seq for seq in self.anew if numbered.get(seq) is not None]
         if self.receipts:
             writes.receipts = [key for key in self.receipts if numbered.get(key[0]) is not None]
 
-    def _affiliation_writes(self, known: KnownRows) -> list[Write[AffiliationRow]]:
+    def _affiliation_writes(self, cache: RowCache) -> list[Write[AffiliationRow]]:
         return [
             Write(_row(key, before), _row(key, now))
             for key, before in self.affiliations.items()
-            if (now := known.affiliations[key]) is not before
+            if (now := cache.affiliations[key]) is not before
         ]
 
-    def _resource_writes(self, known: KnownRows) -> list[Write[Jid]]:
+    def _resource_writes(self, cache: RowCache) -> list[Write[Jid]]:
         return [
             Write(jid if was else None, jid if now else None)
             for jid, was in self.resources.items()
-            if (now := jid in known.resources.get(bare(jid), ())) is not was
+            if (now := jid in cache.resources.get(bare(jid), ())) is not was
         ]
 
 

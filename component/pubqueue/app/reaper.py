@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.core.decision import Refused
-from pubqueue.core.expire import Expire
 from pubqueue.core.model import NO_TIME, seconds
-from pubqueue.core.pages import Trimmed
-from pubqueue.core.recover import Recover
-from pubqueue.core.trim import Trim
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.queue.recover import Recover
+from pubqueue.core.reading.pages import Trimmed
+from pubqueue.core.reading.trim import Trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable

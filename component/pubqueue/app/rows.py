@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
-    from pubqueue.core.history import Entry
+    from pubqueue.core.event_log import LogEntry
     from pubqueue.core.model import (
         Affiliation,
         Item,
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
-    from pubqueue.core.transactions import Abort, App, Attempt, Commit, Row, Sweep, Version, Waiting
+    from pubqueue.core.transactions.model import (
+        Abort,
+        App,
+        Attempt,
+        Commit,
+        StagedItem,
+        StagedTotals,
+        Sweep,
+        Version,
+    )
 
 R = TypeVar("R")
 
@@ -113,7 +122,7 @@ class Rows(Struct):
     apps: list[App] = field(default_factory=list)
     versions: list[Version] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[StagedTotals] = field(default_factory=list)
     staged: list[tuple[StagedKey, int]] = field(default_factory=list)
     """With the size of what is staged there."""
     noted: list[tuple[NotedKey, bytes, bool]] = field(default_factory=list)
@@ -131,7 +140,7 @@ class StagedRow(Struct, frozen=True, gc=False):
     """An item that is staged, at the end of its attempt, or in the place of its forerunner."""
 
     key: StagedKey
-    row: Row
+    row: StagedItem
 
 
 class Contest(Struct, frozen=True, gc=False):
@@ -176,9 +185,9 @@ class Writes(Struct):
     apps: list[Write[App]] = field(default_factory=list)
     versions: list[Write[Version]] = field(default_factory=list)
     attempts: list[Write[Attempt]] = field(default_factory=list)
-    waiting: list[Write[Waiting]] = field(default_factory=list)
+    waiting: list[Write[StagedTotals]] = field(default_factory=list)
     staged: list[StagedRow] = field(default_factory=list)
-    events: list[Entry] = field(default_factory=list)
+    events: list[LogEntry] = field(default_factory=list)
     """Appended to the event log before anything else is written, each under the next number."""
     bulk: list[Bulk] = field(default_factory=list)
 

@@ -6,31 +6,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.app.facts import (
     committing,
-    ending,
+    expiring,
     managing,
     publishing,
+    retrieving,
     settling,
-    viewing,
 )
-from pubqueue.app.facts import reading as looking
-from pubqueue.core import (
-    commit,
-    expire,
-    manage,
-    mine,
-    publish,
-    reading,
-    recover,
-    redrive,
-    retrieve,
-    settle,
-    subscribe,
-    touch,
-    trim,
-    txn,
-    validity,
-)
+from pubqueue.app.facts import reading as read_facts
+from pubqueue.core import validity
 from pubqueue.core.decision import Decision
+from pubqueue.core.nodes import account, manage, subscribe
+from pubqueue.core.queue import expire, publish, recover, redrive, settle, touch
+from pubqueue.core.reading import read, retrieve, trim
+from pubqueue.core.transactions import commit, staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,25 +41,25 @@ Request = (
     | manage.GetAffiliations
     | manage.SetAffiliations
     | manage.ListNodes
-    | mine.ListMyAffiliations
-    | mine.ListMySubscriptions
+    | account.ListMyAffiliations
+    | account.ListMySubscriptions
     | manage.ListItems
     | touch.Touch
     | redrive.Redrive
     | retrieve.Retrieve
-    | reading.ReadEvents
-    | reading.ReadItems
-    | reading.ReadNodes
+    | read.ReadEvents
+    | read.ReadItems
+    | read.ReadNodes
     | trim.Trim
-    | txn.StagePublish
-    | txn.AbortVersion
-    | txn.AskMark
-    | txn.ListTransactions
+    | staging.StagePublish
+    | staging.AbortVersion
+    | staging.AskLastVersion
+    | staging.ListTransactions
     | commit.CommitVersion
     | expire.Arrive
     | expire.Expire
     | expire.Leave
-    | expire.Return
+    | expire.Bounce
     | recover.Recover
 )
 
@@ -100,39 +88,39 @@ def _rule(
 
 # fmt: off
 RULES: Final[dict[type, Rule]] = {
-    publish.Publish:         _rule(publishing.for_publish, publish.publish, validity.of_publish),
-    settle.Settle:           _rule(settling.for_end, settle.settle, validity.of_settle),
-    subscribe.Subscribe:     _rule(managing.for_subscription, subscribe.subscribe, validity.of_node),
-    subscribe.SetOptions:    _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
-    subscribe.Unsubscribe:   _rule(managing.for_subscription, subscribe.unsubscribe, validity.of_node),
-    manage.Create:           _rule(managing.for_node, manage.create, validity.of_node),
-    manage.Declare:          _rule(managing.for_node, manage.declare, validity.of_node),
-    manage.Describe:         _rule(managing.for_node, manage.describe, validity.of_description),
-    manage.Configure:        _rule(managing.for_node, manage.configure_node, validity.of_node),
-    manage.Delete:           _rule(managing.for_node, manage.delete, validity.of_node),
-    manage.Purge:            _rule(managing.for_node, manage.purge, validity.of_node),
-    manage.GetAffiliations:  _rule(managing.for_node, manage.get_affiliations, validity.of_node),
-    manage.SetAffiliations:  _rule(managing.for_node, manage.set_affiliations, validity.of_node),
-    manage.ListNodes:        _rule(managing.for_nodes, manage.list_nodes),
-    mine.ListMyAffiliations: _rule(managing.for_my_affiliations, mine.list_my_affiliations, validity.of_node),
-    mine.ListMySubscriptions: _rule(managing.for_my_subscriptions, mine.list_my_subscriptions, validity.of_node),
-    manage.ListItems:        _rule(managing.for_items, manage.list_items),
-    touch.Touch:             _rule(settling.for_settle, touch.touch, validity.of_touch),
-    redrive.Redrive:         _rule(viewing.for_redrive, redrive.redrive, validity.of_redrive),
-    retrieve.Retrieve:       _rule(viewing.for_retrieve, retrieve.retrieve, validity.of_node),
-    reading.ReadEvents:      _rule(looking.for_events, reading.read, validity.of_node),
-    reading.ReadItems:       _rule(looking.for_items, reading.read, validity.of_node),
-    reading.ReadNodes:       _rule(looking.for_read_nodes, reading.read),
-    trim.Trim:               _rule(looking.for_trim, trim.trim),
-    txn.StagePublish:        _rule(publishing.for_stage, txn.stage, validity.of_stage),
-    txn.AbortVersion:        _rule(committing.for_app, txn.abort),
-    txn.AskMark:             _rule(committing.for_app, txn.mark_of),
-    txn.ListTransactions:    _rule(committing.for_list, txn.list_transactions),
-    commit.CommitVersion:    _rule(committing.for_commit, commit.commit, validity.of_commit),
-    expire.Arrive:           _rule(ending.for_arrive, expire.arrive),
-    expire.Expire:           _rule(ending.for_expiry, expire.expire),
-    expire.Leave:            _rule(ending.for_leave, expire.leave),
-    expire.Return:           _rule(ending.for_return, expire.bounce),
-    recover.Recover:         _rule(ending.for_recovery, recover.recover),
+    publish.Publish:             _rule(publishing.for_publish, publish.publish, validity.of_publish),
+    settle.Settle:               _rule(settling.for_end, settle.settle, validity.of_settle),
+    subscribe.Subscribe:         _rule(managing.for_subscription, subscribe.subscribe, validity.of_node),
+    subscribe.SetOptions:        _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
+    subscribe.Unsubscribe:       _rule(managing.for_subscription, subscribe.unsubscribe, validity.of_node),
+    manage.Create:               _rule(managing.for_node, manage.create, validity.of_node),
+    manage.Declare:              _rule(managing.for_node, manage.declare, validity.of_node),
+    manage.Describe:             _rule(managing.for_node, manage.describe, validity.of_description),
+    manage.Configure:            _rule(managing.for_node, manage.configure_node, validity.of_node),
+    manage.Delete:               _rule(managing.for_node, manage.delete, validity.of_node),
+    manage.Purge:                _rule(managing.for_node, manage.purge, validity.of_node),
+    manage.GetAffiliations:      _rule(managing.for_node, manage.get_affiliations, validity.of_node),
+    manage.SetAffiliations:      _rule(managing.for_node, manage.set_affiliations, validity.of_node),
+    manage.ListNodes:            _rule(managing.for_nodes, manage.list_nodes),
+    account.ListMyAffiliations:  _rule(managing.for_my_affiliations, account.list_my_affiliations, validity.of_node),
+    account.ListMySubscriptions: _rule(managing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
+    manage.ListItems:            _rule(managing.for_items, manage.list_items),
+    touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
+    redrive.Redrive:             _rule(retrieving.for_redrive, redrive.redrive, validity.of_redrive),
+    retrieve.Retrieve:           _rule(retrieving.for_retrieve, retrieve.retrieve, validity.of_node),
+    read.ReadEvents:             _rule(read_facts.for_events, read.read, validity.of_node),
+    read.ReadItems:              _rule(read_facts.for_items, read.read, validity.of_node),
+    read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
+    trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
+    staging.StagePublish:        _rule(publishing.for_stage, staging.stage, validity.of_stage),
+    staging.AbortVersion:        _rule(committing.for_app, staging.abort),
+    staging.AskLastVersion:      _rule(committing.for_app, staging.last_version),
+    staging.ListTransactions:    _rule(committing.for_list, staging.list_transactions),
+    commit.CommitVersion:        _rule(committing.for_commit, commit.commit, validity.of_commit),
+    expire.Arrive:               _rule(expiring.for_arrive, expire.arrive),
+    expire.Expire:               _rule(expiring.for_expiry, expire.expire),
+    expire.Leave:                _rule(expiring.for_leave, expire.leave),
+    expire.Bounce:               _rule(expiring.for_bounce, expire.bounce),
+    recover.Recover:             _rule(expiring.for_recovery, recover.recover),
 }
 # fmt: on

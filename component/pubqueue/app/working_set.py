@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pubqueue.app.known_rows import ABSENT, KnownRows
+from pubqueue.app.row_cache import ABSENT, RowCache
 from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
 from pubqueue.core.model import Affiliation, Jid, bare
-from pubqueue.core.transactions import Noted, Open, Usage
+from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.app.listings import Listing
     from pubqueue.app.ports import Transaction
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
-    from pubqueue.core.transactions import App, Mark
+    from pubqueue.core.transactions.model import App, Mark
 
 R = TypeVar("R")
 
@@ -31,7 +31,7 @@ class WorkingSet:
     """Facts for the rules; only the shell loads, and only `changing.Changes` changes."""
 
     def __init__(self) -> None:
-        self.known = KnownRows()
+        self.cache = RowCache()
         self.needs = Needs()
         self.lacking = False
         """Something was asked for that is not known."""
@@ -51,20 +51,20 @@ class WorkingSet:
         """Begin a batch; what is known is forgotten if somebody else has written."""
         self._tx = tx
         if tx.foreign:
-            self.known.forget()
+            self.cache.forget()
 
     def load(self) -> None:
         """Load what has been asked for in vain."""
         asked, self.needs, self.lacking = self.needs, Needs(), False
         if asked.subscriptions or asked.subscribers or asked.accounts or asked.held:
             self.before_reading()  # whole groups, as they are by now
-        self.known.fill(asked, self.tx.load(asked))
+        self.cache.fill(asked, self.tx.load(asked))
 
     # --- nodes and those around them ---
 
     def node(self, name: NodeName) -> Node | None:
         """Return the node."""
-        row = self.known.nodes.get(name, ABSENT)
+        row = self.cache.nodes.get(name, ABSENT)
         if row is ABSENT:
             self.needs.nodes.add(name)
             self.lacking = True
@@ -80,7 +80,7 @@ class WorkingSet:
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return what the bare JID is to the node."""
         key = node, account
-        row = self.known.affiliations.get(key)
+        row = self.cache.affiliations.get(key)
         if row is None:
             self.needs.affiliations.add(key)
             self.lacking = True
@@ -89,9 +89,9 @@ class WorkingSet:
 
     def _of_account(self, node: NodeName, account: Jid) -> dict[Jid, Subscription]:
         key = node, account
-        group = self.known.of_account.get(key)
+        group = self.cache.of_account.get(key)
         if group is None:
-            if node in self.known.in_node:
+            if node in self.cache.in_node:
                 return {}
             self.needs.subscriptions.add(key)
             self.lacking = True
@@ -108,7 +108,7 @@ class WorkingSet:
 
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return every subscription to the node."""
-        group = self.known.in_node.get(node)
+        group = self.cache.in_node.get(node)
         if group is None:
             self.needs.subscribers.add(node)
             self.lacking = True
@@ -117,7 +117,7 @@ class WorkingSet:
 
     def subscriptions_of_account(self, account: Jid) -> list[Subscription]:
         """Return the subscriptions of all JIDs of the account, to any node, by node and JID."""
-        group = self.known.everywhere.get(account)
+        group = self.cache.everywhere.get(account)
         if group is None:
             self.needs.accounts.add(account)
             self.lacking = True
@@ -126,7 +126,7 @@ class WorkingSet:
 
     def resources(self, account: Jid) -> list[Jid]:
         """Return the full JIDs of the account that are known to be here."""
-        group = self.known.resources.get(account)
+        group = self.cache.resources.get(account)
         if group is None:
             self.needs.resources.add(account)
             self.lacking = True
@@ -138,7 +138,7 @@ class WorkingSet:
     def item(self, node: NodeName, item: ItemId) -> Item | None:
         """Return the item, without its payload."""
         key = node, item
-        row = self.known.items.get(key, ABSENT)
+        row = self.cache.items.get(key, ABSENT)
         if row is ABSENT:
             self.needs.items.add(key)
             self.lacking = True
@@ -147,7 +147,7 @@ class WorkingSet:
 
     def item_at(self, seq: int) -> Item | None:
         """Return the item with this sequence number."""
-        row = self.known.numbered.get(seq, ABSENT)
+        row = self.cache.numbered.get(seq, ABSENT)
         if row is ABSENT:
             self.needs.numbers.add(seq)
             self.lacking = True
@@ -156,7 +156,7 @@ class WorkingSet:
 
     def payload(self, item: Item) -> bytes:
         """Return the payload as it was published."""
-        found = self.known.payloads.get(item.seq)
+        found = self.cache.payloads.get(item.seq)
         if found is None:
             self.needs.payloads.add(item.seq)
             self.lacking = True
@@ -165,7 +165,7 @@ class WorkingSet:
 
     def lost_by(self, item: Item, jids: Sequence[Jid]) -> list[Jid]:
         """Return those of the JIDs that once held the item and lost it."""
-        group = self.known.receipts.get(item.seq)
+        group = self.cache.receipts.get(item.seq)
         if group is None:
             self.needs.receipts.add(item.seq)
             self.lacking = True
@@ -175,7 +175,7 @@ class WorkingSet:
     def finished(self, node: NodeName, item: ItemId, now: Millis) -> bytes | None:
         """Return the digest of finished work whose id still absorbs a re-publish."""
         key = node, item
-        row = self.known.finished.get(key, ABSENT)
+        row = self.cache.finished.get(key, ABSENT)
         if row is ABSENT:
             self.needs.finished.add(key)
             self.lacking = True
@@ -184,7 +184,7 @@ class WorkingSet:
 
     def held_by(self, jid: Jid) -> list[Item]:
         """Return the items locked to exactly this JID, in any node, the oldest first."""
-        group = self.known.held.get(jid)
+        group = self.cache.held.get(jid)
         if group is None:
             self.needs.held.add(jid)
             self.lacking = True
@@ -193,22 +193,24 @@ class WorkingSet:
 
     # --- what waits for a commit ---
 
-    def standing(self, name: str, version: int) -> tuple[App | None, Open | None]:
+    def standing(self, name: str, version: int) -> tuple[App | None, OpenVersion | None]:
         """Return the app, and its version of this number if that is open."""
-        app = self.known.apps.get(name, ABSENT)
-        there = self.known.versions.get((name, version), ABSENT)
+        app = self.cache.apps.get(name, ABSENT)
+        there = self.cache.versions.get((name, version), ABSENT)
         if app is ABSENT or there is ABSENT:
             self.needs.apps.add(name)
             self.needs.versions.add((name, version))
             self.lacking = True
             return None, None
-        return app, None if there is None else Open(there.immediate, there.items, there.bytes)
+        return app, None if there is None else OpenVersion(
+            there.immediate, there.items, there.bytes
+        )
 
     def usage(self, account: Jid) -> Usage:
         """Return what waits for commits, of the account and in all."""
         counts: list[int] = []
         for name in (account, ""):
-            row = self.known.waiting.get(name, ABSENT)
+            row = self.cache.waiting.get(name, ABSENT)
             if row is ABSENT:
                 self.needs.waiting.add(name)
                 self.lacking = True
@@ -219,7 +221,7 @@ class WorkingSet:
     def staged_size(self, mark: Mark, node: NodeName, item: ItemId) -> int | None:
         """Return the size of what this very attempt has staged under the id."""
         attempt = mark.app, mark.version, mark.part, mark.attempt
-        row = self.known.attempts.get(attempt, ABSENT)
+        row = self.cache.attempts.get(attempt, ABSENT)
         if row is ABSENT:
             self.needs.attempts.add(attempt)
             self.lacking = True
@@ -227,22 +229,22 @@ class WorkingSet:
         if row is None:  # an attempt that has staged nothing
             return None
         key = StagedKey(*attempt, node, item)
-        size = self.known.staged.get(key, ABSENT)
+        size = self.cache.staged.get(key, ABSENT)
         if size is ABSENT:
             self.needs.staged.add(key)
             self.lacking = True
             return None
         return size  # type: ignore[no-any-return]  # what the table holds
 
-    def noted(self, mark: Mark, node: NodeName, item: ItemId) -> Noted | None:
+    def noted(self, mark: Mark, node: NodeName, item: ItemId) -> NotedItem | None:
         """Return what any attempt of the open version has noted of the id."""
         key = NotedKey(mark.app, mark.version, node, item)
-        row = self.known.noted.get(key, ABSENT)
+        row = self.cache.noted.get(key, ABSENT)
         if row is ABSENT:
             self.needs.noted.add(key)
             self.lacking = True
             return None
-        return None if row is None else Noted(*row)
+        return None if row is None else NotedItem(*row)
 
     # --- what is read in its turn ---
 

@@ -32,19 +32,19 @@ from pubqueue.core.changes import (
     SetWindow,
     SubscriptionChange,
 )
-from pubqueue.core.lifecycle import GONE, NEXT, Event
+from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.model import DeadLetter, Item, State
-from pubqueue.core.transactions import App, Attempt, Version, Waiting
+from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
-    from pubqueue.core.transactions import Stage
+    from pubqueue.core.transactions.model import Stage
 
 
 class ImpossibleChangeError(Exception):
     """A change that an item in its state cannot meet. Facts: `item`, `event`."""
 
-    def __init__(self, item: Item, event: Event) -> None:
+    def __init__(self, item: Item, event: Transition) -> None:
         super().__init__(f"an item that is {item.state} cannot meet {event.name}")
         self.item = item
         self.event = event
@@ -63,7 +63,7 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case
         case Lock():
             return _locked(change)
         case RemoveItem():
-            _next(change.item, Event.RETRACT)
+            _next(change.item, Transition.RETRACT)
             return None
         case Release():
             return _released(change)
@@ -72,20 +72,20 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case
         case Extend():
             return replace(change.item, deadline=change.deadline)
         case Postpone():
-            state = _next(change.item, Event.POSTPONE)
+            state = _next(change.item, Transition.POSTPONE)
             return replace(change.item, state=state, due=change.due, aside=True)
         case Ripen():
-            return replace(change.item, state=_next(change.item, Event.RIPEN), aside=False)
+            return replace(change.item, state=_next(change.item, Transition.RIPEN), aside=False)
         case GiveUp():
             return _given_up(change)
         case Revive():
-            _next(change.item, Event.REVIVE)
+            _next(change.item, Transition.REVIVE)
             return _as_new(change.item, change.to, None)
         case _:
             assert_never(change)
 
 
-def _next(item: Item, event: Event) -> State:
+def _next(item: Item, event: Transition) -> State:
     found = NEXT[item.state, event]
     if found is None:
         raise ImpossibleChangeError(item, event)
@@ -105,7 +105,7 @@ def _added(change: AddItem) -> Item:
         change.due,
         change.expires,
         headers=draft.headers,
-        txn=change.txn,
+        transaction=change.transaction,
     )
 
 
@@ -116,7 +116,7 @@ def _locked(change: Lock) -> Item:
         was.seq,
         was.node,
         was.id,
-        _next(was, Event.LOCK),
+        _next(was, Transition.LOCK),
         was.publisher,
         was.published,
         was.priority,
@@ -133,16 +133,16 @@ def _locked(change: Lock) -> Item:
         change.at,
         was.headers,
         was.dead_letter,
-        was.txn,
+        was.transaction,
     )
 
 
 def _released(change: Release) -> Item:
     item = change.item
     failed = change.failed > item.failed
-    state = _next(item, Event.FAIL if failed else Event.RELEASE)
+    state = _next(item, Transition.FAIL if failed else Transition.RELEASE)
     if change.due is not None:
-        state = _next(replace(item, state=state), Event.POSTPONE)
+        state = _next(replace(item, state=state), Transition.POSTPONE)
     return replace(
         item,
         state=state,
@@ -157,7 +157,7 @@ def _released(change: Release) -> Item:
 
 def _given_up(change: GiveUp) -> Item:
     item = change.item
-    state = _next(item, Event.GIVE_UP)
+    state = _next(item, Transition.GIVE_UP)
     came_from = item.dead_letter.origin if item.dead_letter else None
     origin = came_from if change.to is None else item.node
     dead = DeadLetter(change.number, change.at, change.reason, origin, item.holder or item.avoid)
@@ -268,9 +268,9 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
     app: App | None,
     version: Version | None,
     attempt: Attempt | None,
-    mine: Waiting | None,
-    everybody: Waiting | None,
-) -> tuple[App, Version, Attempt, Waiting, Waiting]:
+    mine: StagedTotals | None,
+    everybody: StagedTotals | None,
+) -> tuple[App, Version, Attempt, StagedTotals, StagedTotals]:
     """Return the rows that count what is staged, as the change leaves them."""
     mark, at = change.mark, change.at
     items = sum(row.over is None for row in change.rows)
@@ -280,7 +280,7 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
         version = Version(mark.app, mark.version, change.owner, mark.immediate, at, change.until)
     if attempt is None:
         attempt = Attempt(mark.app, mark.version, mark.part, mark.attempt)
-    mine, everybody = mine or Waiting(change.owner), everybody or Waiting("")
+    mine, everybody = mine or StagedTotals(change.owner), everybody or StagedTotals("")
     return (
         replace(app, used=at),
         replace(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core import transactions
+from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
     from pubqueue.core.model import (
@@ -111,7 +111,7 @@ class EndSubscription(Struct, frozen=True, gc=False):
 
 
 class AddItem(Struct, frozen=True, gc=False):
-    """An item at the end of the node; `txn` is the app and the version that published it.
+    """An item at the end of the node; `transaction` is the app and the version that published it.
 
     `seq` is its sequence number, given when the change is made.
     """
@@ -123,7 +123,7 @@ class AddItem(Struct, frozen=True, gc=False):
     state: State
     due: Millis | None
     expires: Millis | None
-    txn: tuple[str, int] | None = None
+    transaction: tuple[str, int] | None = None
     seq: int = 0
 
 
@@ -201,7 +201,7 @@ class ForgetEvents(Struct, frozen=True, gc=False):
 class GiveUp(Struct, frozen=True, gc=False):
     """The item is dead: it stays, or moves to the node `to`, with the reason; it is never dropped.
 
-    `number` is the death's, given when the change is made.
+    `number` is the dead letter's, given when the change is made.
     """
 
     item: Item

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core import pages, transactions
+from pubqueue.core.reading import pages
+from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
     from pubqueue.core.changes import Change

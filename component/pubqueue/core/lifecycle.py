@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @unique
-class Event(Enum):
+class Transition(Enum):
     """What can happen to an item."""
 
     __hash__ = object.__hash__  # an enumeration's own is a call in Python
@@ -57,10 +57,10 @@ _TABLE: Final[dict[State, tuple[Next, ...]]] = {
 }
 # fmt: on
 
-NEXT: Final[dict[tuple[State, Event], Next]] = {
+NEXT: Final[dict[tuple[State, Transition], Next]] = {
     (state, event): after
     for state, row in _TABLE.items()
-    for event, after in zip(Event, row, strict=True)
+    for event, after in zip(Transition, row, strict=True)
 }
 
 

@@ -169,9 +169,9 @@ class Subscription(Struct, frozen=True, gc=False):
 
 
 class DeadLetter(Struct, frozen=True, gc=False):
-    """What is kept of an item's death: when, why, in which other node if any, who held it last.
+    """What is kept of an item that died: when, why, in which other node if any, who held it last.
 
-    `number` rises with every death in the service.
+    `number` rises with every dead letter of the service.
     """
 
     number: int
@@ -189,7 +189,7 @@ class Item(Struct, frozen=True, gc=False):
     often that ended badly, `released` how often it was unlocked without blame. `avoid` is who let go
     of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
     the item has waited its turn. `taken` is when it was handed out last. `aside` says that it is delayed only for the one it avoids.
-    `dead_letter` is set from the item's death until it lives again or goes, in a dead-letter node too. `txn` is the app
+    `dead_letter` is set when the item dies, until it lives again or goes, in a dead-letter node too. `transaction` is the app
     and the version that published it, if it came in a transaction.
     """
 
@@ -213,7 +213,7 @@ class Item(Struct, frozen=True, gc=False):
     taken: Millis | None = None
     headers: Headers = ()
     dead_letter: DeadLetter | None = None
-    txn: tuple[str, int] | None = None
+    transaction: tuple[str, int] | None = None
 
 
 class Draft(Struct, frozen=True, gc=False):

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from pubqueue.core.commit import CommitVersion
-    from pubqueue.core.manage import Describe
     from pubqueue.core.model import Draft, Millis, NodeName
-    from pubqueue.core.publish import Publish
-    from pubqueue.core.redrive import Redrive
-    from pubqueue.core.settle import Settle
-    from pubqueue.core.touch import Touch
-    from pubqueue.core.txn import StagePublish
+    from pubqueue.core.nodes.manage import Describe
+    from pubqueue.core.queue.publish import Publish
+    from pubqueue.core.queue.redrive import Redrive
+    from pubqueue.core.queue.settle import Settle
+    from pubqueue.core.queue.touch import Touch
+    from pubqueue.core.transactions.commit import CommitVersion
+    from pubqueue.core.transactions.staging import StagePublish
 
     class NamesNode(Protocol):
         """A request about one node."""

@@ -5,13 +5,18 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.commit import CommitVersion, Part
 from pubqueue.core.model import Asker
-from pubqueue.core.transactions import Mark, Told
-from pubqueue.core.txn import AbortVersion, AskMark, ListTransactions, StagePublish
+from pubqueue.core.transactions.commit import CommitVersion, Part
+from pubqueue.core.transactions.model import Mark, Totals
+from pubqueue.core.transactions.staging import (
+    AbortVersion,
+    AskLastVersion,
+    ListTransactions,
+    StagePublish,
+)
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse import committing, publishing
-from pubqueue.faces.xmpp.parse.words import Iq
+from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words
 from pubqueue.faces.xmpp.stream import StreamParser
 
@@ -111,7 +116,7 @@ def test_four_thousand_parts_fit_into_a_stanza_as_a_list():
 
 def test_a_writer_s_own_account_is_kept():
     request = commit(said=f"{MARK} skipped='1' dead-lettered='2' seconds='0.25'")
-    assert request.told == Told(1, 2, 0.25)
+    assert request.totals == Totals(1, 2, 0.25)
 
 
 NAMED_TWICE = "commit: a part is named twice"
@@ -152,7 +157,7 @@ def test_the_other_requests_are_read():
         return read(parser, f"<x xmlns='{ns.OURS}' {words}/>")
 
     assert asked(committing.abort, MARK) == AbortVersion(BEE, "a", 1)
-    assert asked(committing.ask, "app='a'") == AskMark(BEE, "a")
+    assert asked(committing.ask, "app='a'") == AskLastVersion(BEE, "a")
     listed = asked(committing.records, "state='open' app='a' after='7' max='5'")
     assert listed == ListTransactions(BEE, open=True, app="a", after=7, max=5)
     assert asked(committing.records, "") == ListTransactions(BEE, open=False)

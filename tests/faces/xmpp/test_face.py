@@ -21,7 +21,7 @@ from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace, text
 from pubqueue.faces.xmpp.face import LARGEST
 from pubqueue.faces.xmpp.ns import PUBSUB
-from pubqueue.faces.xmpp.parse import words
+from pubqueue.faces.xmpp.parse import iq
 from pubqueue.wiring import queue
 
 IQ = f"{{{ACCEPT}}}iq"
@@ -163,7 +163,7 @@ def test_what_is_kept_of_names_is_bounded(live):
         runner.run(asked.ask("set", "bee@localhost/x", body, long))
         runner.run(asked.ask("get", "bee@localhost/x", f"<x xmlns='{long}'/>", long))
     assert largest(text.attribute) < 5000
-    assert largest(words._jid_of) < 5000
+    assert largest(iq._jid_of) < 5000
 
 
 def largest(cached):

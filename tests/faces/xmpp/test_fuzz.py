@@ -16,8 +16,8 @@ from pubqueue.core.decision import (
     Refusal,
     refuse,
 )
-from pubqueue.core.manage import Purge
-from pubqueue.core.publish import Publish
+from pubqueue.core.nodes.manage import Purge
+from pubqueue.core.queue.publish import Publish
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.ns import OWNER, PUBSUB
 

@@ -8,8 +8,8 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import NodeConfig
-from pubqueue.core.nodeconfig import SETTINGS, Settings, configure, refit
-from pubqueue.core.subscribe import Options
+from pubqueue.core.nodes.nodeconfig import SETTINGS, Settings, configure, refit
+from pubqueue.core.nodes.subscribe import Options
 from pubqueue.faces.xmpp.refusals import words
 from pubqueue.faces.xmpp.settings import FIELDS, FIXED, options, sentence, shown, wanted
 

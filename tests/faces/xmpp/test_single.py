@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pubqueue.core.model import Asker
-from pubqueue.core.publish import Publish
-from pubqueue.core.settle import Settle
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
-from pubqueue.faces.xmpp.parse.words import Iq
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.single import RENEWED_AFTER, Single

@@ -17,18 +17,18 @@ from pubqueue.app.listings import (
     WinningDrafts,
 )
 from pubqueue.app.rows import Judged, Writes
-from pubqueue.core.commit import CommitFacts, Found, Tally, objection
 from pubqueue.core.model import State
-from pubqueue.core.publish import Known
-from pubqueue.core.txn import AppFacts, ListFacts, seen_by
+from pubqueue.core.queue.publish import Known
+from pubqueue.core.transactions.commit import CommitFacts, CommitNodeFacts, WinnerCount, objection
+from pubqueue.core.transactions.staging import AppFacts, RecordFacts, seen_by
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.listings import NodeWinners, WinnerClass
     from pubqueue.app.rows import Contest
-    from pubqueue.core.commit import CommitVersion
     from pubqueue.core.model import Millis, NodeName
-    from pubqueue.core.txn import AbortVersion, AskMark, ListTransactions
+    from pubqueue.core.transactions.commit import CommitVersion
+    from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 
 COMPARED: Final = 500
 """Payloads that are compared by meaning at a time."""
@@ -62,10 +62,10 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
         noted = rows.page(NotedWinners(request.app, request.version, named))
         return replace(facts, noted=noted[0])
     nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
-    return replace(facts, tallies=tuple(_tally(context, request, winners) for winners in nodes))
+    return replace(facts, nodes=tuple(_of_node(context, request, winners) for winners in nodes))
 
 
-def _tally(context: Context, request: CommitVersion, winners: NodeWinners) -> Tally:
+def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> CommitNodeFacts:
     rows, account, name = context.rows, request.by.bare, winners.node
     node = rows.node(name)
     affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
@@ -73,7 +73,7 @@ def _tally(context: Context, request: CommitVersion, winners: NodeWinners) -> Ta
     heard = () if node is None or queueing else tuple(s.jid for s in rows.subscribers(name))
     if node is not None and queueing:
         _compare(context, name, context.now if node.config.dedup_window else None)
-    return Tally(
+    return CommitNodeFacts(
         name=name,
         node=node,
         affiliation=affiliation,
@@ -100,21 +100,21 @@ def _same(context: Context, contest: Contest) -> bool:
     return context.same_payload(contest.there, contest.offered)
 
 
-def _found(met: WinnerClass) -> Found:
+def _found(met: WinnerClass) -> WinnerCount:
     if met.state == "finished":
-        return Found(Known.FINISHED, None, met.count, met.first)
+        return WinnerCount(Known.FINISHED, None, met.count, met.first)
     known = Known.SAME if met.same else Known.OTHER
-    return Found(known, State(met.state), met.count, met.first)
+    return WinnerCount(known, State(met.state), met.count, met.first)
 
 
-def for_app(context: Context, request: AbortVersion | AskMark) -> AppFacts:
+def for_app(context: Context, request: AbortVersion | AskLastVersion) -> AppFacts:
     """Return how far the app is."""
     return AppFacts(context.rows.standing(request.app, 0)[0])
 
 
-def for_list(context: Context, request: ListTransactions) -> ListFacts:
+def for_list(context: Context, request: ListTransactions) -> RecordFacts:
     """Return a page of records, and whether there are more."""
     limit = min(request.max, LONGEST_PAGE)
     listing = Records(request.open, request.app, seen_by(request.by))
     records = context.rows.page(listing, request.after, limit + 1)
-    return ListFacts(tuple(records[:limit]), context.now, more=len(records) > limit)
+    return RecordFacts(tuple(records[:limit]), context.now, more=len(records) > limit)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.model import digest
-from pubqueue.core.transactions import DEFAULTS
+from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.access import CreationPolicy
     from pubqueue.core.model import Millis
-    from pubqueue.core.transactions import Limits
+    from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.core.transactions.model import Limits
 
 
 LARGEST_ANSWER: Final = 196_608

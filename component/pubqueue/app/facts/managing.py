@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.listings import AffiliationsOf, AffiliationsOfAccount, ItemIds, Nodes
-from pubqueue.core.manage import ListFacts, NodeFacts
-from pubqueue.core.mine import AffiliationFacts, SubscriptionFacts
 from pubqueue.core.model import Affiliation, bare
-from pubqueue.core.subscribe import SubscribeFacts
+from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts
+from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
+from pubqueue.core.nodes.subscribe import SubscribeFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.manage import (
+    from pubqueue.core.model import Jid, Node, NodeName
+    from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
+    from pubqueue.core.nodes.manage import (
         Configure,
         Create,
         Declare,
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
         Purge,
         SetAffiliations,
     )
-    from pubqueue.core.mine import ListMyAffiliations, ListMySubscriptions
-    from pubqueue.core.model import Jid, Node, NodeName
-    from pubqueue.core.subscribe import SetOptions, Subscribe, Unsubscribe
+    from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
 
 SHOWN: Final = 1000
 """How many item ids a listing names at most."""
@@ -101,9 +101,9 @@ def all_nodes(rows: WorkingSet, account: Jid) -> list[tuple[Node, Affiliation]]:
     return [(node, roles.get(node.name, Affiliation.NONE)) for node in nodes]
 
 
-def for_nodes(context: Context, request: ListNodes) -> ListFacts:
+def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
     """Return every node, each with what the asker is to it."""
-    return ListFacts(tuple(all_nodes(context.rows, request.by.bare)))
+    return NodeListFacts(tuple(all_nodes(context.rows, request.by.bare)))
 
 
 def for_my_affiliations(context: Context, request: ListMyAffiliations) -> AffiliationFacts:

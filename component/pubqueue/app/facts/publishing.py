@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.core.model import Affiliation
-from pubqueue.core.publish import Known, PublishFacts
-from pubqueue.core.transactions import Usage
-from pubqueue.core.txn import StageFacts, done
+from pubqueue.core.queue.publish import Known, PublishFacts
+from pubqueue.core.transactions.model import Usage
+from pubqueue.core.transactions.staging import StageFacts, done
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Draft, Item, Jid, Node, NodeName
-    from pubqueue.core.publish import Publish
-    from pubqueue.core.txn import StagePublish
+    from pubqueue.core.queue.publish import Publish
+    from pubqueue.core.transactions.staging import StagePublish
 
 
 def for_publish(context: Context, request: Publish) -> PublishFacts:

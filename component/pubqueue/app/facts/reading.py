@@ -8,19 +8,19 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.context import LARGEST_ANSWER
 from pubqueue.app.facts.managing import all_nodes
-from pubqueue.app.listings import AgedEvents, Events, LogEnds, NewestItem, ShownItems, Tallies
-from pubqueue.core import pages
+from pubqueue.app.listings import AgedEvents, Events, ItemEntries, LogEnds, NewestItem, NodeEntries
 from pubqueue.core.model import Millis, State
-from pubqueue.core.reading import Known, ReadFacts, owns, readable
-from pubqueue.core.trim import SLICE, TrimFacts
+from pubqueue.core.reading import pages
+from pubqueue.core.reading.read import NodeAccess, ReadFacts, owns, readable
+from pubqueue.core.reading.trim import SLICE, TrimFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Asker, NodeName
-    from pubqueue.core.pages import Shown
-    from pubqueue.core.reading import ReadEvents, ReadItems, ReadNodes
-    from pubqueue.core.trim import Trim
+    from pubqueue.core.reading.pages import ItemEntry
+    from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
+    from pubqueue.core.reading.trim import Trim
 
 MOST_EVENTS: Final = 1_000
 MOST_ITEMS: Final = 500
@@ -51,7 +51,7 @@ def for_events(context: Context, request: ReadEvents) -> ReadFacts:
     names = None if everything else tuple(node.name for node in may)
     found = rows.page(Events(names, until), after, limit)
     through = found[-1].seq if len(found) == limit else max(until, request.after)
-    page = pages.Events(tuple(found), oldest, newest, through, more=through < end)
+    page = pages.EventPage(tuple(found), oldest, newest, through, more=through < end)
     return ReadFacts(nodes, page)
 
 
@@ -65,14 +65,14 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     newest = next(iter(rows.page(NewestItem(request.node, dead))), 0)
     end = newest if request.until is None else min(request.until, newest)
     limit = _bounded(request.max, MOST_ITEMS)
-    listing = ShownItems(request.node, end, request.state, request.payloads, LARGEST_ANSWER)
+    listing = ItemEntries(request.node, end, request.state, request.payloads, LARGEST_ANSWER)
     found = rows.page(listing, request.after, limit + 1)
     shown, more = _fitting(found, limit)
     through = _number(shown[-1], dead=dead) if more else max(end, request.after)
-    return ReadFacts(nodes, pages.Items(request.node, shown, newest, through, more, dead))
+    return ReadFacts(nodes, pages.ItemPage(request.node, shown, newest, through, more, dead))
 
 
-def _fitting(found: list[Shown], limit: int) -> tuple[tuple[Shown, ...], bool]:
+def _fitting(found: list[ItemEntry], limit: int) -> tuple[tuple[ItemEntry, ...], bool]:
     """Cut what has room off, and say whether there is more."""
     room = LARGEST_ANSWER
     for count, shown in enumerate(found):
@@ -82,7 +82,7 @@ def _fitting(found: list[Shown], limit: int) -> tuple[tuple[Shown, ...], bool]:
     return tuple(found), False
 
 
-def _number(shown: Shown, *, dead: bool) -> int:
+def _number(shown: ItemEntry, *, dead: bool) -> int:
     """Return the number by which pages go."""
     letter = shown.item.dead_letter
     return letter.number if dead and letter is not None else shown.item.seq
@@ -99,9 +99,9 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     behind = [node for node in may if request.after is None or node.name > request.after]
     owned = {known.node.name for known in nodes if owns(by, known)}
     names = tuple(node.name for node in behind[:limit])
-    tallies = rows.page(Tallies(names), None, limit)
-    shown = tuple(replace(tally, owned=tally.node.name in owned) for tally in tallies)
-    return ReadFacts(nodes, pages.Nodes(shown, more=len(behind) > limit))
+    entries = rows.page(NodeEntries(names), None, limit)
+    shown = tuple(replace(entry, owned=entry.node.name in owned) for entry in entries)
+    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > limit))
 
 
 def for_trim(context: Context, request: Trim) -> TrimFacts:
@@ -111,15 +111,15 @@ def for_trim(context: Context, request: Trim) -> TrimFacts:
     return TrimFacts(*_log_ends(rows), next(iter(aged), None))
 
 
-def _all(rows: WorkingSet, by: Asker) -> tuple[Known, ...]:
-    return tuple(Known(node, affiliation) for node, affiliation in all_nodes(rows, by.bare))
+def _all(rows: WorkingSet, by: Asker) -> tuple[NodeAccess, ...]:
+    return tuple(NodeAccess(node, affiliation) for node, affiliation in all_nodes(rows, by.bare))
 
 
-def _one(rows: WorkingSet, by: Asker, name: NodeName) -> tuple[Known, ...]:
+def _one(rows: WorkingSet, by: Asker, name: NodeName) -> tuple[NodeAccess, ...]:
     node = rows.node(name)
     if node is None:
         return ()
-    return (Known(node, rows.affiliation(name, by.bare), rows.subscribed(name, by.bare)),)
+    return (NodeAccess(node, rows.affiliation(name, by.bare), rows.subscribed(name, by.bare)),)
 
 
 def _bounded(wanted: int | None, most: int) -> int:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.app.facts.publishing import audience
-from pubqueue.core.ending import DeadLetterPlace
 from pubqueue.core.model import Affiliation, NodeName, State, covers
-from pubqueue.core.settle import Outcome, SettleFacts, Verb
+from pubqueue.core.queue.ending import DeadLetterPlace
+from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Asker, Item, Jid, Node
-    from pubqueue.core.settle import Settle
-    from pubqueue.core.touch import Touch
+    from pubqueue.core.queue.settle import Settle
+    from pubqueue.core.queue.touch import Touch
 
 
 def for_settle(context: Context, request: Settle | Touch) -> SettleFacts:

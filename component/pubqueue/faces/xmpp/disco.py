@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp import forms, ns, reads, txn
+from pubqueue.faces.xmpp import forms, ns, pages, transactions
 from pubqueue.faces.xmpp.text import attribute
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ FEATURES: Final = (
     *(f"{ns.PUBSUB}#{feature}" for feature in PUBSUB_FEATURES),
     ns.QUEUEING,
     ns.OURS,
-    txn.FEATURE,
-    *reads.FEATURES,
+    transactions.FEATURE,
+    *pages.FEATURES,
     ns.SHIM,
     ns.PING,
     ns.VERSION,

@@ -16,12 +16,12 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.decision import Refused, Retracted, Unlocked
-from pubqueue.core.expire import Arrive, Leave, Return
 from pubqueue.core.model import Jid, bare
+from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
-from pubqueue.faces.xmpp.parse.words import Iq
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.text import attribute
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         Reply,
     )
     from pubqueue.faces.xmpp.stream import Element, Stanza
-    from pubqueue.faces.xmpp.verbs import Renderer, Verb
+    from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
 log = structlog.get_logger(__name__)
 
@@ -129,7 +129,7 @@ class XmppFace:
         else:
             self._ask(stanza, find(self._verbs, kind, top.children[0]))
 
-    def _ask(self, stanza: Stanza, verb: Verb) -> None:
+    def _ask(self, stanza: Stanza, verb: Handler) -> None:
         iq = Iq(stanza, self._asker(Jid(stanza.top.attributes["from"])), _new_id)
         request = verb.read(iq)
         if isinstance(request, StanzaError):
@@ -149,7 +149,7 @@ class XmppFace:
         if top.get("type") != "error" or found is None or sender is None:
             return
         error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
-        back = Return(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
+        back = Bounce(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
         self._broker.submit(back, _ignore)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pubqueue import __version__
 from pubqueue.core.decision import Affiliations, Published, Refusal
 from pubqueue.core.model import NodeName
-from pubqueue.faces.xmpp import forms, ns, txn
+from pubqueue.faces.xmpp import forms, ns, transactions
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Touched,
     )
     from pubqueue.core.model import Item, Millis, Subscription
-    from pubqueue.core.transactions import Skipped
+    from pubqueue.core.transactions.model import Skipped
     from pubqueue.faces.xmpp.stream import Element
 
 
@@ -51,7 +51,7 @@ def entity_time(now: Millis) -> str:
 def published(reply: Published | Skipped, _service: str) -> bytes:
     """Return the ids (XEP-0060 7.1.2), and what there is to tell of items that were there before."""
     if not isinstance(reply, Published):
-        return txn.skipped(reply).encode()
+        return transactions.skipped(reply).encode()
     items = "".join([f'<item id="{attribute(item)}"/>' for item in reply.ids])
     node = attribute(reply.node)
     dead = "".join(map(_death, reply.dead)) if reply.dead else ""

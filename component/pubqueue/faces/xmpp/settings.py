@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.nodeconfig import SETTINGS, BadValueError, Settings, whole, written
-from pubqueue.core.subscribe import WINDOW, Options
+from pubqueue.core.nodes.nodeconfig import (
+    SETTINGS,
+    BadValueError,
+    Settings,
+    whole,
+    written,
+)
+from pubqueue.core.nodes.subscribe import WINDOW, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

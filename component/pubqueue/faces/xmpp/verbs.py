@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue.core.model import Millis
-from pubqueue.faces.xmpp import disco, ns, reads, render, txn
+from pubqueue.faces.xmpp import disco, ns, pages, render, transactions
 from pubqueue.faces.xmpp.parse import (
     committing,
     managing,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Refused
-    from pubqueue.faces.xmpp.parse.words import Iq
+    from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.stream import Element
 
 Reader = Callable[["Iq"], "Request | StanzaError | bytes"]
@@ -53,7 +53,7 @@ class Instead(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class Handler:
     """How one request is read and answered."""
 
     read: Reader
@@ -68,67 +68,67 @@ class Verb:
     """Whether it is a `get` that changes something, which RFC 6120 8.2.3 knows nothing of."""
 
 
-def _cannot(feature: str) -> Verb:
-    return Verb(lambda _iq: unsupported(feature))
+def _cannot(feature: str) -> Handler:
+    return Handler(lambda _iq: unsupported(feature))
 
 
-def _says(answer: Callable[[], str]) -> Verb:
+def _says(answer: Callable[[], str]) -> Handler:
     """Answer what needs no queue; slixmpp's answers to such questions know no bound."""
-    return Verb(lambda _iq: answer().encode())
+    return Handler(lambda _iq: answer().encode())
 
 
 def _time() -> str:
     return render.entity_time(Millis(time.time_ns() // 1_000_000))
 
 
-_NO_COMMANDS: Final = Verb(lambda _iq: NO_SUCH_COMMAND)
+_NO_COMMANDS: Final = Handler(lambda _iq: NO_SUCH_COMMAND)
 
-PUBLISH: Final = Verb(
+PUBLISH: Final = Handler(
     publishing.publish, render.published, brief=render.published_briefly, accompanied=True
 )
-RETRACT: Final = Verb(settling.retract, accompanied=True)
+RETRACT: Final = Handler(settling.retract, accompanied=True)
 
 # fmt: off
 _P, _O, _Q, _X = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub", ns.QUEUEING, ns.OURS
 _p, _o = ns.PUBSUB, ns.OWNER
 
-VERBS: Final[Mapping[Key, Verb]] = {
+VERBS: Final[Mapping[Key, Handler]] = {
     ("set", _P, f"{_p} publish"):       PUBLISH,
     ("set", _P, f"{_p} retract"):       RETRACT,
-    ("get", _P, f"{_p} retract"):       Verb(settling.retract_from_queue, accompanied=True, lax=True),  # XEP-0254 example 6 (row 1)
-    ("set", _P, f"{_Q} unlock"):        Verb(settling.unlock, accompanied=True),
-    ("get", _P, f"{_Q} unlock"):        Verb(settling.unlock, accompanied=True, lax=True),  # as examples 10-15 print it
-    ("set", _P, f"{_p} subscribe"):     Verb(subscribing.subscribe, render.subscribed, refuse=render.wanted, accompanied=True),
-    ("set", _P, f"{_p} unsubscribe"):   Verb(subscribing.unsubscribe),
-    ("get", _P, f"{_p} options"):       Verb(subscribing.get_options, render.options),
-    ("set", _P, f"{_p} options"):       Verb(subscribing.set_options, render.options),
-    ("set", _P, f"{_p} create"):        Verb(managing.create, render.created, accompanied=True),
+    ("get", _P, f"{_p} retract"):       Handler(settling.retract_from_queue, accompanied=True, lax=True),  # XEP-0254 example 6 (row 1)
+    ("set", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True),
+    ("get", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True, lax=True),  # as examples 10-15 print it
+    ("set", _P, f"{_p} subscribe"):     Handler(subscribing.subscribe, render.subscribed, refuse=render.wanted, accompanied=True),
+    ("set", _P, f"{_p} unsubscribe"):   Handler(subscribing.unsubscribe),
+    ("get", _P, f"{_p} options"):       Handler(subscribing.get_options, render.options),
+    ("set", _P, f"{_p} options"):       Handler(subscribing.set_options, render.options),
+    ("set", _P, f"{_p} create"):        Handler(managing.create, render.created, accompanied=True),
     ("get", _P, f"{_p} default"):       _cannot("retrieve-default-sub"),
-    ("get", _P, f"{_p} items"):         Verb(retrieving.items, render.retrieved, accompanied=True),
-    ("get", _P, f"{_p} subscriptions"): Verb(retrieving.my_subscriptions, render.my_subscriptions),
-    ("get", _P, f"{_p} affiliations"):  Verb(retrieving.my_affiliations, render.my_affiliations),
-    ("get", _O, f"{_o} configure"):     Verb(managing.get_configuration, render.configuration),
-    ("set", _O, f"{_o} configure"):     Verb(managing.set_configuration),
+    ("get", _P, f"{_p} items"):         Handler(retrieving.items, render.retrieved, accompanied=True),
+    ("get", _P, f"{_p} subscriptions"): Handler(retrieving.my_subscriptions, render.my_subscriptions),
+    ("get", _P, f"{_p} affiliations"):  Handler(retrieving.my_affiliations, render.my_affiliations),
+    ("get", _O, f"{_o} configure"):     Handler(managing.get_configuration, render.configuration),
+    ("set", _O, f"{_o} configure"):     Handler(managing.set_configuration),
     ("get", _O, f"{_o} default"):       _cannot("retrieve-default"),
-    ("set", _O, f"{_o} delete"):        Verb(managing.delete),
-    ("set", _O, f"{_o} purge"):         Verb(managing.purge),
-    ("get", _O, f"{_o} affiliations"):  Verb(managing.get_affiliations, render.affiliations),
-    ("set", _O, f"{_o} affiliations"):  Verb(managing.set_affiliations, refuse=render.unchanged),
+    ("set", _O, f"{_o} delete"):        Handler(managing.delete),
+    ("set", _O, f"{_o} purge"):         Handler(managing.purge),
+    ("get", _O, f"{_o} affiliations"):  Handler(managing.get_affiliations, render.affiliations),
+    ("set", _O, f"{_o} affiliations"):  Handler(managing.set_affiliations, refuse=render.unchanged),
     ("get", _O, f"{_o} subscriptions"): _cannot("manage-subscriptions"),
     ("set", _O, f"{_o} subscriptions"): _cannot("manage-subscriptions"),
 
-    ("set", f"{_X} touch", ""):         Verb(settling.touch, render.touched),
-    ("set", f"{_X} redrive", ""):       Verb(settling.redrive, render.redriven),
-    ("set", f"{_X} commit", ""):        Verb(committing.commit, txn.committed),
-    ("set", f"{_X} abort", ""):         Verb(committing.abort),
-    ("get", f"{_X} txn", ""):           Verb(committing.ask, txn.marked),
-    ("get", f"{_X} transactions", ""):  Verb(committing.records, txn.transactions),
-    ("get", f"{_X} events", ""):        Verb(reading.events, reads.events),
-    ("get", f"{_X} items", ""):         Verb(reading.items, reads.items),
-    ("get", f"{_X} nodes", ""):         Verb(reading.nodes, reads.nodes),
+    ("set", f"{_X} touch", ""):        Handler(settling.touch, render.touched),
+    ("set", f"{_X} redrive", ""):      Handler(settling.redrive, render.redriven),
+    ("set", f"{_X} commit", ""):       Handler(committing.commit, transactions.committed),
+    ("set", f"{_X} abort", ""):        Handler(committing.abort),
+    ("get", f"{_X} txn", ""):          Handler(committing.ask, transactions.last_version),
+    ("get", f"{_X} transactions", ""): Handler(committing.records, transactions.transactions),
+    ("get", f"{_X} events", ""):       Handler(reading.events, pages.events),
+    ("get", f"{_X} items", ""):        Handler(reading.items, pages.items),
+    ("get", f"{_X} nodes", ""):        Handler(reading.nodes, pages.nodes),
 
-    ("get", f"{ns.DISCO_INFO} query", ""):  Verb(retrieving.disco_info, disco.node_info),
-    ("get", f"{ns.DISCO_ITEMS} query", ""): Verb(retrieving.disco_items, disco.items),
+    ("get", f"{ns.DISCO_INFO} query", ""):  Handler(retrieving.disco_info, disco.node_info),
+    ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(retrieving.disco_items, disco.items),
     ("get", f"{ns.PING} ping", ""):         _says(str),  # XEP-0199: nothing
     ("get", f"{ns.VERSION} query", ""):     _says(render.software_version),
     ("get", f"{ns.TIME} time", ""):         _says(_time),
@@ -140,14 +140,14 @@ VERBS: Final[Mapping[Key, Verb]] = {
 STRICT: Final = {key: verb for key, verb in VERBS.items() if not verb.lax}
 """The same without the `get` that changes something."""
 
-_UNKNOWN: Final = Verb(
+_UNKNOWN: Final = Handler(
     lambda _iq: bad_request(text="this is no request of XEP-0060 or XEP-0254"), accompanied=True
 )
-_NOT_SERVED: Final = Verb(lambda _iq: SERVICE_UNAVAILABLE)
-_BESIDE: Final = Verb(lambda _iq: bad_request(text="beside this request stands another"))
+_NOT_SERVED: Final = Handler(lambda _iq: SERVICE_UNAVAILABLE)
+_BESIDE: Final = Handler(lambda _iq: bad_request(text="beside this request stands another"))
 
 
-def find(verbs: Mapping[Key, Verb], kind: str, child: Element) -> Verb:
+def find(verbs: Mapping[Key, Handler], kind: str, child: Element) -> Handler:
     """Return the row for a request; for what is none, a row that refuses it."""
     if child.tag not in {_P, _O}:
         return verbs.get((kind, child.tag, ""), _NOT_SERVED)

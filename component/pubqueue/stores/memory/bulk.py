@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
 from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
-from pubqueue.core.history import REPLACED, Event, Kind, Winners
+from pubqueue.core.event_log import REPLACED, Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Millis
-from pubqueue.core.transactions import Abort, App, Commit, Record, Sweep
+from pubqueue.core.transactions.model import Abort, App, Commit, Record, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.core.history import Entry
-    from pubqueue.stores.memory.books import Books
+    from pubqueue.core.event_log import LogEntry
+    from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 
     Bulk = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged
 
 
-def make(books: Books, change: Bulk, choice: Choice | None) -> None:
+def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
     """Make the change.
 
     Raises:
@@ -32,17 +32,17 @@ def make(books: Books, change: Bulk, choice: Choice | None) -> None:
     """
     match change:
         case PurgeNode():
-            books.purge(change.node)
+            contents.purge(change.node)
         case Forget():
-            _forget(books, change)
+            _forget(contents, change)
         case ForgetEvents():
-            books.log.forget(change.through)
+            contents.log.forget(change.through)
         case Commit():
-            _commit(books, change, choice)
+            _commit(contents, change, choice)
         case Abort():
-            _abort(books, change)
+            _abort(contents, change)
         case Sweep():
-            _sweep(books, change)
+            _sweep(contents, change)
         case Judged():
             if choice is not None:
                 choice.judge(change.verdicts)
@@ -50,29 +50,29 @@ def make(books: Books, change: Bulk, choice: Choice | None) -> None:
             assert_never(change)
 
 
-def _forget(books: Books, change: Forget) -> None:
-    while (first := books.items.untils.first()) is not None and first[0] <= change.now:
-        books.items.finished.put(first[1:], None)
+def _forget(contents: Contents, change: Forget) -> None:
+    while (first := contents.items.untils.first()) is not None and first[0] <= change.now:
+        contents.items.finished.put(first[1:], None)
 
 
 # --- transactions --------------------------------------------------------------------------------
 
 
-def _commit(books: Books, change: Commit, choice: Choice | None) -> None:
-    staging = books.staging
+def _commit(contents: Contents, change: Commit, choice: Choice | None) -> None:
+    staging = contents.staging
     app = staging.apps.rows.get(change.app) or App(change.app, change.owner)
     if app.owner != change.owner or (app.version is not None and app.version >= change.version):
         raise StaleError(f"version {change.version} of {change.app} cannot be committed")
-    began = _close(books, change)
-    if change.outcomes:
-        _let_appear(books, change, choice)
+    began = _close(contents, change)
+    if change.nodes:
+        _let_appear(contents, change, choice)
     for number in sorted(staging.numbers_of(change.app)):
         if number <= change.version:
             staging.drop((change.app, number))
     at = change.at
     done = {"version": change.version, "committed": at, "used": at}
     staging.apps.put(change.app, replace(app, **done))
-    number = books.number("record")
+    number = contents.number("record")
     record = Record(
         number,
         change.app,
@@ -82,14 +82,14 @@ def _commit(books: Books, change: Commit, choice: Choice | None) -> None:
         committed=at,
         items=change.items,
         bytes=change.bytes,
-        told=change.told,
+        totals=change.totals,
     )
     staging.records.put(number, record)
 
 
-def _close(books: Books, change: Commit) -> Millis | None:
+def _close(contents: Contents, change: Commit) -> Millis | None:
     """Let what waits for versions up to this one wait no longer; return when this one began."""
-    staging, began = books.staging, None
+    staging, began = contents.staging, None
     for number in staging.numbers_of(change.app):
         version = staging.versions.rows[change.app, number].version
         if number <= change.version:
@@ -99,19 +99,19 @@ def _close(books: Books, change: Commit) -> Millis | None:
     return began
 
 
-def _let_appear(books: Books, change: Commit, choice: Choice | None) -> None:
-    told = {outcome.node for outcome in change.outcomes}
+def _let_appear(contents: Contents, change: Commit, choice: Choice | None) -> None:
+    told = {committed.node for committed in change.nodes}
     if choice is None or not choice.nodes() <= told:
         raise StaleError("the winners are not those that were counted")
-    for outcome in change.outcomes:
-        if not choice.take_places(change, outcome):
-            raise StaleError(f"the winners met something else in node {outcome.node}")
-        books.count(outcome.node, outcome.added)
+    for committed in change.nodes:
+        if not choice.take_places(change, committed):
+            raise StaleError(f"the winners met something else in node {committed.node}")
+        contents.count(committed.node, committed.added)
 
 
-def _abort(books: Books, change: Abort) -> None:
+def _abort(contents: Contents, change: Abort) -> None:
     """Drop an open version; one that is not there needs nothing."""
-    staging, key = books.staging, (change.app, change.version)
+    staging, key = contents.staging, (change.app, change.version)
     opened = staging.versions.rows.get(key)
     if opened is None:
         return
@@ -121,8 +121,8 @@ def _abort(books: Books, change: Abort) -> None:
     staging.drop(key)
 
 
-def _sweep(books: Books, change: Sweep) -> None:
-    staging = books.staging
+def _sweep(contents: Contents, change: Sweep) -> None:
+    staging = contents.staging
     staging.sweep(change.limit)
     for _ in range(change.limit):
         first = staging.committed.first()
@@ -136,7 +136,9 @@ def _sweep(books: Books, change: Sweep) -> None:
 # --- the event log -------------------------------------------------------------------------------
 
 
-def record(books: Books, entries: Iterable[Entry], at: Millis, choice: Choice | None) -> None:
+def record(
+    contents: Contents, entries: Iterable[LogEntry], at: Millis, choice: Choice | None
+) -> None:
     """Append to the event log; what a commit makes visible is told item by item.
 
     Raises:
@@ -145,22 +147,22 @@ def record(books: Books, entries: Iterable[Entry], at: Millis, choice: Choice | 
     """
     for entry in entries:
         events: Iterable[Event] = (entry,) if isinstance(entry, Event) else ()
-        if isinstance(entry, Winners) and choice is not None:
+        if isinstance(entry, PublishedByCommit) and choice is not None:
             events = _told(entry, at, choice)
         for event in events:
-            kept = books.nodes.nodes.rows.get(event.node)
+            kept = contents.nodes.nodes.rows.get(event.node)
             if kept is None:
                 raise StaleError(f"node {event.node} is not there")
-            books.log.add(event, at, kept.number)
+            contents.log.add(event, at, kept.number)
 
 
-def _told(entry: Winners, at: Millis, choice: Choice) -> Iterator[Event]:
+def _told(entry: PublishedByCommit, at: Millis, choice: Choice) -> Iterator[Event]:
     node, queueing = entry.node, entry.queueing
     for _, item in choice.replaced(node, queueing=queueing):
         age = Millis(max(0, at - item.published))
         who = item.acquired, None, item.publisher
-        yield Event(Kind.RETRACTED, node, item.id, *who, age, detail=REPLACED)
+        yield Event(EventKind.RETRACTED, node, item.id, *who, age, detail=REPLACED)
     for winner, there in choice.published(node, queueing=queueing):
         who = 0, None, entry.publisher
         detail = REPLACED if there else ""
-        yield Event(Kind.PUBLISHED, node, winner.row.draft.id, *who, Millis(0), detail=detail)
+        yield Event(EventKind.PUBLISHED, node, winner.row.draft.id, *who, Millis(0), detail=detail)

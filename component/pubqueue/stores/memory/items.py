@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     Place = tuple[Order[Any], Any]
 
 
-class Folder:
+class NodeItems:
     """What a node has, in every order in which it is asked for."""
 
-    __slots__ = ("aside", "counts", "dead", "deaths", "finished", "ids", "ready", "seqs")
+    __slots__ = ("aside", "counts", "dead", "dead_letters", "finished", "ids", "ready", "seqs")
 
     def __init__(self) -> None:
         self.ids: dict[ItemId, int] = {}
@@ -32,7 +32,7 @@ class Folder:
         self.aside: Order[tuple[int, int]] = Order()
         self.dead: Order[int] = Order()
         """Those that nobody holds."""
-        self.deaths: Order[tuple[int, int]] = Order()
+        self.dead_letters: Order[tuple[int, int]] = Order()
         self.counts: defaultdict[State, int] = defaultdict(int)
         self.finished: set[ItemId] = set()
 
@@ -41,7 +41,7 @@ class Folder:
         return not self.ids and not self.finished
 
 
-class Items:
+class ItemTable:
     """The tables of items, payloads, receipts and finished work."""
 
     def __init__(self, journal: Journal) -> None:
@@ -51,16 +51,16 @@ class Items:
         self.finished: Table[tuple[NodeName, ItemId], Finished] = Table(
             journal, self._finished_changed
         )
-        self.folders: dict[NodeName, Folder] = {}
+        self.folders: dict[NodeName, NodeItems] = {}
         self.locks: Order[tuple[Millis, int]] = Order()
         self.dues: Order[tuple[Millis, int]] = Order()
         self.lives: Order[tuple[Millis, int]] = Order()
         self.untils: Order[tuple[Millis, NodeName, ItemId]] = Order()
         self._held: defaultdict[Jid, set[int]] = defaultdict(set)
 
-    def folder(self, node: NodeName) -> Folder:
+    def folder(self, node: NodeName) -> NodeItems:
         """Return what the node has; the folder of one that has nothing is not kept."""
-        return self.folders.get(node) or Folder()
+        return self.folders.get(node) or NodeItems()
 
     def find(self, node: NodeName, name: ItemId) -> Item | None:
         """Return the item."""
@@ -146,7 +146,7 @@ class Items:
         if item.holder is not None:
             self._held[item.holder].add(item.seq)
 
-    def _places(self, folder: Folder, item: Item) -> list[Place]:
+    def _places(self, folder: NodeItems, item: Item) -> list[Place]:
         """Return the orders in which the item stands for what it is at present, with its keys there."""
         places: list[Place] = []
         seq, state = item.seq, item.state
@@ -161,7 +161,7 @@ class Items:
             if item.aside:
                 places.append((folder.aside, (-item.priority, seq)))
         if item.dead_letter is not None:
-            places.append((folder.deaths, (item.dead_letter.number, seq)))
+            places.append((folder.dead_letters, (item.dead_letter.number, seq)))
             if state is not State.LOCKED:
                 places.append((folder.dead, seq))
         return places
@@ -179,9 +179,9 @@ class Items:
         else:
             self._tidy(node)
 
-    def _open(self, node: NodeName) -> Folder:
+    def _open(self, node: NodeName) -> NodeItems:
         if node not in self.folders:
-            self.folders[node] = Folder()
+            self.folders[node] = NodeItems()
         return self.folders[node]
 
     def _tidy(self, node: NodeName) -> None:

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rows import Needs
     from pubqueue.core.model import Item, Subscription
-    from pubqueue.stores.memory.books import Books
-    from pubqueue.stores.memory.items import Items
-    from pubqueue.stores.memory.nodes import Nodes
+    from pubqueue.stores.memory.contents import Contents
+    from pubqueue.stores.memory.items import ItemTable
+    from pubqueue.stores.memory.nodes import NodeTable
     from pubqueue.stores.memory.staging import Staging
     from pubqueue.stores.memory.table import K, Table, V
 
 
-def load(books: Books, needs: Needs) -> Rows:
+def load(contents: Contents, needs: Needs) -> Rows:
     """Return the rows that are there."""
     rows = Rows()
-    _load_nodes(books.nodes, needs, rows)
-    _load_items(books.items, needs, rows)
+    _load_nodes(contents.nodes, needs, rows)
+    _load_items(contents.items, needs, rows)
     if needs.apps or needs.versions or needs.attempts or needs.waiting:
-        _load_transactions(books.staging, needs, rows)
+        _load_transactions(contents.staging, needs, rows)
     if needs.staged or needs.noted:
-        _load_staged(books.staging, needs, rows)
+        _load_staged(contents.staging, needs, rows)
     return rows
 
 
@@ -35,7 +35,7 @@ def _found(table: Table[K, V], keys: Iterable[K]) -> list[V]:
     return [rows[key] for key in keys if key in rows]
 
 
-def _load_nodes(nodes: Nodes, needs: Needs, rows: Rows) -> None:
+def _load_nodes(nodes: NodeTable, needs: Needs, rows: Rows) -> None:
     if needs.nodes:
         rows.nodes = [kept.node for kept in _found(nodes.nodes, needs.nodes)]
     if needs.affiliations:
@@ -46,7 +46,7 @@ def _load_nodes(nodes: Nodes, needs: Needs, rows: Rows) -> None:
         rows.resources = [jid for account in needs.resources for jid in nodes.here(account)]
 
 
-def _subscriptions(nodes: Nodes, needs: Needs) -> list[Subscription]:
+def _subscriptions(nodes: NodeTable, needs: Needs) -> list[Subscription]:
     found: tuple[Iterable[Subscription], ...] = (
         *map(nodes.subscribers, needs.subscribers),
         *(nodes.of_account(account, node) for node, account in needs.subscriptions),
@@ -55,7 +55,7 @@ def _subscriptions(nodes: Nodes, needs: Needs) -> list[Subscription]:
     return list({(one.node, one.jid): one for some in found for one in some}.values())
 
 
-def _load_items(items: Items, needs: Needs, rows: Rows) -> None:
+def _load_items(items: ItemTable, needs: Needs, rows: Rows) -> None:
     if needs.items or needs.numbers or needs.held:
         rows.items = _items(items, needs)
     if needs.payloads:
@@ -68,7 +68,7 @@ def _load_items(items: Items, needs: Needs, rows: Rows) -> None:
         rows.finished = _found(items.finished, needs.finished)
 
 
-def _items(items: Items, needs: Needs) -> list[Item]:
+def _items(items: ItemTable, needs: Needs) -> list[Item]:
     named = (items.find(*key) for key in needs.items)
     found = {item.seq: item for item in named if item is not None}
     if needs.numbers:

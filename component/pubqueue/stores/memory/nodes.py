@@ -19,29 +19,31 @@ if TYPE_CHECKING:
     from pubqueue.stores.memory.table import Journal
 
 
-class Kept(Struct, frozen=True, gc=False):
+class NumberedNode(Struct, frozen=True, gc=False):
     """A node with a number of its own: a later node of its name has another."""
 
     number: int
     node: Node
 
 
-class Seat(Struct, frozen=True, gc=False):
+class NumberedSubscription(Struct, frozen=True, gc=False):
     """A subscription with its place among all: the older comes first."""
 
     place: int
     subscription: Subscription
 
 
-class Nodes:
+class NodeTable:
     """The tables of nodes, affiliations, subscriptions and resources."""
 
     def __init__(self, journal: Journal) -> None:
-        self.nodes: Table[NodeName, Kept] = Table(journal, self._node_changed)
+        self.nodes: Table[NodeName, NumberedNode] = Table(journal, self._node_changed)
         self.affiliations: Table[tuple[NodeName, Jid], AffiliationRow] = Table(
             journal, self._affiliation_changed
         )
-        self.seats: Table[tuple[NodeName, Jid], Seat] = Table(journal, self._seat_changed)
+        self.seats: Table[tuple[NodeName, Jid], NumberedSubscription] = Table(
+            journal, self._seat_changed
+        )
         self.resources: Table[Jid, int] = Table(journal, self._resource_changed)
         self.names: Order[NodeName] = Order()
         self.by_number: dict[int, NodeName] = {}
@@ -58,13 +60,15 @@ class Nodes:
 
     def change(self, node: Node) -> None:
         """Let a node that is there be this from now on."""
-        self.nodes.put(node.name, Kept(self.nodes.rows[node.name].number, node))
+        self.nodes.put(node.name, NumberedNode(self.nodes.rows[node.name].number, node))
 
     def seat(self, subscription: Subscription, place: int) -> None:
         """Let a subscription be this from now on; the place counts if it is new."""
         key = subscription.node, subscription.jid
         there = self.seats.rows.get(key)
-        self.seats.put(key, Seat(place if there is None else there.place, subscription))
+        self.seats.put(
+            key, NumberedSubscription(place if there is None else there.place, subscription)
+        )
 
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return the subscriptions to the node, the oldest first."""
@@ -98,7 +102,9 @@ class Nodes:
 
     # --- what follows from the rows ---
 
-    def _node_changed(self, name: NodeName, before: Kept | None, now: Kept | None) -> None:
+    def _node_changed(
+        self, name: NodeName, before: NumberedNode | None, now: NumberedNode | None
+    ) -> None:
         if before is None and now is not None:
             self.names.add(name)
             self.by_number[now.number] = name
@@ -121,7 +127,10 @@ class Nodes:
             _drop(self._places, account, node)
 
     def _seat_changed(
-        self, key: tuple[NodeName, Jid], before: Seat | None, now: Seat | None
+        self,
+        key: tuple[NodeName, Jid],
+        before: NumberedSubscription | None,
+        now: NumberedSubscription | None,
     ) -> None:
         node, jid = key
         if before is None and now is not None:

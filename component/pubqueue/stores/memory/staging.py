@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.transactions import Record
+from pubqueue.core.transactions.model import Record
 from pubqueue.stores.memory.order import Order
 from pubqueue.stores.memory.table import Table
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pubqueue.core.model import ItemId, Jid, Millis, NodeName
-    from pubqueue.core.transactions import App, Attempt, Row, Version, Waiting
+    from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
     from pubqueue.stores.memory.table import Journal
 
     VersionKey = tuple[str, int]
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     RowKey = tuple[int, NodeName, ItemId]
 
 
-class Opened(Struct, frozen=True, gc=False):
+class NumberedVersion(Struct, frozen=True, gc=False):
     """An open version with a number of its own: when it begins anew it has another."""
 
     number: int
     version: Version
 
 
-class Try(Struct, frozen=True, gc=False):
+class NumberedAttempt(Struct, frozen=True, gc=False):
     """An attempt with a number of its own, and that of its version."""
 
     number: int
@@ -44,13 +44,13 @@ class Staging:
 
     def __init__(self, journal: Journal) -> None:
         self.apps: Table[str, App] = Table(journal, self._app_changed)
-        self.versions: Table[VersionKey, Opened] = Table(journal, self._version_changed)
-        self.attempts: Table[AttemptKey, Try] = Table(journal, self._attempt_changed)
-        self.waiting: Table[str, Waiting] = Table(journal)
+        self.versions: Table[VersionKey, NumberedVersion] = Table(journal, self._version_changed)
+        self.attempts: Table[AttemptKey, NumberedAttempt] = Table(journal, self._attempt_changed)
+        self.waiting: Table[str, StagedTotals] = Table(journal)
         self.records: Table[int, Record] = Table(journal, self._record_changed)
         self.dropped: Table[int, int] = Table(journal)
         """Attempts that no version wants any more, each with the number of its version."""
-        self.staged: Table[RowKey, tuple[int, Row]] = Table(journal, self._row_changed)
+        self.staged: Table[RowKey, tuple[int, StagedItem]] = Table(journal, self._row_changed)
         """By attempt, node and id, with the number of the version."""
         self.untils: Order[tuple[Millis, VersionKey]] = Order()
         self.used: Order[tuple[Millis, str]] = Order()
@@ -60,14 +60,14 @@ class Staging:
         self._records_of: dict[VersionKey, int] = {}
         self._numbers: defaultdict[str, set[int]] = defaultdict(set)
         self._attempts: defaultdict[VersionKey, dict[AttemptKey, None]] = defaultdict(dict)
-        self._shelves: dict[int, dict[tuple[NodeName, ItemId], Row]] = {}
+        self._shelves: dict[int, dict[tuple[NodeName, ItemId], StagedItem]] = {}
         self._noted: defaultdict[tuple[int, NodeName, ItemId], dict[int, None]] = defaultdict(dict)
 
-    def rows(self, attempt: int) -> dict[tuple[NodeName, ItemId], Row]:
+    def rows(self, attempt: int) -> dict[tuple[NodeName, ItemId], StagedItem]:
         """Return what an attempt has staged, in the order of its arrival."""
         return self._shelves.get(attempt, {})
 
-    def attempts_of(self, key: VersionKey) -> list[Try]:
+    def attempts_of(self, key: VersionKey) -> list[NumberedAttempt]:
         """Return the attempts at an open version."""
         return [self.attempts.rows[one] for one in self._attempts.get(key, ())]
 
@@ -75,7 +75,7 @@ class Staging:
         """Return the open versions of an app."""
         return self._numbers.get(app, set())
 
-    def noted(self, key: VersionKey, node: NodeName, name: ItemId) -> Row | None:
+    def noted(self, key: VersionKey, node: NodeName, name: ItemId) -> StagedItem | None:
         """Return what any attempt at the open version has staged under the id."""
         opened = self.versions.rows.get(key)
         if opened is None:
@@ -148,7 +148,9 @@ class Staging:
         if now is not None:
             self.used.add((now.used, name))
 
-    def _version_changed(self, key: VersionKey, before: Opened | None, now: Opened | None) -> None:
+    def _version_changed(
+        self, key: VersionKey, before: NumberedVersion | None, now: NumberedVersion | None
+    ) -> None:
         app, number = key
         if before is not None:
             self.untils.remove((before.version.until, key))
@@ -161,7 +163,9 @@ class Staging:
         elif not self._numbers[app]:
             del self._numbers[app]
 
-    def _attempt_changed(self, key: AttemptKey, before: Try | None, now: Try | None) -> None:
+    def _attempt_changed(
+        self, key: AttemptKey, before: NumberedAttempt | None, now: NumberedAttempt | None
+    ) -> None:
         of = key[:2]
         if before is None and now is not None:
             self._attempts[of][key] = None
@@ -181,7 +185,7 @@ class Staging:
             self._records_of[now.app, now.version] = number
 
     def _row_changed(
-        self, key: RowKey, before: tuple[int, Row] | None, now: tuple[int, Row] | None
+        self, key: RowKey, before: tuple[int, StagedItem] | None, now: tuple[int, StagedItem] | None
     ) -> None:
         attempt, node, name = key
         if now is not None:

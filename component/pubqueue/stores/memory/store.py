@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.app.ports import StoreError
-from pubqueue.stores.memory.books import Books
+from pubqueue.stores.memory.contents import Contents
 from pubqueue.stores.memory.transaction import MemoryTransaction
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class MemoryStore:
     """
 
     def __init__(self) -> None:
-        self._books = Books()
+        self._contents = Contents()
         self._open = False
 
     async def open(self) -> None:
@@ -47,9 +47,9 @@ class MemoryStore:
 
         """
         await self._turn()
-        journal = self._books.journal
+        journal = self._contents.journal
         try:
-            result = job(MemoryTransaction(self._books, writing=True))
+            result = job(MemoryTransaction(self._contents, writing=True))
         except BaseException:
             journal.undo()
             raise
@@ -64,7 +64,7 @@ class MemoryStore:
 
         """
         await self._turn()
-        return job(MemoryTransaction(self._books, writing=False))
+        return job(MemoryTransaction(self._contents, writing=False))
 
     async def changes(self) -> bool:
         """Say that nobody else has changed the store: nobody else has it.

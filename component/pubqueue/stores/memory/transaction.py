@@ -8,7 +8,7 @@ from pubqueue.app.listings import NotedWinners, Winners
 from pubqueue.app.ports import StoreError
 from pubqueue.app.rows import Due
 from pubqueue.core.model import NO_TIME
-from pubqueue.stores.memory import bulk, pages, writing
+from pubqueue.stores.memory import bulk, paging, writing
 from pubqueue.stores.memory.loading import load
 from pubqueue.stores.memory.winners import Choice
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from pubqueue.app.listings import Listing
     from pubqueue.app.rows import Needs, Rows, Writes
     from pubqueue.core.model import Item, Millis, NodeName
-    from pubqueue.stores.memory.books import Books
+    from pubqueue.stores.memory.contents import Contents
 
 R = TypeVar("R")
 
 
 class MemoryTransaction:
-    """Implements `pubqueue.app.ports.Transaction` on the books."""
+    """Implements `pubqueue.app.ports.Transaction` on the contents."""
 
     foreign = False
-    """Nobody else has these books."""
+    """Nobody else has these contents."""
 
-    def __init__(self, books: Books, *, writing: bool) -> None:
-        self._books = books
+    def __init__(self, contents: Contents, *, writing: bool) -> None:
+        self._contents = contents
         self._writing = writing
         self._choice: Choice | None = None
 
     def load(self, needs: Needs) -> Rows:
         """Return the rows that are there."""
-        return load(self._books, needs)
+        return load(self._contents, needs)
 
     def ready(
         self, rooms: Mapping[NodeName, int], now: Millis, octets: int
     ) -> list[tuple[Item, bytes]]:
         """Return what can be handed out, of each node the first by priority and then by age."""
-        items = self._books.items
+        items = self._contents.items
         rows: list[tuple[Item, bytes]] = []
         for node, room in rooms.items():
             folder = items.folder(node)
@@ -56,9 +56,9 @@ class MemoryTransaction:
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return what has run out by now, of each kind so many at most."""
-        items = self._books.items
+        items = self._contents.items
         versions: list[tuple[str, int]] = []
-        for until, key in self._books.staging.untils:
+        for until, key in self._contents.staging.untils:
             if until > now or len(versions) >= limit:
                 break
             versions.append(key)
@@ -71,7 +71,7 @@ class MemoryTransaction:
 
     def next_due(self) -> Millis | None:
         """Return when the next lock, pause, life or wait for a commit ends; the past if there is litter."""
-        items, staging = self._books.items, self._books.staging
+        items, staging = self._contents.items, self._contents.staging
         if staging.dropped.rows:
             return NO_TIME
         orders = items.locks, items.lives, items.dues, staging.untils
@@ -80,13 +80,13 @@ class MemoryTransaction:
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
         """Return rows of a listing behind `after`, so many at most."""
         if isinstance(which, Winners | NotedWinners):
-            self._choice = Choice(self._books, which.app, which.version, which.parts)
-        return pages.page(self._books, self._choice, which, after, limit)
+            self._choice = Choice(self._contents, which.app, which.version, which.parts)
+        return paging.page(self._contents, self._choice, which, after, limit)
 
     def number(self, sequence: str, count: int) -> int:
         """Reserve so many numbers of a sequence, and return the first."""
         self._must_write()
-        return self._books.number(sequence, count)
+        return self._contents.number(sequence, count)
 
     def write(self, writes: Writes) -> None:
         """Make these writes, or none of them.
@@ -96,16 +96,16 @@ class MemoryTransaction:
 
         """
         self._must_write()
-        books = self._books
-        mark = books.journal.mark()
+        contents = self._contents
+        mark = contents.journal.mark()
         try:
-            writing.write_nodes(books, writes)
-            bulk.record(books, writes.events, writes.at, self._choice)
-            writing.write_rows(books, writes)
+            writing.write_nodes(contents, writes)
+            bulk.record(contents, writes.events, writes.at, self._choice)
+            writing.write_rows(contents, writes)
             for change in writes.bulk:
-                bulk.make(books, change, self._choice)
+                bulk.make(contents, change, self._choice)
         except BaseException:
-            books.journal.undo(mark)
+            contents.journal.undo(mark)
             raise
 
     def _must_write(self) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pubqueue.core.model import Draft, ItemId, Millis, NodeName
-    from pubqueue.core.transactions import Commit, Outcome, Row
-    from pubqueue.stores.memory.books import Books
+    from pubqueue.core.transactions.model import Commit, CommittedNode, StagedItem
+    from pubqueue.stores.memory.contents import Contents
 
     Key = tuple[int, int]
 
@@ -29,7 +29,7 @@ class Winner(Struct):
 
     key: Key
     node: NodeName
-    row: Row
+    row: StagedItem
     last: bool = True
     seq: int | None = None
     state: str | None = None
@@ -40,10 +40,10 @@ class Choice:
     """The attempts that stand for the parts of a version. Nothing of it outlives the transaction."""
 
     def __init__(
-        self, books: Books, app: str, version: int, parts: Iterable[tuple[int, int]]
+        self, contents: Contents, app: str, version: int, parts: Iterable[tuple[int, int]]
     ) -> None:
-        self._books = books
-        staging = books.staging
+        self._contents = contents
+        staging = contents.staging
         named = {
             (one.attempt.part, one.attempt.number): one.number
             for one in staging.attempts_of((app, version))
@@ -57,14 +57,14 @@ class Choice:
 
     def noted(self) -> tuple[int, int]:
         """Return how many items the attempts have noted, and how many of them were known."""
-        rows = [row for one in self._attempts for row in self._books.staging.rows(one).values()]
+        rows = [row for one in self._attempts for row in self._contents.staging.rows(one).values()]
         return len(rows), sum(row.known for row in rows)
 
     def meet(self) -> list[NodeWinners]:
-        """Let the winners meet each other and what is there, and return the tally of each node."""
+        """Let the winners meet each other and what is there, and return the winners of each node."""
         last: dict[tuple[NodeName, ItemId], Winner] = {}
         for attempt in self._attempts:
-            for at, ((node, name), row) in enumerate(self._books.staging.rows(attempt).items()):
+            for at, ((node, name), row) in enumerate(self._contents.staging.rows(attempt).items()):
                 winner = Winner((attempt, at), node, row)
                 if (node, name) in last:
                     last[node, name].last = False
@@ -78,10 +78,10 @@ class Choice:
 
     def _meet_item(self, winner: Winner) -> None:
         draft = winner.row.draft
-        item = self._books.items.find(winner.node, draft.id)
+        item = self._contents.items.find(winner.node, draft.id)
         if item is not None:
             winner.seq, winner.state = item.seq, item.state
-            if self._books.items.payloads.rows[item.seq] == draft.payload:
+            if self._contents.items.payloads.rows[item.seq] == draft.payload:
                 winner.same = True
             else:
                 self._open.setdefault(winner.node, {})[winner.key] = None
@@ -96,13 +96,13 @@ class Choice:
 
     def _meet_finished(self, node: NodeName, absorbing: Millis) -> None:
         for winner in self._of.get(node, ()):
-            done = self._books.items.finished.rows.get((node, winner.row.draft.id))
+            done = self._contents.items.finished.rows.get((node, winner.row.draft.id))
             if winner.last and winner.state is None and done and done.until > absorbing:
                 winner.state = FINISHED
                 self._open.setdefault(node, {})[winner.key] = None
 
     def _contest(self, winner: Winner) -> Contest:
-        offered, items = winner.row.draft.payload, self._books.items
+        offered, items = winner.row.draft.payload, self._contents.items
         if winner.seq is not None:
             return Contest(winner.key, False, items.payloads.rows[winner.seq], offered)  # noqa: FBT003  # an item
         done = items.finished.rows[winner.node, winner.row.draft.id]
@@ -140,7 +140,7 @@ class Choice:
         """Iterate over the winners that replace an item, each with it."""
         for winner in self._of.get(node, ()):
             if winner.seq is not None and (winner.same is False or not queueing):
-                item = self._books.items.items.rows.get(winner.seq)
+                item = self._contents.items.items.rows.get(winner.seq)
                 if item is not None:
                     yield winner, item
 
@@ -159,9 +159,9 @@ class Choice:
             ):
                 yield winner, there
 
-    def take_places(self, change: Commit, outcome: Outcome) -> bool:
+    def take_places(self, change: Commit, committed: CommittedNode) -> bool:
         """Let the winners of a node take their places; say whether they were as many as was believed."""
-        node, queueing, items = outcome.node, outcome.queueing, self._books.items
+        node, queueing, items = committed.node, committed.queueing, self._contents.items
         replaced = list(self.replaced(node, queueing=queueing))
         for winner, item in replaced:
             if not queueing:
@@ -169,30 +169,30 @@ class Choice:
             elif item.state not in {State.QUEUED, State.DELAYED}:
                 return False
             else:
-                _give_payload(self._books, change, winner, item)
+                _give_payload(self._contents, change, winner, item)
         rows = list(self.appearing(node, queueing=queueing))
-        expected = outcome.added if queueing else outcome.added + outcome.replaced
-        if (len(replaced), len(rows)) != (outcome.replaced, expected):
+        expected = committed.added if queueing else committed.added + committed.replaced
+        if (len(replaced), len(rows)) != (committed.replaced, expected):
             return False
-        return all(_appears(self._books, change, winner) for winner in rows)
+        return all(_appears(self._contents, change, winner) for winner in rows)
 
     def nodes(self) -> set[NodeName]:
         """Return the nodes in which winners would appear."""
         return set(self._of)
 
 
-def _give_payload(books: Books, change: Commit, winner: Winner, item: Item) -> None:
+def _give_payload(contents: Contents, change: Commit, winner: Winner, item: Item) -> None:
     draft = winner.row.draft
-    facts = {"publisher": change.owner, "txn": (change.app, change.version)}
-    books.items.items.put(item.seq, replace(item, headers=draft.headers, **facts))
-    books.items.payloads.put(item.seq, draft.payload)
+    facts = {"publisher": change.owner, "transaction": (change.app, change.version)}
+    contents.items.items.put(item.seq, replace(item, headers=draft.headers, **facts))
+    contents.items.payloads.put(item.seq, draft.payload)
 
 
-def _appears(books: Books, change: Commit, winner: Winner) -> bool:
+def _appears(contents: Contents, change: Commit, winner: Winner) -> bool:
     row, draft, at = winner.row, winner.row.draft, change.at
-    if books.nodes.node(winner.node) is None or books.items.find(winner.node, draft.id):
+    if contents.nodes.node(winner.node) is None or contents.items.find(winner.node, draft.id):
         return False
-    seq = books.number("item")
+    seq = contents.number("item")
     item = Item(
         seq,
         winner.node,
@@ -204,8 +204,8 @@ def _appears(books: Books, change: Commit, winner: Winner) -> bool:
         None if row.pause is None else later(at, row.pause),
         None if row.life is None else later(at, row.life),
         headers=draft.headers,
-        txn=(change.app, change.version),
+        transaction=(change.app, change.version),
     )
-    books.items.items.put(seq, item)
-    books.items.payloads.put(seq, draft.payload)
+    contents.items.items.put(seq, item)
+    contents.items.payloads.put(seq, draft.payload)
     return True

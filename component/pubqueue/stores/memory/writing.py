@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.app.ports import StaleError
-from pubqueue.stores.memory.nodes import Kept
-from pubqueue.stores.memory.staging import Opened, Try
+from pubqueue.stores.memory.nodes import NumberedNode
+from pubqueue.stores.memory.staging import NumberedAttempt, NumberedVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.app.rows import StagedRow, Write, Writes
     from pubqueue.core.model import Item, Node, NodeName, Subscription
-    from pubqueue.core.transactions import Attempt, Version
-    from pubqueue.stores.memory.books import Books
+    from pubqueue.core.transactions.model import Attempt, Version
+    from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.table import K, Table, V
 
 
-def write_rows(books: Books, writes: Writes) -> None:
+def write_rows(contents: Contents, writes: Writes) -> None:
     """Make all writes but those in bulk; nodes that are new, and the events, are there already.
 
     Raises:
@@ -28,17 +28,17 @@ def write_rows(books: Books, writes: Writes) -> None:
 
     """
     if writes.affiliations or writes.subscriptions or writes.resources:
-        _write_people(books, writes)
+        _write_people(contents, writes)
     if writes.items or writes.payloads:
-        _write_items(books, writes)
+        _write_items(contents, writes)
     if writes.anew or writes.receipts:
-        _write_receipts(books, writes)
+        _write_receipts(contents, writes)
     if writes.finished:
-        plain(books.items.finished, writes.finished, lambda row: (row.node, row.id))
-        _must_be_of_nodes(books, (one.after.node for one in writes.finished if one.after))
+        plain(contents.items.finished, writes.finished, lambda row: (row.node, row.id))
+        _must_be_of_nodes(contents, (one.after.node for one in writes.finished if one.after))
     if writes.apps or writes.versions or writes.attempts or writes.waiting or writes.staged:
-        _write_transactions(books, writes)
-    remove_nodes(books, writes)  # items may have left them
+        _write_transactions(contents, writes)
+    remove_nodes(contents, writes)  # items may have left them
 
 
 def expect(believed: object, there: object) -> None:
@@ -62,37 +62,37 @@ def plain(table: Table[K, V], writes: Iterable[Write[V]], key_of: Callable[[V], 
             table.put(key, one.after)
 
 
-def _must_be_of_nodes(books: Books, names: Iterable[NodeName]) -> None:
+def _must_be_of_nodes(contents: Contents, names: Iterable[NodeName]) -> None:
     for name in names:
-        if books.nodes.node(name) is None:
+        if contents.nodes.node(name) is None:
             raise StaleError(f"node {name} is not there")
 
 
 # --- nodes and those around them -----------------------------------------------------------------
 
 
-def write_nodes(books: Books, writes: Writes) -> None:
+def write_nodes(contents: Contents, writes: Writes) -> None:
     """Write the nodes that are new or change, with what is added to their counters."""
     for one in writes.nodes:
         now, before = one.after, one.before
         if now is None:
             continue
-        there = books.nodes.node(now.name)
+        there = contents.nodes.node(now.name)
         _expect_node(before, there)
         if before is None or there is None:
-            books.nodes.nodes.put(now.name, Kept(books.number("node"), now))
+            contents.nodes.nodes.put(now.name, NumberedNode(contents.number("node"), now))
         else:
             items = there.items + now.items - before.items
             subscriptions = there.subscriptions + now.subscriptions - before.subscriptions
-            books.nodes.change(replace(now, items=items, subscriptions=subscriptions))
+            contents.nodes.change(replace(now, items=items, subscriptions=subscriptions))
 
 
-def remove_nodes(books: Books, writes: Writes) -> None:
+def remove_nodes(contents: Contents, writes: Writes) -> None:
     """Remove nodes with all that hangs on them."""
     for one in writes.nodes:
         if one.before is not None and one.after is None:
-            _expect_node(one.before, books.nodes.node(one.before.name))
-            books.delete(one.before.name)
+            _expect_node(one.before, contents.nodes.node(one.before.name))
+            contents.delete(one.before.name)
 
 
 def _expect_node(believed: Node | None, there: Node | None) -> None:
@@ -103,44 +103,44 @@ def _expect_node(believed: Node | None, there: Node | None) -> None:
     expect(believed, there)
 
 
-def _write_people(books: Books, writes: Writes) -> None:
-    nodes = books.nodes
+def _write_people(contents: Contents, writes: Writes) -> None:
+    nodes = contents.nodes
     plain(nodes.affiliations, writes.affiliations, lambda row: (row.node, row.account))
-    _must_be_of_nodes(books, (one.after.node for one in writes.affiliations if one.after))
+    _must_be_of_nodes(contents, (one.after.node for one in writes.affiliations if one.after))
     for one in sorted(writes.subscriptions, key=lambda one: one.after is not None):
-        _write_subscription(books, one)
+        _write_subscription(contents, one)
     for jid in writes.resources:
         if jid.before is not None and jid.after is None:
             nodes.resources.put(jid.before, None)
         elif jid.after is not None and jid.after not in nodes.resources.rows:
-            nodes.resources.put(jid.after, books.number("place"))
+            nodes.resources.put(jid.after, contents.number("place"))
 
 
-def _write_subscription(books: Books, one: Write[Subscription]) -> None:
+def _write_subscription(contents: Contents, one: Write[Subscription]) -> None:
     row = one.after if one.before is None else one.before
     if row is None:
         return
-    seat = books.nodes.seats.rows.get((row.node, row.jid))
+    seat = contents.nodes.seats.rows.get((row.node, row.jid))
     there = None if seat is None else seat.subscription
     if one.before is None or there is None:
         expect(one.before, there)
     else:
         expect(replace(one.before, in_flight=there.in_flight), there)
     if one.after is None:
-        books.nodes.seats.put((row.node, row.jid), None)
+        contents.nodes.seats.put((row.node, row.jid), None)
         return
-    _must_be_of_nodes(books, [row.node])
+    _must_be_of_nodes(contents, [row.node])
     more = 0 if one.before is None or there is None else there.in_flight - one.before.in_flight
     now = replace(one.after, in_flight=one.after.in_flight + more) if more else one.after
-    books.nodes.seat(now, books.number("place") if there is None else 0)
+    contents.nodes.seat(now, contents.number("place") if there is None else 0)
 
 
 # --- items ---------------------------------------------------------------------------------------
 
 
-def _write_items(books: Books, writes: Writes) -> None:
+def _write_items(contents: Contents, writes: Writes) -> None:
     """Let items go first, from the store or from their node, so that others can take their ids."""
-    items, entering = books.items.items, []
+    items, entering = contents.items.items, []
     for one in writes.items:
         before, now = one.before, one.after
         if before is None:
@@ -149,69 +149,69 @@ def _write_items(books: Books, writes: Writes) -> None:
             continue
         expect(before, items.rows.get(before.seq))
         if now is None:
-            books.items.remove(before.seq)
+            contents.items.remove(before.seq)
         elif now.node != before.node:
             items.put(before.seq, None)
             entering.append(now)
         else:
             items.put(now.seq, now)
     for item in entering:
-        _enter(books, item)
+        _enter(contents, item)
     for seq, payload in writes.payloads.items():
         if seq in items.rows:
-            books.items.payloads.put(seq, payload)
+            contents.items.payloads.put(seq, payload)
 
 
-def _enter(books: Books, item: Item) -> None:
-    items = books.items
+def _enter(contents: Contents, item: Item) -> None:
+    items = contents.items
     if item.seq in items.items.rows or items.find(item.node, item.id) is not None:
         raise StaleError(f"another item is where {item.id} should be in node {item.node}")
-    _must_be_of_nodes(books, [item.node])
-    books.reserve("item", item.seq)
+    _must_be_of_nodes(contents, [item.node])
+    contents.reserve("item", item.seq)
     items.items.put(item.seq, item)
 
 
-def _write_receipts(books: Books, writes: Writes) -> None:
+def _write_receipts(contents: Contents, writes: Writes) -> None:
     """Add receipts of items that are there; those of others have gone with them."""
-    receipts = books.items.receipts
+    receipts = contents.items.receipts
     for seq in writes.anew:
         if seq in receipts.rows:
             receipts.put(seq, None)
     for seq, jid in writes.receipts:
         known = receipts.rows.get(seq, ())
-        if seq in books.items.items.rows and jid not in known:
+        if seq in contents.items.items.rows and jid not in known:
             receipts.put(seq, (*known, jid))
 
 
 # --- what waits for a commit ---------------------------------------------------------------------
 
 
-def _write_transactions(books: Books, writes: Writes) -> None:
-    plain(books.staging.apps, writes.apps, lambda row: row.name)
-    _write_versions(books, writes.versions)
-    _write_attempts(books, writes.attempts)
-    plain(books.staging.waiting, writes.waiting, lambda row: row.account)
+def _write_transactions(contents: Contents, writes: Writes) -> None:
+    plain(contents.staging.apps, writes.apps, lambda row: row.name)
+    _write_versions(contents, writes.versions)
+    _write_attempts(contents, writes.attempts)
+    plain(contents.staging.waiting, writes.waiting, lambda row: row.account)
     for row in writes.staged:
-        _stage(books, row)
+        _stage(contents, row)
 
 
-def _write_versions(books: Books, writes: Iterable[Write[Version]]) -> None:
+def _write_versions(contents: Contents, writes: Iterable[Write[Version]]) -> None:
     for one in writes:
         row = one.after if one.before is None else one.before
         if row is None:
             continue
         key = row.app, row.number
-        opened = books.staging.versions.rows.get(key)
+        opened = contents.staging.versions.rows.get(key)
         expect(one.before, None if opened is None else opened.version)
         if one.after is None:
-            books.staging.drop(key)
+            contents.staging.drop(key)
         else:
-            number = books.number("record") if opened is None else opened.number
-            books.staging.versions.put(key, Opened(number, one.after))
+            number = contents.number("record") if opened is None else opened.number
+            contents.staging.versions.put(key, NumberedVersion(number, one.after))
 
 
-def _write_attempts(books: Books, writes: Iterable[Write[Attempt]]) -> None:
-    staging = books.staging
+def _write_attempts(contents: Contents, writes: Iterable[Write[Attempt]]) -> None:
+    staging = contents.staging
     for one in writes:
         row = one.after if one.before is None else one.before
         if row is None:
@@ -223,12 +223,12 @@ def _write_attempts(books: Books, writes: Iterable[Write[Attempt]]) -> None:
             staging.drop_attempt(key)
             continue
         opened = _there(staging.versions, (row.app, row.version))
-        number = books.number("attempt") if known is None else known.number
-        staging.attempts.put(key, Try(number, opened.number, one.after))
+        number = contents.number("attempt") if known is None else known.number
+        staging.attempts.put(key, NumberedAttempt(number, opened.number, one.after))
 
 
-def _stage(books: Books, one: StagedRow) -> None:
-    key, staging = one.key, books.staging
+def _stage(contents: Contents, one: StagedRow) -> None:
+    key, staging = one.key, contents.staging
     attempt = _there(staging.attempts, (key.app, key.version, key.part, key.attempt))
     place = attempt.number, key.node, key.id
     if (one.row.over is None) is not (place not in staging.staged.rows):

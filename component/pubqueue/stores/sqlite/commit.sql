@@ -19,7 +19,7 @@ DELETE FROM met;
 -- add_winner: an attempt that stands for its part
 INSERT INTO winner (part, attempt_id) VALUES (?, ?);
 
--- tally: of each node the winners' rows and ids
+-- node_winners: of each node the winners' rows and ids
 SELECT node, sum(rows), count(*) FROM (
     SELECT s.node AS node, s.id, count(*) AS rows FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
     WHERE s.txn_id = ? GROUP BY s.node, s.id

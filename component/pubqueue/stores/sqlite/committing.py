@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pubqueue.app.ports import StaleError
 
 if TYPE_CHECKING:
-    from pubqueue.core.transactions import Abort, Commit, Outcome, Sweep
+    from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Sweep
     from pubqueue.stores.sqlite.session import Session
 
 
@@ -17,33 +17,33 @@ def commit(session: Session, change: Commit) -> None:
     if found is None:
         raise StaleError("find_app")
     (app,) = found
-    for outcome in change.outcomes:
-        _make_room(session, change, outcome)
-    if change.outcomes:
+    for committed in change.nodes:
+        _make_room(session, change, committed)
+    if change.nodes:
         _appear(session, change)
     _close(session, change, app)
 
 
-def _make_room(session: Session, change: Commit, outcome: Outcome) -> None:
+def _make_room(session: Session, change: Commit, committed: CommittedNode) -> None:
     """Let winners whose id is there give their payload to it, or take its place."""
-    if not outcome.replaced:
+    if not committed.replaced:
         return
-    if outcome.queueing:
+    if committed.queueing:
         whose = change.owner, change.app, change.version
-        session.must("give_payload", outcome.replaced, outcome.node, *whose)
+        session.must("give_payload", committed.replaced, committed.node, *whose)
     else:
-        session.must("overwrite", outcome.replaced, outcome.node)
-        session.must("come_anew", outcome.replaced, outcome.node)
+        session.must("overwrite", committed.replaced, committed.node)
+        session.must("come_anew", committed.replaced, committed.node)
 
 
 def _appear(session: Session, change: Commit) -> None:
     """Insert the winners that are new, or come anew, under numbers of their own."""
-    added = sum(outcome.added for outcome in change.outcomes)
-    anew = sum(outcome.replaced for outcome in change.outcomes if not outcome.queueing)
+    added = sum(committed.added for committed in change.nodes)
+    anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
     (first,) = session.row("number", added + anew, "item")
     mark = change.app, change.version
     session.must("appear", added + anew, change.owner, change.at, *mark, first)
-    counts = [(outcome.added, 0, session.id(outcome.node)) for outcome in change.outcomes]
+    counts = [(committed.added, 0, session.id(committed.node)) for committed in change.nodes]
     session.each("count_node", counts)
 
 
@@ -54,7 +54,7 @@ def _close(session: Session, change: Commit, app: int) -> None:
     session.run("drop_until", app, change.version)
     session.run("close_until", app, change.version)
     times = change.at if began is None else began, change.at
-    told = change.told.skipped, change.told.dead_lettered, change.told.seconds
+    told = change.totals.skipped, change.totals.dead_lettered, change.totals.seconds
     record = change.owner, change.version, *times, change.items, change.bytes, *told
     session.must("close", 1, app, *record)
     moment = change.version, change.at, change.at
@@ -65,11 +65,11 @@ def abort(session: Session, change: Abort) -> None:
     """Drop an open version; one that is not there needs nothing."""
     row = session.row("waiting_version", change.app, change.version)
     if row is not None:
-        txn, owner, items, size, until, app = row
+        transaction, owner, items, size, until, app = row
         session.must("free", 2, items, size, owner)
-        session.run("drop_attempts", txn)
+        session.run("drop_attempts", transaction)
         session.must("used", 1, until, app)
-        session.must("drop_open", 1, txn)
+        session.must("drop_open", 1, transaction)
 
 
 def sweep(session: Session, change: Sweep) -> None:

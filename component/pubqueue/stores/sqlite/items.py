@@ -112,14 +112,14 @@ def _handing(item: Item) -> Values:
 def _rest(item: Item) -> Values:
     """Return what else may change, but for the node."""
     dead = item.dead_letter
-    death = (
+    dead_letter = (
         (None, None, None, None, None)
         if dead is None
         else (dead.number, dead.at, dead.reason, dead.origin, dead.holder)
     )
-    headers, txn = packed(item.headers), item.txn or (None, None)
+    headers, transaction = packed(item.headers), item.transaction or (None, None)
     facts = item.publisher, item.published, item.priority, item.expires
-    return *facts, headers, *death, *txn
+    return *facts, headers, *dead_letter, *transaction
 
 
 def _stays(before: Item, now: Item) -> bool:
@@ -130,7 +130,7 @@ def _stays(before: Item, now: Item) -> bool:
         and before.expires == now.expires
         and before.headers == now.headers
         and before.publisher == now.publisher
-        and before.txn == now.txn
+        and before.transaction == now.transaction
         and before.published == now.published
         and before.priority == now.priority
     )
@@ -142,7 +142,7 @@ def _is_plain(item: Item) -> bool:
         item.due is None
         and item.expires is None
         and not item.headers
-        and item.txn is None
+        and item.transaction is None
         and item.dead_letter is None
         and item.avoid is None
         and not item.failed

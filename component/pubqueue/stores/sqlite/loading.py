@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pubqueue.app.rows import AffiliationRow, Finished, NotedKey, Rows, StagedKey
 from pubqueue.core.model import Affiliation, Jid
-from pubqueue.core.transactions import App, Attempt, Version, Waiting
+from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 from pubqueue.stores.sqlite.columns import items_of, node_of, subscription_of
-from pubqueue.stores.sqlite.names import packed_keys
+from pubqueue.stores.sqlite.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,7 +51,7 @@ def _load_transactions(session: Session, needs: Needs, rows: Rows) -> None:
     if needs.attempts:
         rows.attempts = [Attempt(*row) for row in _keyed(session, "attempts", needs.attempts)]
     if needs.waiting:
-        rows.waiting = [Waiting(*row) for row in _keyed(session, "waiting", needs.waiting)]
+        rows.waiting = [StagedTotals(*row) for row in _keyed(session, "waiting", needs.waiting)]
     if needs.staged:
         rows.staged = _staged(session, needs)
     if needs.noted:

@@ -60,7 +60,7 @@ SELECT coalesce(max(seq), 0) FROM item WHERE node_id = ?;
 -- newest_death: the highest number of a death in a node
 SELECT coalesce(max(death), 0) FROM item WHERE node_id = ? AND death IS NOT NULL;
 
--- tallies: nodes with their items by state; a locked item is found by its lock, for there are few
+-- node_entries: nodes with their items by state; a locked item is found by its lock, for there are few
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
     (SELECT count(*) FROM item WHERE node_id = n.id AND state = 'queued'),
     (SELECT count(*) FROM item WHERE state = 'locked' AND +node_id = n.id),

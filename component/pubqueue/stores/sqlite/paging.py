@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.app import listings as li
 from pubqueue.app.rows import AffiliationRow
-from pubqueue.core.history import Event, Kind
+from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import Affiliation, Item, ItemId, Node, NodeName, State
-from pubqueue.core.pages import Logged, Shown, Tally
-from pubqueue.core.transactions import Attempt, Record
+from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.core.transactions.model import Attempt, Record
 from pubqueue.stores.sqlite import winners
 from pubqueue.stores.sqlite.columns import items_of, node_of, record_of, with_payloads
-from pubqueue.stores.sqlite.names import packed_keys
+from pubqueue.stores.sqlite.node_ids import packed_keys
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def _late_locks(session: Session, which: li.LateLocks, _after: object, limit: in
     return items_of(session, rows)
 
 
-def _shown(session: Session, which: li.ShownItems, after: int | None, limit: int) -> list[Shown]:
+def _shown(
+    session: Session, which: li.ItemEntries, after: int | None, limit: int
+) -> list[ItemEntry]:
     query = SQL["shown_dead" if which.state is State.DEAD else "shown"]
     state = None if which.state is None else which.state.value
     values = session.id(which.node), after or 0, which.until, state, which.payloads, limit
@@ -96,7 +98,7 @@ def _shown(session: Session, which: li.ShownItems, after: int | None, limit: int
         rows.append(row)
     cursor.close()
     items = items_of(session, rows)
-    return [Shown(item, *row[-2:]) for item, row in zip(items, rows, strict=True)]
+    return [ItemEntry(item, *row[-2:]) for item, row in zip(items, rows, strict=True)]
 
 
 def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) -> list[int]:
@@ -104,21 +106,23 @@ def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) 
     return [int(session.row(query, session.id(which.node))[0])][:limit]
 
 
-def _tallies(session: Session, which: li.Tallies, after: str | None, limit: int) -> list[Tally]:
-    rows = session.rows("tallies", packed_keys(which.nodes), after or "", limit)
+def _tallies(
+    session: Session, which: li.NodeEntries, after: str | None, limit: int
+) -> list[NodeEntry]:
+    rows = session.rows("node_entries", packed_keys(which.nodes), after or "", limit)
     return [_tally(row) for row in rows]
 
 
-def _tally(row: Any) -> Tally:  # noqa: ANN401  # a row of that query
+def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
     node = node_of(row[:7])
     queued, locked, dead, free, oldest = row[7:]
-    return Tally(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
+    return NodeEntry(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
 
 
-def _events(session: Session, which: li.Events, after: int | None, limit: int) -> list[Logged]:
+def _events(session: Session, which: li.Events, after: int | None, limit: int) -> list[EventEntry]:
     names = None if which.nodes is None else packed_keys(which.nodes)
     rows = session.rows("events", after or 0, which.until, names, limit)
-    return [Logged(seq, at, Event(Kind(kind), *facts)) for seq, at, kind, *facts in rows]
+    return [EventEntry(seq, at, Event(EventKind(kind), *facts)) for seq, at, kind, *facts in rows]
 
 
 def _log_ends(
@@ -149,7 +153,7 @@ def _record(session: Session, which: li.RecordOf, _after: object, limit: int) ->
     return [record_of(row) for row in rows][:limit]
 
 
-def _litter(session: Session, which: li.Litter, _after: object, limit: int) -> list[bool]:
+def _litter(session: Session, which: li.Sweepable, _after: object, limit: int) -> list[bool]:
     return [session.row("litter", which.before)[0] != 0][:limit]
 
 
@@ -168,15 +172,15 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Items:                 _items,
     li.DeadItems:             _dead,
     li.LateLocks:             _late_locks,
-    li.ShownItems:            _shown,
+    li.ItemEntries:           _shown,
     li.NewestItem:            _newest,
-    li.Tallies:               _tallies,
+    li.NodeEntries:           _tallies,
     li.Events:                _events,
     li.LogEnds:               _log_ends,
     li.AgedEvents:            _aged,
     li.Records:               _records,
     li.RecordOf:              _record,
-    li.Litter:                _litter,
+    li.Sweepable:             _litter,
     li.AttemptsOf:            _attempts,
     li.Winners:               winners.begin,
     li.NotedWinners:          winners.noted,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pubqueue.app.rows import Due
 from pubqueue.core.model import Millis
 from pubqueue.stores.sqlite.columns import items_of, with_payloads
-from pubqueue.stores.sqlite.names import packed_keys
+from pubqueue.stores.sqlite.node_ids import packed_keys
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:

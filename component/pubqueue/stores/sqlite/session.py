@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pubqueue.core.model import NodeName
-    from pubqueue.stores.sqlite.names import Names
+    from pubqueue.stores.sqlite.node_ids import NodeIds
 
 Values = tuple[object, ...]
 
@@ -20,7 +20,7 @@ Values = tuple[object, ...]
 class Session:
     """Runs statements by name. `met` are the nodes whose winners have met finished work."""
 
-    def __init__(self, connection: sqlite3.Connection, names: Names) -> None:
+    def __init__(self, connection: sqlite3.Connection, names: NodeIds) -> None:
         self.connection = connection
         self.nodes = names
         self.met: set[NodeName] = set()

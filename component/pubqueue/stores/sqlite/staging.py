@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.rows import StagedKey, StagedRow, Write
-    from pubqueue.core.transactions import App, Attempt, Row, Version, Waiting
+    from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
     from pubqueue.stores.sqlite.session import Session, Values
 
 
@@ -64,7 +64,7 @@ def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
                 session.must("change_attempt", 1, *more, *key)
 
 
-def write_waiting(session: Session, writes: Sequence[Write[Waiting]]) -> None:
+def write_waiting(session: Session, writes: Sequence[Write[StagedTotals]]) -> None:
     """Write what waits, by account."""
     for write in writes:
         before, now = write.before, write.after
@@ -118,7 +118,7 @@ def _again(
     return *_values(staged.row), version, staged.key.node, staged.key.id, attempt
 
 
-def _values(row: Row) -> Values:
+def _values(row: StagedItem) -> Values:
     draft = row.draft
     times = row.state._value_, draft.priority, row.pause, row.life
     return *times, int(row.known), row.size, packed(draft.headers), draft.payload

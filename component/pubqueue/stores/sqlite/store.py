@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import aiosqlite
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.stores.sqlite.names import Names
+from pubqueue.stores.sqlite.node_ids import NodeIds
 from pubqueue.stores.sqlite.schema import prepare
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
@@ -86,7 +86,7 @@ class SqliteStore:
         self._reader: _Connection | None = None
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
-        self._names = Names()
+        self._names = NodeIds()
         self._changes_seen = 0
         self._batch_seen: int | None = None
         self._pace = QUICK
@@ -250,7 +250,7 @@ def _look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
     """Run a job on one snapshot; in WAL mode it neither waits for the writer nor makes it wait."""
     try:
         connection.execute("BEGIN")
-        return job(SqliteTransaction(connection, Names(), foreign=True))
+        return job(SqliteTransaction(connection, NodeIds(), foreign=True))
     except sqlite3.Error as problem:
         raise StoreError(str(problem)) from problem
     finally:

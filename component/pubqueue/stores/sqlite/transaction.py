@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pubqueue.app.listings import Listing
     from pubqueue.app.rows import Due, Needs, Rows, Writes
     from pubqueue.core.model import Item, Millis, NodeName
-    from pubqueue.stores.sqlite.names import Names
+    from pubqueue.stores.sqlite.node_ids import NodeIds
 
 R = TypeVar("R")
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 class SqliteTransaction:
     """Implements `pubqueue.app.ports.Transaction` on an open SQLite transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, names: Names, *, foreign: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection, names: NodeIds, *, foreign: bool) -> None:
         self._session = Session(connection, names)
         self._foreign = foreign
 

@@ -21,12 +21,12 @@ ALL = -1
 def begin(session: Session, which: li.Winners, _after: object, limit: int) -> list[NodeWinners]:
     """Begin a commit of these (part, attempt): return each node with its rows and ids."""
     _choose(session, which)
-    (txn,) = session.row("open_version", which.app, which.version) or (0,)
-    tally = session.rows("tally", txn, ALL)
-    if any(rows > ids for _, rows, ids in tally):
-        session.run("meet_each_other", txn)
-    session.run("meet_items", txn)
-    return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in tally[:limit]]
+    (transaction,) = session.row("open_version", which.app, which.version) or (0,)
+    found = session.rows("node_winners", transaction, ALL)
+    if any(rows > ids for _, rows, ids in found):
+        session.run("meet_each_other", transaction)
+    session.run("meet_items", transaction)
+    return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in found[:limit]]
 
 
 def _choose(session: Session, which: li.Winners | li.NotedWinners) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
 from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
-from pubqueue.core.transactions import Abort, Commit, Sweep
-from pubqueue.stores.sqlite import around, committing, staging, winners
-from pubqueue.stores.sqlite.events import record
+from pubqueue.core.transactions.model import Abort, Commit, Sweep
+from pubqueue.stores.sqlite import committing, nodes, staging, winners
+from pubqueue.stores.sqlite.event_log import record
 from pubqueue.stores.sqlite.items import ItemWrites
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def write(session: Session, writes: Writes) -> None:
 
 
 def _write_rows(session: Session, writes: Writes) -> None:
-    around.add_nodes(session, writes.nodes)
+    nodes.add_nodes(session, writes.nodes)
     if writes.events:
         record(session, writes.events, writes.at)
     if writes.items or writes.payloads:
@@ -49,7 +49,7 @@ def _write_rows(session: Session, writes: Writes) -> None:
     for kind, make in ROWS.items():
         if rows := getattr(writes, kind):
             make(session, rows)
-    around.drop_nodes(session, writes.nodes)
+    nodes.drop_nodes(session, writes.nodes)
 
 
 def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:
@@ -78,11 +78,11 @@ def _forget_events(session: Session, change: ForgetEvents) -> None:
 ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
     "anew":          _drop_receipts,
     "receipts":      _add_receipts,
-    "subscriptions": around.write_subscriptions,
-    "nodes":         around.change_nodes,
-    "affiliations":  around.write_affiliations,
-    "resources":     around.write_resources,
-    "finished":      around.write_finished,
+    "subscriptions": nodes.write_subscriptions,
+    "nodes":         nodes.change_nodes,
+    "affiliations":  nodes.write_affiliations,
+    "resources":     nodes.write_resources,
+    "finished":      nodes.write_finished,
     "apps":          staging.write_apps,
     "versions":      staging.write_versions,
     "attempts":      staging.write_attempts,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.commit import CommitVersion, Part
-from pubqueue.core.transactions import Mark, Told
-from pubqueue.core.txn import AbortVersion, AskMark, ListTransactions
+from pubqueue.core.transactions.commit import CommitVersion, Part
+from pubqueue.core.transactions.model import Mark, Totals
+from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
 if TYPE_CHECKING:
-    from pubqueue.faces.xmpp.parse.words import Iq
+    from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.stream import Element
 
 TAG: Final = ns.tag(ns.OURS, "txn")
@@ -81,11 +81,11 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
     words = iq.child
     try:
         parts = _parts(words)
-        told = Told(
+        totals = Totals(
             _told(words, "skipped"), _told(words, "dead-lettered"), _seconds(words.get("seconds"))
         )
         version = number(words.get("version"), "version")
-        request = CommitVersion(iq.by, app_name(words), version, parts, told)
+        request = CommitVersion(iq.by, app_name(words), version, parts, totals)
     except ValueError as problem:
         return bad_request(text=f"commit: {problem}")
     return request
@@ -137,10 +137,10 @@ def abort(iq: Iq) -> AbortVersion | StanzaError:
         return bad_request(text=f"abort: {problem}")
 
 
-def ask(iq: Iq) -> AskMark | StanzaError:
+def ask(iq: Iq) -> AskLastVersion | StanzaError:
     """Read whose mark is asked for."""
     try:
-        return AskMark(iq.by, app_name(iq.child))
+        return AskLastVersion(iq.by, app_name(iq.child))
     except ValueError as problem:
         return bad_request(text=f"txn: {problem}")
 

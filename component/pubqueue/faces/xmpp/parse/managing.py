@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.manage import (
+from pubqueue.core.model import Affiliation, Jid, NodeName
+from pubqueue.core.nodes.manage import (
     Configure,
     Create,
     Delete,
@@ -13,9 +14,8 @@ from pubqueue.core.manage import (
     Purge,
     SetAffiliations,
 )
-from pubqueue.core.model import Affiliation, Jid, NodeName
 from pubqueue.faces.xmpp import ns, settings
-from pubqueue.faces.xmpp.parse.words import Iq, form_of, jid_of, node_of
+from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis
-from pubqueue.core.publish import Publish
-from pubqueue.core.txn import StagePublish
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp import headers, ns
 from pubqueue.faces.xmpp.parse import committing
-from pubqueue.faces.xmpp.parse.words import Iq, node_of, span_of
+from pubqueue.faces.xmpp.parse.iq import Iq, node_of, span_of
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import (
     INVALID_PAYLOAD,

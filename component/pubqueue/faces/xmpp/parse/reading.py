@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.core.model import NodeName, State
-from pubqueue.core.reading import ReadEvents, ReadItems, ReadNodes
+from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.validity import is_name
-from pubqueue.faces.xmpp.parse.words import Iq, node_of
+from pubqueue.faces.xmpp.parse.iq import Iq, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
 if TYPE_CHECKING:

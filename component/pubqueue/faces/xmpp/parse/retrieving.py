@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.manage import Describe, ListItems, ListNodes
-from pubqueue.core.mine import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.model import ItemId, NodeName
-from pubqueue.core.retrieve import Retrieve
+from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
+from pubqueue.core.nodes.manage import Describe, ListItems, ListNodes
+from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import disco, ns
-from pubqueue.faces.xmpp.parse.words import Iq, ids_of, node_of
+from pubqueue.faces.xmpp.parse.iq import Iq, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.core.model import NodeName
-from pubqueue.core.redrive import Redrive
-from pubqueue.core.settle import Outcome, Settle, Verb
-from pubqueue.core.touch import Touch
+from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.queue.settle import Outcome, Settle, Verb
+from pubqueue.core.queue.touch import Touch
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.parse.words import Iq, ids_of, node_of, span_of
+from pubqueue.faces.xmpp.parse.iq import Iq, ids_of, node_of, span_of
 from pubqueue.faces.xmpp.refusals import ITEM_REQUIRED, StanzaError, bad_request
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.subscribe import SetOptions, Subscribe, Unsubscribe
+from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
 from pubqueue.faces.xmpp import ns, settings
-from pubqueue.faces.xmpp.parse.words import Iq, form_of, jid_of, node_of
+from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
 
 if TYPE_CHECKING:

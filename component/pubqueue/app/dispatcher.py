@@ -1,0 +1,186 @@
+"""Hands out: ready items x free windows -> locks, for the queues that a batch has touched.
+
+Ready are items of the store, and those of this batch that are not written yet. What is left over for want of
+allowance is remembered as the rest, for the next batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.listings import ReadyNodes
+from pubqueue.core.changes import Lock
+from pubqueue.core.decision import Deliver
+from pubqueue.core.queue.dispatch import dispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.app.change_applier import ChangeApplier
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.changes import Change
+    from pubqueue.core.decision import Notice
+    from pubqueue.core.model import Item, NodeName
+
+    Ready = dict[NodeName, list[tuple[Item, bytes]]]
+
+MOST: Final = 1000
+"""Items that one batch hands out at most."""
+
+MOST_OCTETS: Final = 1 << 20
+"""Bytes of payload, likewise: one more item goes out if any is left of it."""
+
+ALL: Final = 1 << 30
+
+
+class Allowance:
+    """What a batch may still hand out."""
+
+    def __init__(self) -> None:
+        self.items = MOST
+        self.octets = MOST_OCTETS
+
+    def is_spent(self) -> bool:
+        """Say whether nothing is left of it."""
+        return self.items <= 0 or self.octets <= 0
+
+
+def hand_out(
+    context: Context, changes: ChangeApplier, rest: Iterable[NodeName], *, everywhere: bool
+) -> tuple[list[Notice], list[NodeName]]:
+    """Lock ready items to free subscribers; return the deliveries, and the nodes left for want of allowance."""
+    names = dict.fromkeys(rest)
+    if everywhere:
+        names.update(dict.fromkeys(context.rows.page(ReadyNodes(), None, ALL)))
+    names.update(changes.touched)
+    changes.touched = {}
+    dispatcher = _Dispatcher(context, changes)
+    deliveries: list[Notice] = []
+    while names:
+        left = dispatcher.round(names, deliveries)
+        if dispatcher.allowance.is_spent():
+            return deliveries, left
+        names = dict.fromkeys(left)
+        changes.touched = {}
+    return deliveries, []
+
+
+class _Dispatcher:
+    """Rounds of handing out: a node whose item was put aside for somebody has another round."""
+
+    def __init__(self, context: Context, changes: ChangeApplier) -> None:
+        self.allowance = Allowance()
+        self._context = context
+        self._rows = context.rows
+        self._changes = changes
+
+    def round(self, names: Iterable[NodeName], deliveries: list[Notice]) -> list[NodeName]:
+        """Hand out once in each node; return those with more to hand out, those whose turn it was last."""
+        rooms = self._rooms(names)
+        ready, drained = self._ready(rooms)
+        unreached: list[NodeName] = []
+        again: list[NodeName] = []
+        for name in rooms:
+            rows = ready.get(name, [])
+            if self.allowance.is_spent():
+                unreached.append(name)
+                continue
+            made = self._node(name, rows, deliveries)
+            locks = sum(type(change) is Lock for change in made)
+            if locks < len(made) or self.allowance.is_spent():
+                again.append(name)
+            elif name in drained and locks == len(rows):
+                self._rows.cache.idle.add(name)
+        return unreached + again
+
+    def _rooms(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the queues that can hand out something, each with how many items at most."""
+        rows = self._rows
+        for name in names:
+            rows.node(name)
+            if name not in rows.cache.in_node:
+                rows.subscribers(name)
+        if rows.lacking:
+            rows.load()
+        self._changes.resolve()
+        rooms: dict[NodeName, int] = {}
+        for name in names:
+            node, windows = rows.node(name), self._changes.windows(name)
+            if node is None or windows is None or not node.config.queueing or node.config.paused:
+                continue
+            if room := min(windows.room, MOST):
+                rooms[name] = room
+        return rooms
+
+    def _ready(self, rooms: dict[NodeName, int]) -> tuple[Ready, set[NodeName]]:
+        """Return what is ready in each node, in its order, and of which nodes the store has no more."""
+        cache, now = self._rows.cache, self._context.now
+        found: Ready = {}
+        for name in rooms:
+            fresh = cache.ready.get(name)
+            if fresh:
+                living = [i for i in fresh.values() if i.expires is None or i.expires > now]
+                found[name] = [(item, cache.payloads.get(item.seq, b"")) for item in living]
+        asked = {name: room for name, room in rooms.items() if name not in cache.idle}
+        counts = dict.fromkeys(asked, 0)
+        outdated: set[NodeName] = set()
+        if asked:
+            for item, payload in self._rows.tx.ready(asked, now, self.allowance.octets):
+                counts[item.node] += not item.aside
+                if self._changes.has_changed(item.seq):  # it is known better here
+                    outdated.add(item.node)
+                else:
+                    found.setdefault(item.node, []).append((item, payload))
+        if any(counts[name] >= asked[name] for name in outdated):
+            self._changes.flush()  # they stood in the place of others that are ready
+            return self._ready(rooms)
+        for rows in found.values():
+            if len(rows) > 1:
+                rows.sort(key=_turn)
+        self._load_payloads(found)
+        return found, {name for name, room in asked.items() if counts[name] < room}
+
+    def _load_payloads(self, found: Ready) -> None:
+        """Load payloads of items that became ready in this batch and were published before it."""
+        cache, rows = self._rows.cache, self._rows
+        for name, ready in found.items():
+            fresh = cache.ready.get(name, {})
+            missing = [i for i, _ in ready if i.seq in fresh and i.seq not in cache.payloads]
+            rows.needs.payloads.update(item.seq for item in missing)
+        if rows.needs.payloads:
+            rows.load()
+            for ready in found.values():
+                ready[:] = [(i, payload or cache.payloads.get(i.seq, b"")) for i, payload in ready]
+
+    def _node(
+        self, name: NodeName, rows: Sequence[tuple[Item, bytes]], deliveries: list[Notice]
+    ) -> list[Change]:
+        node, windows = self._rows.node(name), self._changes.windows(name)
+        if not rows or windows is None or node is None:
+            return []
+        if len(rows) > self.allowance.items:
+            rows = rows[: self.allowance.items + sum(item.aside for item, _ in rows)]
+        now = self._context.now
+        made = dispatch(
+            node,
+            [item for item, _ in rows],
+            windows.first(len(rows) + 2),
+            now=now,
+            first_token=self._changes.tokens(len(rows)),
+        )
+        self._changes.make(None, made)
+        payloads = {item.seq: payload for item, payload in rows}
+        numbered = self._rows.cache.numbered
+        for change in made:
+            if isinstance(change, Lock):
+                item, payload = numbered[change.item.seq], payloads[change.item.seq]
+                assert item is not None
+                deliveries.append(Deliver(change.holder, item, payload))
+                self.allowance.items -= 1
+                self.allowance.octets -= len(payload)
+        return made
+
+
+def _turn(row: tuple[Item, bytes]) -> tuple[int, int]:
+    """Order as the store does: the higher priority first, then the older."""
+    return -row[0].priority, row[0].seq

@@ -1,0 +1,103 @@
+"""For time, presence and bounces: what has run out, and what those who come or go hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.facts.settling import place_of
+from pubqueue.app.listings import LateLocks, Nodes, Sweepable
+from pubqueue.core.model import Jid, Millis, State, bare
+from pubqueue.core.queue.ending import Case
+from pubqueue.core.queue.expire import ArriveFacts, BounceFacts, ExpireFacts, LeaveFacts
+from pubqueue.core.queue.recover import RecoverFacts, longest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.model import Item, Subscription
+    from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+
+AT_ONCE: Final = 1000
+"""How many rows of a kind one batch ends at most for the clock's sake; the rest follows in the next."""
+
+ALL: Final = 1 << 30
+
+
+def for_recovery(context: Context, _request: object) -> RecoverFacts:
+    """Return the locks that end later than they could."""
+    rows, now = context.rows, context.now
+    queues = [node for node in rows.page(Nodes(), None, ALL) if node.config.queueing]
+    late = (
+        (node, tuple(rows.page(LateLocks(node.name, longest(node, now)), None, ALL)))
+        for node in queues
+    )
+    return RecoverFacts(now, tuple(late))
+
+
+def for_expiry(context: Context, _request: object) -> ExpireFacts:
+    """Return what has run out."""
+    rows, now = context.rows, context.now
+    due = rows.due(now, AT_ONCE)
+    cases = _cases(rows, [*due.locks, *due.lives])
+    for item in due.delayed:
+        rows.node(item.node)
+    kept_since = Millis(now - context.limits.kept_for)
+    return ExpireFacts(
+        now=now,
+        ripe=tuple(due.delayed),
+        locks=cases[: len(due.locks)],
+        lives=cases[len(due.locks) :],
+        overdue=tuple(due.versions),
+        sweepable=kept_since if True in rows.page(Sweepable(kept_since)) else None,
+    )
+
+
+def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
+    """Return what the arrived subscribes to, under its full JID and its bare one."""
+    rows, account = context.rows, bare(request.jid)
+    mine = _exactly(rows, request.jid)
+    for subscription in mine:
+        rows.node(subscription.node)
+    return ArriveFacts(tuple(mine), tuple(rows.resources(account)))
+
+
+def for_leave(context: Context, request: Leave) -> LeaveFacts:
+    """Return what the leaver holds, under its full JID and under its bare one, and who else is here."""
+    rows, account = context.rows, bare(request.jid)
+    jids = tuple(dict.fromkeys((request.jid, account)))
+    paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
+    return LeaveFacts(
+        now=context.now,
+        held=_cases(rows, [item for jid in jids for item in rows.held_by(jid)]),
+        subscriptions=tuple((one, node) for one, node in paired if node is not None),
+        resources=tuple(rows.resources(account)),
+    )
+
+
+def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
+    """Return the subscriptions of the full JID and of the bare one, not those of other resources."""
+    jids = {jid, bare(jid)}
+    return [one for one in rows.subscriptions_of_account(bare(jid)) if one.jid in jids]
+
+
+def for_bounce(context: Context, request: Bounce) -> BounceFacts:
+    """Return the item of a delivery that came back, if that very lock is still on it."""
+    rows = context.rows
+    item = rows.item_at(request.seq)
+    node = None if item is None else rows.node(item.node)
+    if item is None or node is None:
+        return BounceFacts(context.now, None, None)
+    locked = item.state is State.LOCKED and item.token == request.token
+    return BounceFacts(
+        now=context.now,
+        case=Case(item, node) if locked else None,
+        subscription=rows.subscription(item.node, request.to),
+    )
+
+
+def _cases(rows: WorkingSet, items: Iterable[Item]) -> tuple[Case, ...]:
+    """Put each item beside its node and the place for it should it die."""
+    paired = [(item, rows.node(item.node)) for item in items]
+    return tuple(Case(item, node, place_of(rows, node, item)) for item, node in paired if node)

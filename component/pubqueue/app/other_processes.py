@@ -1,0 +1,53 @@
+"""Other processes on the same store: what they leave undone is found here.
+
+Each process hands out what its own requests make ready, and knows when the locks of its own batches end. A
+process that is killed, or has lost its stream, leaves ready items and locks that nobody else has in mind.
+So each asks the store, once a second, whether another has written, and only then looks at all nodes.
+Alone on its store a process never has to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.ports import StoreError
+
+if TYPE_CHECKING:
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.ports import Store
+
+PERIOD: Final = 1.0
+"""Seconds between two looks."""
+
+
+class OtherProcesses:
+    """Has the broker look around whenever another process has changed the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, broker: Broker) -> None:
+        """Begin to watch. Starting twice does no harm."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(broker), name="other processes")
+
+    async def stop(self) -> None:
+        """Stop watching. Stopping twice does no harm."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self, broker: Broker) -> None:
+        while True:
+            await asyncio.sleep(PERIOD)
+            try:
+                wrote = await self._store.changes()
+            except StoreError:
+                wrote = True  # the broker's own look says what is wrong with the store
+            if wrote:
+                broker.look_around()

@@ -1,0 +1,102 @@
+"""Answers those who only read, beside the batches: no worker waits for them, nor they for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pubqueue.app.batch import read
+from pubqueue.app.ports import StoreError
+from pubqueue.app.working_set import WorkingSet
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Decision, Reply
+
+log = structlog.get_logger(__name__)
+
+
+class Reader:
+    """Takes requests that change nothing and answers them one after the other."""
+
+    def __init__(self, store: Store, context_of: Callable[[WorkingSet], Context]) -> None:
+        self._store = store
+        self._context_of = context_of
+        self._waiting: deque[tuple[Request, Callable[[Reply], None]]] = deque()
+        self._work = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
+        """Have the request answered, of what is committed by then."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="reader")
+        self._waiting.append((request, answer))
+        self._quiet.clear()
+        self._work.set()
+
+    async def settled(self) -> None:
+        """Wait until all are answered."""
+        await self._quiet.wait()
+
+    async def stop(self) -> None:
+        """Answer what is waiting, then stop. Stopping twice does no harm."""
+        if self._task is not None:
+            if not self._task.done():
+                await self._quiet.wait()
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                while self._waiting:
+                    request, answer = self._waiting.popleft()
+                    self._tell(answer, await self._reply_to(request))
+                self._quiet.set()
+        finally:
+            self._quiet.set()  # after a fault nobody shall wait for what will not come
+
+    async def _reply_to(self, request: Request) -> Reply:
+        try:
+            decision = await self._store.read(partial(self._read, request))
+        except StoreError as problem:
+            log.error("read.failed", why=str(problem))  # noqa: TRY400  # an answer, no trace
+            return Refused(Refusal.STORE_FAILED)
+        except (
+            Exception
+        ):  # the boundary between requests: this one has failed, the next shall be answered
+            log.exception("request.failed", request=type(request).__name__)
+            return Refused(Refusal.STORE_FAILED)
+        return decision.reply
+
+    def _read(self, request: Request, tx: Transaction) -> Decision:
+        rows = WorkingSet()
+        rows.begin(tx)
+        return read(self._context_of(rows), request)
+
+    def _tell(self, answer: Callable[[Reply], None], reply: Reply) -> None:
+        try:
+            answer(reply)
+        except (
+            Exception
+        ):  # the same boundary: who cannot be told shall not make others wait for ever
+            log.exception("answer.failed", reply=type(reply).__name__)

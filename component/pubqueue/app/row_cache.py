@@ -1,0 +1,193 @@
+"""The rows that a process keeps between batches: as loaded, and as the batch has changed them so far.
+
+Every table is a dictionary, and every change of one goes through `put`, so that what a request has done can be
+undone. A key with None is a row that is known not to be there; a key that is missing is not known. Groups (all
+subscriptions of a node, all that a JID holds) are whole where their key is there, and are kept so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.core.model import Affiliation, Jid, NodeName, bare
+
+if TYPE_CHECKING:
+    from pubqueue.app.free_windows import FreeWindows
+    from pubqueue.app.rows import Finished, Needs, NotedKey, Rows, StagedKey
+    from pubqueue.core.model import Item, ItemId, Node, Subscription
+    from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
+
+ABSENT: Final[Any] = object()
+"""Where there was no key."""
+
+MOST_ITEMS: Final = 100_000
+MOST_ROWS: Final = 400_000
+"""Rows that are kept between batches at most: locked items, and of all other kinds together."""
+
+
+class RowCache:
+    """Tables of rows and groups of them."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[NodeName, Node | None] = {}
+        self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
+        self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
+        self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
+        self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
+        self.windows: dict[NodeName, FreeWindows] = {}
+        self.resources: dict[Jid, dict[Jid, None]] = {}
+        self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
+        self.numbered: dict[int, Item | None] = {}
+        self.held: dict[Jid, dict[int, Item]] = {}
+        self.payloads: dict[int, bytes] = {}
+        self.receipts: dict[int, dict[Jid, None]] = {}
+        self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
+        self.apps: dict[str, App | None] = {}
+        self.versions: dict[tuple[str, int], Version | None] = {}
+        self.attempts: dict[tuple[str, int, int, int], Attempt | None] = {}
+        self.waiting: dict[str, StagedTotals | None] = {}
+        self.staged: dict[StagedKey, int | None] = {}
+        self.noted: dict[NotedKey, tuple[bytes, bool] | None] = {}
+        self.ready: defaultdict[NodeName, dict[int, Item]] = defaultdict(dict)
+        """Items that can be handed out and are not written yet."""
+        self.idle: set[NodeName] = set()
+        """Nodes of which nothing that is written can be handed out."""
+        self.passing: list[tuple[NodeName, ItemId, int]] = []
+        """Items met in this batch, which are kept only if they are locked at its end."""
+        self.journal: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
+        """Return the subscription of exactly this JID, ABSENT if it is not known."""
+        group = self.in_node.get(node)
+        if group is None:
+            group = self.of_account.get((node, bare(jid)))
+        return ABSENT if group is None else group.get(jid)
+
+    # --- changing, so that it can be undone ---
+
+    def put(self, table: dict[Any, Any], key: object, row: object) -> None:
+        """Set a row."""
+        self.journal.append((table, key, table.get(key, ABSENT)))
+        table[key] = row
+
+    def drop(self, table: dict[Any, Any], key: object) -> None:
+        """Take a row out of a group."""
+        if key in table:
+            self.journal.append((table, key, table.pop(key)))
+
+    def undo(self) -> None:
+        """Take back what was done since the journal was empty."""
+        for table, key, before in reversed(self.journal):
+            if before is ABSENT:
+                table.pop(key, None)
+            else:
+                table[key] = before
+        self.journal.clear()
+        self.windows.clear()  # they are made anew of what the tables say
+
+    # --- filling ---
+
+    def fill(self, asked: Needs, found: Rows) -> None:
+        """Take in the answer to a question."""
+        self._fill_absent(asked)
+        for node in found.nodes:
+            self.nodes[node.name] = node
+        for row in found.affiliations:
+            self.affiliations[row.node, row.account] = row.affiliation
+        for subscription in found.subscriptions:
+            self._fill_subscription(subscription)
+        for jid in found.resources:
+            self.resources[bare(jid)][jid] = None
+        for item in found.items:
+            self._fill_item(item)
+        for seq, payload in found.payloads:
+            self.payloads[seq] = payload
+        for seq, jid in found.receipts:
+            self.receipts[seq][jid] = None
+        for done in found.finished:
+            self.finished[done.node, done.id] = done
+        self._fill_staging(found)
+
+    def _fill_absent(self, asked: Needs) -> None:
+        """Let everything that was asked for be known not to be there, until it is found."""
+        self.nodes.update(dict.fromkeys(asked.nodes))
+        self.affiliations.update(dict.fromkeys(asked.affiliations, Affiliation.NONE))
+        for table, keys in (
+            (self.of_account, asked.subscriptions),
+            (self.in_node, asked.subscribers),
+            (self.everywhere, asked.accounts),
+            (self.resources, asked.resources),
+            (self.held, asked.held),
+            (self.receipts, asked.receipts),
+        ):
+            for key in keys:
+                table[key] = {}  # type: ignore[index]  # each table with the keys of its kind
+        self.items.update(dict.fromkeys(asked.items))
+        self.passing += [(node, item, 0) for node, item in asked.items]
+        self.numbered.update(dict.fromkeys(asked.numbers))
+        self.finished.update(dict.fromkeys(asked.finished))
+        self.apps.update(dict.fromkeys(asked.apps))
+        self.versions.update(dict.fromkeys(asked.versions))
+        self.attempts.update(dict.fromkeys(asked.attempts))
+        self.waiting.update(dict.fromkeys(asked.waiting))
+        self.staged.update(dict.fromkeys(asked.staged))
+        self.noted.update(dict.fromkeys(asked.noted))
+
+    def _fill_subscription(self, row: Subscription) -> None:
+        account = bare(row.jid)
+        if (group := self.of_account.get((row.node, account))) is not None:
+            group[row.jid] = row
+        if (everybody := self.in_node.get(row.node)) is not None:
+            everybody[row.jid] = row
+            self.of_account.setdefault((row.node, account), {})[row.jid] = row
+        if (everywhere := self.everywhere.get(account)) is not None:
+            everywhere[row.node, row.jid] = row
+
+    def _fill_item(self, item: Item) -> None:
+        self.items[item.node, item.id] = item
+        self.numbered[item.seq] = item
+        self.passing.append((item.node, item.id, item.seq))
+        if item.holder is not None and (group := self.held.get(item.holder)) is not None:
+            group[item.seq] = item
+
+    def _fill_staging(self, found: Rows) -> None:
+        for app in found.apps:
+            self.apps[app.name] = app
+        for version in found.versions:
+            self.versions[version.app, version.number] = version
+        for attempt in found.attempts:
+            self.attempts[attempt.app, attempt.version, attempt.part, attempt.number] = attempt
+        for waiting in found.waiting:
+            self.waiting[waiting.account] = waiting
+        self.staged.update(found.staged)
+        for key, payload, known in found.noted:
+            self.noted[key] = payload, known
+
+    # --- between two batches ---
+
+    def shrink(self) -> None:
+        """Keep what the next batches are likely to need: nodes and those around them, locked items."""
+        for table in (
+            *(self.payloads, self.receipts, self.finished, self.staged, self.noted),
+            *(self.apps, self.versions, self.attempts, self.waiting, self.ready),
+        ):
+            table.clear()
+        for node, item_id, seq in self.passing:
+            item = self.items.get((node, item_id))
+            if item is None or item.holder is None:
+                self.items.pop((node, item_id), None)
+            known = self.numbered.get(seq)
+            if known is None or known.holder is None:
+                self.numbered.pop(seq, None)
+        self.passing.clear()
+        rows = (
+            len(self.nodes) + len(self.affiliations) + len(self.of_account) + len(self.everywhere)
+        )
+        rows += len(self.resources) + sum(map(len, self.in_node.values()))
+        if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
+            self.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self.__init__()  # type: ignore[misc]  # the tables are all there is

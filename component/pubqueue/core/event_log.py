@@ -1,0 +1,204 @@
+"""What a node's event log tells of a change: a table over all changes, and of who asked for it.
+
+An item's life reads: published, then any number of times delivered and (unlocked or expired), at last
+completed, or retracted, or purged with all others, or dead, from which requeued leads back. What moves from
+node to node is told of in both: where it leaves with `to`, where it enters with `origin`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core import changes as c
+from pubqueue.core.model import Millis, covers
+from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
+from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle
+from pubqueue.core.transactions import model as t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.core.changes import Change
+    from pubqueue.core.model import Item, ItemId, Jid, NodeName
+
+CAME_BACK: Final = "the delivery came back"
+REPLACED: Final = "replaced"
+
+
+@unique
+class EventKind(StrEnum):
+    """What happened."""
+
+    PUBLISHED = "published"
+    DELIVERED = "delivered"
+    COMPLETED = "completed"
+    """Retracted by who held it."""
+    UNLOCKED = "unlocked"
+    EXPIRED = "expired"
+    """The lock timed out."""
+    DEAD = "dead"
+    REQUEUED = "requeued"
+    """A dead item lives again."""
+    RETRACTED = "retracted"
+    """Taken back: by an owner or its publisher, for another payload, or for its age in a plain node."""
+    PURGED = "purged"
+    """All items of the node are gone; `detail` is how many."""
+
+
+class Event(Struct, frozen=True, gc=False):
+    """One entry. `age` is the time since the publish, `held` since the delivery, if there was a lock."""
+
+    kind: EventKind
+    node: NodeName
+    item: ItemId | None = None
+    attempt: int | None = None
+    worker: Jid | None = None
+    publisher: Jid | None = None
+    age: Millis | None = None
+    held: Millis | None = None
+    origin: NodeName | None = None
+    to: NodeName | None = None
+    detail: str = ""
+
+
+class PublishedByCommit(Struct, frozen=True, gc=False):
+    """What a commit makes visible in a node is published: too much to be named one by one."""
+
+    node: NodeName
+    queueing: bool
+    publisher: Jid
+
+
+LogEntry = Event | PublishedByCommit
+
+
+def events_of(asked: object, changes: Iterable[Change], now: Millis) -> list[LogEntry]:
+    """Return the entries for changes that the request `asked` makes (None: a dispatch), in order."""
+    return [entry for change in changes for entry in EVENTS[type(change)](asked, change, now)]
+
+
+def _nothing(_asked: object, _change: Change, _now: Millis) -> tuple[LogEntry, ...]:
+    return ()
+
+
+def _of(kind: EventKind, item: Item, now: Millis, detail: str = "") -> Event:
+    age = Millis(max(0, now - item.published))
+    locked = item.holder is not None and item.taken is not None
+    held = Millis(max(0, now - item.taken)) if locked and item.taken is not None else None
+    return Event(
+        *(kind, item.node, item.id, item.acquired, item.holder, item.publisher, age, held),
+        detail=detail,
+    )
+
+
+def _added(_asked: object, change: c.AddItem, _now: Millis) -> tuple[LogEntry, ...]:
+    who, item = change.publisher, change.draft.id
+    return (Event(EventKind.PUBLISHED, change.node, item, 0, None, who, Millis(0)),)
+
+
+def _replaced(_asked: object, change: c.ReplacePayload, now: Millis) -> tuple[LogEntry, ...]:
+    """Tell that the old work is withdrawn and the new is there: so counts come out even."""
+    item = change.item
+    after = replace(item, publisher=change.publisher, published=now)
+    return (
+        _of(EventKind.RETRACTED, item, now, REPLACED),
+        _of(EventKind.PUBLISHED, after, now, REPLACED),
+    )
+
+
+def _locked(_asked: object, change: c.Lock, now: Millis) -> tuple[LogEntry, ...]:
+    item = change.item
+    age = Millis(max(0, now - item.published))
+    who = change.holder, item.publisher
+    return (Event(EventKind.DELIVERED, item.node, item.id, item.acquired + 1, *who, age),)
+
+
+def _released(asked: object, change: c.Release, now: Millis) -> tuple[LogEntry, ...]:
+    return (_end(asked, change.item, now),)
+
+
+def _end(asked: object, item: Item, now: Millis) -> Event:
+    """Tell how a lock ended, which the one who asked for it knows."""
+    match asked:
+        case Expire():
+            return _of(EventKind.EXPIRED, item, now)
+        case Settle(outcome=Outcome.RELEASE):
+            return _of(EventKind.UNLOCKED, item, now)
+        case Settle():
+            return _of(EventKind.UNLOCKED, item, now, asked.reason or UNEXPLAINED)
+        case Leave():
+            return _of(EventKind.UNLOCKED, item, now, WORKER_LOST)
+        case Bounce():
+            return _of(EventKind.UNLOCKED, item, now, CAME_BACK)
+        case _:
+            return _of(EventKind.UNLOCKED, item, now)
+
+
+def _gave_up(asked: object, change: c.GiveUp, now: Millis) -> tuple[LogEntry, ...]:
+    ends = () if change.item.holder is None else (_end(asked, change.item, now),)
+    dead = replace(change.item, failed=change.failed)
+    here = replace(_of(EventKind.DEAD, dead, now, change.reason), to=change.to)
+    if change.to is None:
+        return (*ends, here)
+    there = replace(here, node=change.to, origin=change.item.node, to=None)
+    return (*ends, here, there)
+
+
+def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[LogEntry, ...]:
+    here = _of(EventKind.REQUEUED, change.item, now)
+    if change.to == change.item.node:
+        return (here,)
+    there = replace(here, node=change.to, origin=change.item.node)
+    return replace(here, to=change.to), there
+
+
+def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[LogEntry, ...]:
+    holder = change.item.holder
+    by_holder = isinstance(asked, Settle) and holder is not None and covers(holder, asked.by.jid)
+    return (_of(EventKind.COMPLETED if by_holder else EventKind.RETRACTED, change.item, now),)
+
+
+def _purged(_asked: object, change: c.PurgeNode, _now: Millis) -> tuple[LogEntry, ...]:
+    return (Event(EventKind.PURGED, change.node, detail=str(change.items)),)
+
+
+def _committed(_asked: object, change: t.Commit, _now: Millis) -> tuple[LogEntry, ...]:
+    return tuple(PublishedByCommit(o.node, o.queueing, change.owner) for o in change.nodes)
+
+
+# fmt: off
+EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = {
+    c.CreateNode:      _nothing,
+    c.ConfigureNode:   _nothing,
+    c.DeleteNode:      _nothing,   # its log goes with it
+    c.PurgeNode:       _purged,
+    c.SetAffiliation:  _nothing,
+    c.AddSubscription: _nothing,
+    c.SetWindow:       _nothing,
+    c.SetAvailable:    _nothing,
+    c.EndSubscription: _nothing,   # locks outlive it
+    c.NoteBounces:     _nothing,
+    c.NoteResource:    _nothing,
+    c.ForgetResource:  _nothing,
+    c.AddItem:         _added,
+    c.ReplacePayload:  _replaced,
+    c.Lock:            _locked,
+    c.Release:         _released,
+    c.Postpone:        _nothing,   # it waits as before, only longer
+    c.Extend:          _nothing,
+    c.Revive:          _revived,
+    c.Ripen:           _nothing,
+    c.Forget:          _nothing,
+    c.ForgetEvents:    _nothing,
+    c.GiveUp:          _gave_up,
+    c.RemoveItem:      _removed,
+    t.Stage:           _nothing,   # nobody can see it yet
+    t.Commit:          _committed,
+    t.Abort:           _nothing,
+    t.Sweep:           _nothing,
+}
+# fmt: on

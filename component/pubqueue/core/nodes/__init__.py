@@ -1,0 +1,1 @@
+"""Nodes, their settings, and those around them: affiliations and subscriptions."""

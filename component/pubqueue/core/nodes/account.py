@@ -1,0 +1,57 @@
+"""What an account has at the service: its affiliations and its subscriptions (XEP-0060 5.6, 5.7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pubqueue.core.decision import Decision, MyAffiliations, MySubscriptions, Refusal, refuse
+from pubqueue.core.model import Affiliation
+from pubqueue.core.nodes import access
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Asker, NodeName, Subscription
+
+
+class ListMyAffiliations(Struct, frozen=True, gc=False):
+    """Ask what the asker's account is to every node, or to one."""
+
+    by: Asker
+    node: NodeName | None = None
+
+
+class ListMySubscriptions(Struct, frozen=True, gc=False):
+    """Ask for the subscriptions of every JID of the asker's account, to every node or to one."""
+
+    by: Asker
+    node: NodeName | None = None
+
+
+class AffiliationFacts(Struct, frozen=True, gc=False):
+    """What the account is to the nodes that were asked about, by name; only nodes that are there."""
+
+    entries: tuple[tuple[NodeName, Affiliation], ...]
+
+
+class SubscriptionFacts(Struct, frozen=True, gc=False):
+    """Whether the node that was asked about is there, and the account's subscriptions, by node."""
+
+    found: bool
+    entries: tuple[Subscription, ...]
+
+
+def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -> Decision:
+    """Tell it what it is, as it counts: an administrator of the service owns every node."""
+    if request.node is not None and not facts.entries:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    entries = ((node, access.standing(request.by, found)) for node, found in facts.entries)
+    told = tuple(entry for entry in entries if entry[1] is not Affiliation.NONE)
+    return Decision(MyAffiliations(told, request.node))
+
+
+def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts) -> Decision:
+    """Tell it all of its subscriptions, whichever of its JIDs asks."""
+    if not facts.found:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    return Decision(MySubscriptions(facts.entries, request.node))

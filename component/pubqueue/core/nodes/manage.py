@@ -1,0 +1,295 @@
+"""Create, configure, purge and delete nodes; who is what to them; what can be seen of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.changes import (
+    Change,
+    ConfigureNode,
+    CreateNode,
+    DeleteNode,
+    EndSubscription,
+    PurgeNode,
+    SetAffiliation,
+)
+from pubqueue.core.decision import (
+    Affiliations,
+    Created,
+    Decision,
+    Deleted,
+    Described,
+    Done,
+    Listed,
+    Purged,
+    Refusal,
+    Refused,
+    refuse,
+)
+from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName, bare
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action, CreationPolicy
+from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pubqueue.core.model import ItemId
+
+
+class Create(Struct, frozen=True, gc=False):
+    """Make a node (XEP-0060 8.1), with these settings; the others are as for any new node."""
+
+    by: Asker
+    node: NodeName
+    settings: Settings
+
+
+class Declare(Struct, frozen=True, gc=False):
+    """Make a node of the configuration file, unless it is there; what is there is left alone."""
+
+    by: Asker
+    node: NodeName
+    settings: Settings
+    owners: tuple[Jid, ...]
+    publishers: tuple[Jid, ...]
+
+
+class Describe(Struct, frozen=True, gc=False):
+    """Ask for a node: for its settings where `manage`, else for what everybody may know."""
+
+    by: Asker
+    node: NodeName
+    manage: bool
+
+
+class Configure(Struct, frozen=True, gc=False):
+    """Change the settings of a node (XEP-0060 8.2)."""
+
+    by: Asker
+    node: NodeName
+    settings: Settings
+
+
+class Delete(Struct, frozen=True, gc=False):
+    """Delete a node with all that is in it (XEP-0060 8.4)."""
+
+    by: Asker
+    node: NodeName
+
+
+class Purge(Struct, frozen=True, gc=False):
+    """Delete all items of a node (XEP-0060 8.5)."""
+
+    by: Asker
+    node: NodeName
+
+
+class GetAffiliations(Struct, frozen=True, gc=False):
+    """Ask who is what to the node (XEP-0060 8.9.1)."""
+
+    by: Asker
+    node: NodeName
+
+
+class SetAffiliations(Struct, frozen=True, gc=False):
+    """Change who is what to the node, all or nothing (XEP-0060 8.9.2)."""
+
+    by: Asker
+    node: NodeName
+    entries: tuple[tuple[Jid, Affiliation], ...]
+
+
+class ListNodes(Struct, frozen=True, gc=False):
+    """Ask for the nodes of the service (XEP-0060 5.2)."""
+
+    by: Asker
+
+
+class ListItems(Struct, frozen=True, gc=False):
+    """Ask for the ids of a node's items (XEP-0060 5.5)."""
+
+    by: Asker
+    node: NodeName
+
+
+class NodeFacts(Struct, frozen=True, gc=False):
+    """The node, the asker's affiliation, and as far as the request needs it who else there is."""
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    policy: CreationPolicy = CreationPolicy.LOCAL
+    audience: tuple[Jid, ...] = ()
+    affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
+    items: tuple[ItemId, ...] = ()
+
+
+class NodeListFacts(Struct, frozen=True, gc=False):
+    """Every node, each with what the asker is to it."""
+
+    nodes: tuple[tuple[Node, Affiliation], ...]
+
+
+def create(request: Create, facts: NodeFacts) -> Decision:
+    """Decide a creation; the asker becomes the owner. Settings that do not fit leave no node."""
+    if not access.may_create(request.by, facts.policy):
+        return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
+    if facts.node is not None:
+        return refuse(Refusal.NODE_EXISTS)
+    return _make(request, facts, owners=(request.by.bare,))
+
+
+def declare(request: Declare, facts: NodeFacts) -> Decision:
+    """Decide about a node of the configuration file."""
+    if facts.node is not None:
+        return Decision(Created(request.node))
+    return _make(request, facts, owners=request.owners, publishers=request.publishers)
+
+
+def _make(
+    request: Create | Declare,
+    facts: NodeFacts,
+    *,
+    owners: Sequence[Jid],
+    publishers: Sequence[Jid] = (),
+) -> Decision:
+    config = configure(NodeConfig(), request.settings)
+    if isinstance(config, Refused):
+        return Decision(config)
+    node = Node(request.node, config, request.by.bare, facts.now)
+    if (misfit := refit(node, config)) is not None:
+        return Decision(misfit)
+    changes: list[Change] = [CreateNode(node)]
+    changes += [SetAffiliation(node.name, bare(jid), Affiliation.PUBLISHER) for jid in publishers]
+    changes += [SetAffiliation(node.name, bare(jid), Affiliation.OWNER) for jid in owners]
+    return Decision(Created(node.name), tuple(changes))
+
+
+def describe(request: Describe, facts: NodeFacts) -> Decision:
+    """Decide whether the asker may see the node; its settings are for owners only."""
+    owners = tuple(jid for jid, is_a in facts.affiliations if is_a is Affiliation.OWNER)
+    if request.manage:
+        managed = _managed(request, facts)
+        return managed if isinstance(managed, Decision) else Decision(Described(managed, owners))
+    if facts.node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    return Decision(Described(facts.node, owners))
+
+
+def configure_node(request: Configure, facts: NodeFacts) -> Decision:
+    """Decide about new settings; only those that are named change."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    config = configure(node.config, request.settings)
+    if isinstance(config, Refused):
+        return Decision(config)
+    if (misfit := refit(node, config)) is not None:
+        return Decision(misfit)
+    changes: tuple[Change, ...] = (ConfigureNode(node.name, config),)
+    if config.access_model is not node.config.access_model:
+        after = replace(node, config=config)
+        changes += _shut_out(after, facts.audience, dict(facts.affiliations))
+    return Decision(Done(), changes)
+
+
+def delete(request: Delete, facts: NodeFacts) -> Decision:
+    """Decide a deletion; locks do not stop it, later settles find no node (row 16)."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    told = facts.audience if node.config.notify_delete else ()
+    notices = tuple(Deleted(jid, node.name) for jid in told)
+    return Decision(Done(), (DeleteNode(node.name),), notices)
+
+
+def purge(request: Purge, facts: NodeFacts) -> Decision:
+    """Decide a purge: one event for each subscriber, no retracts."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    notices = tuple(Purged(jid, node.name) for jid in facts.audience)
+    return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
+
+
+def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
+    """Decide whether the asker may see who is what."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    return Decision(Affiliations(node.name, facts.affiliations))
+
+
+def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
+    """Decide about affiliations: a node always keeps an owner (XEP-0060 8.9.2.4)."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    wanted = [(bare(jid), affiliation) for jid, affiliation in request.entries]
+    if any(count > 1 for count in Counter(jid for jid, _ in wanted).values()):
+        return refuse(Refusal.BAD_REQUEST, "a JID is named twice")
+    before = dict(facts.affiliations)
+    after = before | dict(wanted)
+    if Affiliation.OWNER not in after.values():
+        owners = [(jid, before[jid]) for jid, _ in wanted if before.get(jid) is Affiliation.OWNER]
+        no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
+        return Decision(replace(no, unchanged=tuple(owners)))
+    changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
+    named = [jid for jid in facts.audience if bare(jid) in dict(wanted)]
+    return Decision(Done(), changes + _shut_out(node, named, after))
+
+
+def _shut_out(
+    node: Node, subscribers: Iterable[Jid], affiliations: Mapping[Jid, Affiliation]
+) -> tuple[EndSubscription, ...]:
+    """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3).
+
+    What they hold stays theirs until settled or timed out, as after an unsubscription.
+    """
+    return tuple(
+        EndSubscription(node.name, jid)
+        for jid in subscribers
+        if not access.may(affiliations.get(bare(jid), Affiliation.NONE), Action.SUBSCRIBE, node)
+    )
+
+
+def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
+    """Name the nodes that the asker may see (XEP-0060 5.2)."""
+    seen = tuple(
+        (node.name, node.config.title)
+        for node, affiliation in facts.nodes
+        if access.barred(access.standing(request.by, affiliation), node) is None
+    )
+    return Decision(Listed(seen))
+
+
+def list_items(request: ListItems, facts: NodeFacts) -> Decision:
+    """Name the items of a node; on a queue to its owners only (XEP-0254 row 14)."""
+    node = facts.node
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    affiliation = access.standing(request.by, facts.affiliation)
+    if (closed := access.barred(affiliation, node)) is not None:
+        return refuse(closed)
+    hidden = node.config.queueing and affiliation is not Affiliation.OWNER
+    if hidden or not access.may(affiliation, Action.RETRIEVE, node):
+        return Decision(Listed((), node.name))
+    return Decision(Listed(tuple((item, "") for item in facts.items), node.name))
+
+
+def _managed(
+    request: Describe | Configure | Delete | Purge | GetAffiliations | SetAffiliations,
+    facts: NodeFacts,
+) -> Node | Decision:
+    """Return the node if the asker may manage it (XEP-0060 14.2)."""
+    if facts.node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    affiliation = access.standing(request.by, facts.affiliation)
+    if not access.may(affiliation, Action.MANAGE, facts.node):
+        return refuse(Refusal.FORBIDDEN)
+    return facts.node

@@ -1,0 +1,1 @@
+"""An item's way through its queue: published, handed out, settled, expired, dead, redriven."""

@@ -1,0 +1,213 @@
+"""What time and absence do to items: locks that run out, holders that leave, items nobody wants.
+
+A failure is charged to the item (`failed`), never to the queue: the item goes to somebody else at
+once, then ever more slowly, and is dead after `max_failures`. Dead items stay or move to the
+dead-letter node; none is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.changes import (
+    Change,
+    EndSubscription,
+    Forget,
+    ForgetResource,
+    GiveUp,
+    NoteBounces,
+    NoteResource,
+    RemoveItem,
+    Ripen,
+    SetAvailable,
+)
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Notice,
+    Unlocked,
+)
+from pubqueue.core.model import bare
+from pubqueue.core.queue.ending import Case, fail, give_up, release
+from pubqueue.core.transactions.model import Abort, Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
+
+MOST_BOUNCES: Final = 10
+"""Deliveries that may come back in a row, beyond a window full of them, before a subscription ends."""
+
+TIMED_OUT: Final = "the lock timed out"
+WORKER_LOST: Final = "the worker went away"
+TOO_OLD: Final = "the time to live ended"
+
+SLICE: Final = 4_000
+"""Staged items that one step sweeps at most, so that a batch stays short."""
+
+
+class Expire(Struct, frozen=True, gc=False):
+    """Do what the clock demands."""
+
+
+class ExpireFacts(Struct, frozen=True, gc=False):
+    """What has run out by `now`: pauses of items, locks, lives of items that nobody holds."""
+
+    now: Millis
+    ripe: tuple[Item, ...]
+    locks: tuple[Case, ...]
+    lives: tuple[Case, ...]
+    overdue: tuple[tuple[str, int], ...] = ()
+    """Open versions of transactions that nobody has committed in time."""
+    sweepable: Millis | None = None
+    """Until when records of transactions are too old, if anything of them is to be swept."""
+
+
+class Arrive(Struct, frozen=True, gc=False):
+    """A full JID has sent available presence."""
+
+    jid: Jid
+
+
+class ArriveFacts(Struct, frozen=True, gc=False):
+    """The subscriptions of the full JID and of its account, and the account's known resources."""
+
+    subscriptions: tuple[Subscription, ...]
+    resources: tuple[Jid, ...] = ()
+
+
+class Leave(Struct, frozen=True, gc=False):
+    """A JID has become unavailable."""
+
+    jid: Jid
+
+
+class LeaveFacts(Struct, frozen=True, gc=False):
+    """What the leaver and its account hold and subscribe to, and the account's known resources."""
+
+    now: Millis
+    held: tuple[Case, ...]
+    subscriptions: tuple[tuple[Subscription, Node], ...]
+    resources: tuple[Jid, ...] = ()
+
+
+class Bounce(Struct, frozen=True, gc=False):
+    """A delivery `bounced`, or could not be sent. `gone` says that the address is no more."""
+
+    to: Jid
+    seq: int
+    token: int
+    gone: bool
+    bounced: bool = False
+
+
+class BounceFacts(Struct, frozen=True, gc=False):
+    """The item, if it is still held under that very token, and the addressee's subscription."""
+
+    now: Millis
+    case: Case | None
+    subscription: Subscription | None
+
+
+def expire(_request: Expire, facts: ExpireFacts) -> Decision:
+    """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification).
+
+    A delayed item may have come to the end of its life as well: then that is what happens to it.
+    """
+    ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
+    ends += [_too_old(case, facts.now) for case in facts.lives]
+    changes: list[Change] = [*_one_to_a_place(ends)]
+    ended = {case.item.seq for case in facts.lives}
+    changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
+    changes.append(Forget(facts.now))
+    changes += [Abort(app, version) for app, version in facts.overdue]
+    if facts.sweepable is not None:
+        changes.append(Sweep(facts.sweepable, SLICE))
+    items = [case.item for case in facts.locks]
+    notices: list[Notice] = [
+        Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None
+    ]
+    return Decision(Done(), tuple(changes), tuple(notices))
+
+
+def _too_old(case: Case, now: Millis) -> Change:
+    """End a life: work is dead, an item of a plain node is gone (XEP-0060 16.4.4, item_expire)."""
+    if not case.node.config.queueing:
+        return RemoveItem(case.item)
+    return give_up(case, now, TOO_OLD, failed=case.item.failed)
+
+
+def _one_to_a_place(ends: Iterable[Change]) -> Iterator[Change]:
+    """Let only the first of several dead items with one id move to one dead-letter node."""
+    places: set[tuple[NodeName, ItemId]] = set()
+    for end in ends:
+        if isinstance(end, GiveUp) and end.to is not None:
+            place = (end.to, end.item.id)
+            yield replace(end, to=None) if place in places else end
+            places.add(place)
+        else:
+            yield end
+
+
+def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
+    """Hand out to the arrived again, where its absence had left a subscription standing."""
+    is_full = bare(request.jid) != request.jid
+    news = is_full and request.jid not in facts.resources
+    changes: list[Change] = [NoteResource(request.jid)] if news else []
+    changes += [
+        SetAvailable(subscription.node, subscription.jid, available=True)
+        for subscription in facts.subscriptions
+        if not subscription.available
+    ]
+    return Decision(Done(), tuple(changes))
+
+
+def leave(request: Leave, facts: LeaveFacts) -> Decision:
+    """Free what the leaver holds and end its subscriptions; it is not told, for it is gone.
+
+    The account goes with the last of its resources that we saw come (row 21); one that we never
+    saw is gone alone.
+    """
+    last = facts.resources == (request.jid,)
+    gone = {request.jid, bare(request.jid)} if last else {request.jid}
+    held = [case for case in facts.held if case.item.holder in gone]
+    ends = [fail(case, facts.now, WORKER_LOST) for case in held]
+    changes: list[Change] = [*_one_to_a_place(ends)]
+    if request.jid in facts.resources:
+        changes.append(ForgetResource(request.jid))
+    for subscription, node in facts.subscriptions:
+        if subscription.jid not in gone:
+            continue
+        if node.config.queueing and node.config.unsubscribe_on_unavailable:
+            changes.append(EndSubscription(subscription.node, subscription.jid))
+        elif node.config.queueing:
+            changes.append(SetAvailable(subscription.node, subscription.jid, available=False))
+    return Decision(Done(), tuple(changes))
+
+
+def bounce(request: Bounce, facts: BounceFacts) -> Decision:
+    """Free an item whose delivery came back: nobody's fault (XEP-0060 12.4).
+
+    To whom deliveries bounce on and on, more of them than fit into a window, nothing more is handed
+    out: each would be free again at once, and the queue would turn in a circle.
+    """
+    changes: list[Change] = []
+    if facts.case is not None and facts.case.item.holder in {request.to, bare(request.to)}:
+        changes.append(release(facts.case.item, facts.case.node, facts.now))
+    if facts.subscription is not None:
+        changes += _after_bounce(request, facts.subscription)
+    return Decision(Done(), tuple(changes))
+
+
+def _after_bounce(request: Bounce, subscription: Subscription) -> list[Change]:
+    bounces = subscription.bounces + 1
+    too_many = request.bounced and bounces > subscription.queue_requests + MOST_BOUNCES
+    if request.gone or too_many:
+        return [EndSubscription(subscription.node, subscription.jid)]
+    if request.bounced:
+        return [NoteBounces(subscription.node, subscription.jid, bounces)]
+    return []

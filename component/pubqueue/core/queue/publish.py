@@ -1,0 +1,216 @@
+"""Publish to a node (XEP-0060 7.1, with the queue's rules of idempotence)."""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.changes import (
+    AddItem,
+    Change,
+    RemoveItem,
+    ReplacePayload,
+)
+from pubqueue.core.decision import (
+    Announce,
+    Decision,
+    Notice,
+    Published,
+    Refusal,
+    refuse,
+)
+from pubqueue.core.lifecycle import waiting
+from pubqueue.core.model import Affiliation, State, later, seconds
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.queue.headers import excess
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeConfig, NodeName
+
+
+class Publish(Struct, frozen=True, gc=False):
+    """Add these items to the node, all or none."""
+
+    by: Asker
+    node: NodeName
+    drafts: tuple[Draft, ...]
+
+
+@unique
+class Known(Enum):
+    """What the node knows of an id, next to the payload that is offered under it."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    NEW = auto()
+    """Nothing, or an id of finished work that no longer counts."""
+    FINISHED = auto()
+    """Finished within the deduplication window, with this payload."""
+    SAME = auto()
+    """There, with this payload."""
+    OTHER = auto()
+    """There, with another payload."""
+
+
+@unique
+class Place(Enum):
+    """What becomes of an item that is offered to a queue."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    ADD = auto()
+    LEAVE = auto()
+    """The work is there or done already: nothing changes."""
+    REPLACE = auto()
+    """Its payload takes the place of another that nobody works on."""
+    BUSY = auto()
+    DEAD = auto()
+
+
+# fmt: off
+PLACES: Final[dict[tuple[Known, State | None], Place]] = {
+    (Known.NEW,      None):          Place.ADD,
+    (Known.FINISHED, None):          Place.LEAVE,
+    (Known.SAME,     State.QUEUED):  Place.LEAVE,
+    (Known.SAME,     State.DELAYED): Place.LEAVE,
+    (Known.SAME,     State.LOCKED):  Place.LEAVE,
+    (Known.SAME,     State.DEAD):    Place.LEAVE,
+    (Known.OTHER,    State.QUEUED):  Place.REPLACE,
+    (Known.OTHER,    State.DELAYED): Place.REPLACE,
+    (Known.OTHER,    State.LOCKED):  Place.BUSY,
+    (Known.OTHER,    State.DEAD):    Place.DEAD,
+}
+
+TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
+    Place.BUSY: (Refusal.ITEM_LOCKED, "item {} is being worked on"),
+    Place.DEAD: (Refusal.ITEM_EXISTS, "item {} is dead here: redrive or retract it"),
+}
+"""The places where no item can be put, with what is said of its id."""
+# fmt: on
+
+
+class PublishFacts(Struct, frozen=True, gc=False):
+    """The node, the asker's rights, and per draft what is there already under its id."""
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    subscribed: bool
+    existing: tuple[tuple[Known, Item | None], ...]
+    audience: tuple[Jid, ...] = ()
+
+
+def publish(request: Publish, facts: PublishFacts) -> Decision:
+    """Decide a publish. The items count as published only once the changes are committed."""
+    node = facts.node
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if (no := inadmissible(request, facts, node)) is not None:
+        return no
+    changes: list[Change] = []
+    for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
+        add = _add(request, facts, node, draft)
+        if not node.config.queueing:  # XEP-0060 7.1.2: overwritten, and the newest in the order
+            changes += [add] if item is None else [RemoveItem(item), add]
+            continue
+        place = PLACES[known, None if item is None else item.state]
+        if place in TAKEN:
+            refusal, words = TAKEN[place]
+            return refuse(refusal, words.format(draft.id))
+        changes += _place(place, item, add)
+    added = sum(isinstance(change, AddItem) for change in changes)
+    removed = sum(isinstance(change, RemoveItem) for change in changes)
+    if overfull(node, added, removed):
+        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+    ids = tuple(draft.id for draft in request.drafts)
+    reply = Published(node.name, ids, _dead(facts))
+    return Decision(reply, tuple(changes), _announce(request, facts, node))
+
+
+def _dead(facts: PublishFacts) -> tuple[Item, ...]:
+    """Return those that are there, but dead. Who held them is no publisher's business."""
+    return tuple(
+        replace(item, dead_letter=replace(item.dead_letter, holder=None))
+        for _, item in facts.existing
+        if item is not None and item.state is State.DEAD and item.dead_letter is not None
+    )
+
+
+def overfull(node: Node, added: int, removed: int) -> bool:
+    """Say whether the node has no room; what replaces another needs none."""
+    limit = node.config.max_items
+    return limit is not None and added > removed and node.items + added - removed > limit
+
+
+def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision | None:
+    """Refuse what needs no look at other items: no right, too many, too big."""
+    affiliation = access.standing(request.by, facts.affiliation)
+    if not access.may(affiliation, Action.PUBLISH, node, subscribed=facts.subscribed):
+        return refuse(Refusal.FORBIDDEN)
+    if node.config.publish_paused:
+        return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
+    if not node.config.queueing and any(draft.delay or draft.priority for draft in request.drafts):
+        return refuse(Refusal.BAD_REQUEST, "delay and priority mean something on queues alone")
+    limit = node.config.max_items
+    if limit is not None and len(request.drafts) > limit:
+        return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
+    for draft in request.drafts:
+        if (no := _misfit(draft, node.config)) is not None:
+            return no
+    return None
+
+
+def _misfit(draft: Draft, config: NodeConfig) -> Decision | None:
+    """Refuse an item that the node's settings do not allow, whoever publishes it."""
+    if len(draft.payload) > config.max_payload_size:
+        return refuse(Refusal.PAYLOAD_TOO_BIG, limit=config.max_payload_size)
+    if config.type and draft.type != config.type:  # XEP-0060 7.1.3.6
+        reason = f"payloads of this node are in the namespace {config.type}"
+        return refuse(Refusal.WRONG_PAYLOAD, reason)
+    if draft.headers and (too_much := excess(draft.headers)) is not None:
+        return refuse(Refusal.HEADERS_TOO_BIG, too_much)
+    return None
+
+
+def _place(place: Place, item: Item | None, add: AddItem) -> list[Change]:
+    """Return what one draft changes in a queue: nothing at all for work that is there or done."""
+    if place is Place.ADD:
+        return [add]
+    if place is Place.REPLACE and item is not None:
+        return [ReplacePayload(item, add.draft.payload, add.publisher, add.draft.headers)]
+    return []
+
+
+def _add(request: Publish, facts: PublishFacts, node: Node, draft: Draft) -> AddItem:
+    now = facts.now
+    state, due = waiting(now, draft.delay)
+    life = life_of(draft, node)
+    expires = None if life is None else later(now, life)
+    return AddItem(node.name, draft, request.by.bare, now, state, due, expires)
+
+
+def life_of(draft: Draft, node: Node) -> Millis | None:
+    """Return how long the item may live: the shorter of what its publisher and its node say."""
+    lives = [span for span in (draft.ttl, _life(node)) if span is not None]
+    return min(lives) if lives else None
+
+
+def _life(node: Node) -> Millis | None:
+    expire = node.config.item_expire
+    return None if expire is None else seconds(expire)
+
+
+def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[Notice, ...]:
+    """Tell the subscribers of a plain node; a queue's items are handed out, not announced."""
+    if node.config.queueing:
+        return ()
+    publisher = request.by.bare
+    return tuple(
+        Announce(jid, node.name, draft, publisher)
+        for draft in request.drafts
+        for jid in facts.audience
+    )

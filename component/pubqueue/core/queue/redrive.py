@@ -1,0 +1,106 @@
+"""Redrive: dead items get another life, in the node they came from or in another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pubqueue.core.changes import Revive
+from pubqueue.core.decision import (
+    Decision,
+    Redriven,
+    Refusal,
+    refuse,
+)
+from pubqueue.core.model import State
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Millis, Node, NodeName
+
+
+class Redrive(Struct, frozen=True, gc=False):
+    """Revive these dead items of the node, or all of them (None), in `to` or where they came from."""
+
+    by: Asker
+    node: NodeName
+    ids: tuple[ItemId, ...] | None = None
+    to: NodeName | None = None
+
+
+class Candidate(Struct, frozen=True, gc=False):
+    """An item that is to live again, and whether its id is taken where it goes."""
+
+    item: Item
+    taken: bool
+
+    @property
+    def origin(self) -> NodeName | None:
+        """The node that it came from, if it died in another."""
+        return self.item.dead_letter.origin if self.item.dead_letter else None
+
+
+class RedriveFacts(Struct, frozen=True, gc=False):
+    """The node, its dead, the ids that were asked for in vain, and the nodes they may go to."""
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    candidates: tuple[Candidate, ...]
+    missing: tuple[ItemId, ...]
+    targets: Mapping[NodeName, tuple[Node, Affiliation]]
+
+
+def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
+    """Decide a redrive, for owners who may publish where the items go.
+
+    Named items go all or none. Without names, those go that can: not one whose node is gone, or has
+    its id by now. The counters begin anew.
+    """
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND)
+    if facts.missing:
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    if request.to is not None and request.to not in facts.targets:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    changes: list[Revive] = []
+    for candidate in facts.candidates:
+        to = request.to or candidate.origin or candidate.item.node
+        no = _obstacle(request, facts, candidate, to)
+        if no is None:
+            changes.append(Revive(candidate.item, to))
+        elif request.ids is not None:
+            return refuse(no, f"item {candidate.item.id} cannot go to {to}")
+    return Decision(Redriven(facts.node.name, len(changes)), tuple(changes))
+
+
+def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal | None:
+    """Return why the asker may not revive anything here; no item is needed to say so."""
+    if node is None:
+        return Refusal.NODE_NOT_FOUND
+    manages = access.may(access.standing(by, affiliation), Action.MANAGE, node)
+    return None if manages else Refusal.FORBIDDEN
+
+
+def _obstacle(
+    request: Redrive, facts: RedriveFacts, candidate: Candidate, to: NodeName
+) -> Refusal | None:
+    """Return why an item cannot go there, or None."""
+    dead = candidate.item.state is State.DEAD
+    if candidate.item.state is State.LOCKED:
+        return Refusal.ITEM_LOCKED
+    if not dead and (candidate.origin is None or to == candidate.item.node):
+        return Refusal.ITEM_NOT_FOUND  # it lives
+    if to == candidate.item.node:
+        return None
+    if to not in facts.targets:
+        return Refusal.NODE_NOT_FOUND
+    node, affiliation = facts.targets[to]
+    if not access.may(access.standing(request.by, affiliation), Action.PUBLISH, node):
+        return Refusal.FORBIDDEN
+    return Refusal.ITEM_EXISTS if candidate.taken else None

@@ -1,0 +1,282 @@
+"""Retract and unlock on a queue node: who may end a lock, and how (XEP-0254 2.3 and 2.4).
+
+The whole judgement is the table SETTLE: what the item is to the queue x what the asker is to the
+item. The asker's standing is its most specific fact: holding the item, having held it (which outranks
+owning the node, so that a late worker never deletes an item that is being tried again), then owner
+or publisher, then subscriber, then nobody.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.changes import RemoveItem
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Notice,
+    Refusal,
+    Retracted,
+    Unlocked,
+    refuse,
+)
+from pubqueue.core.model import (
+    Affiliation,
+    Asker,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeName,
+    State,
+    covers,
+    later,
+    seconds,
+)
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.queue.ending import Case, fail, give_up, release
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.changes import Change
+    from pubqueue.core.queue.ending import DeadLetterPlace
+
+
+@unique
+class Verb(Enum):
+    """What the asker wants of the item."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    RETRACT = auto()
+    UNLOCK = auto()
+
+
+@unique
+class Outcome(Enum):
+    """What an unlock says of the work."""
+
+    RELEASE = "release"
+    """Nobody's fault."""
+    FAILED = "failed"
+    """It went wrong, and may go better next time."""
+    REJECT = "reject"
+    """It will never go well: the item is dead."""
+
+
+@unique
+class Situation(Enum):
+    """What the item is to the queue at this moment."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    GONE = auto()
+    FREE = auto()
+    LOCKED = auto()
+
+
+@unique
+class Standing(Enum):
+    """What the asker is to the item, the most specific fact first."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    HOLDS = auto()
+    HELD = auto()
+    OWNER = auto()
+    AUTHOR = auto()
+    SUBSCRIBED = auto()
+    STRANGER = auto()
+
+
+UNEXPLAINED: Final = "the worker gave no reason"
+
+Verdict = Refusal | None
+"""A refusal, or None: it may be done."""
+
+_GONE = Refusal.ITEM_NOT_FOUND
+_NOT_YOURS = Refusal.NOT_YOURS
+_CONFLICT = Refusal.LOCKED_BY_ANOTHER
+_LOST = Refusal.LOCK_LOST
+
+# fmt: off
+_TABLE: Final[dict[tuple[Verb, Situation], tuple[Verdict, ...]]] = {
+    #                                   HOLDS  HELD       OWNER       AUTHOR      SUBSCRIBED  STRANGER
+    (Verb.RETRACT, Situation.GONE):   (_GONE, _GONE,     _GONE,      _GONE,      _GONE,      _GONE),
+    (Verb.RETRACT, Situation.FREE):   (_LOST, _LOST,     None,       None,       _NOT_YOURS, _NOT_YOURS),
+    (Verb.RETRACT, Situation.LOCKED): (None,  _CONFLICT, None,       None,       _CONFLICT,  _NOT_YOURS),
+    (Verb.UNLOCK,  Situation.GONE):   (_GONE, _GONE,     _GONE,      _GONE,      _GONE,      _GONE),
+    # An owner who never held the item has nothing to unlock; having written it counts for nothing.
+    (Verb.UNLOCK,  Situation.FREE):   (_LOST, _LOST,     _NOT_YOURS, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS),
+    (Verb.UNLOCK,  Situation.LOCKED): (None,  _CONFLICT, _CONFLICT,  _NOT_YOURS, _CONFLICT,  _NOT_YOURS),
+}
+# fmt: on
+
+SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
+    (verb, situation, standing): verdict
+    for (verb, situation), row in _TABLE.items()
+    for standing, verdict in zip(Standing, row, strict=True)
+}
+
+
+class Settle(Struct, frozen=True, gc=False):
+    """Retract or unlock these items, all or none (XEP-0060 12.11).
+
+    `queue_only` asks for a refusal on any other node: the asker used a form that only queues know.
+    `outcome`, `delay` and `reason` belong to an unlock: whose fault it is, how long the item shall
+    wait, and what to keep with it should it die. `token` names the very lock that is meant: one that
+    the asker has lost and got again is another.
+    """
+
+    by: Asker
+    node: NodeName
+    ids: tuple[ItemId, ...]
+    verb: Verb
+    notify: bool = False
+    queue_only: bool = False
+    outcome: Outcome = Outcome.RELEASE
+    delay: Millis | None = None
+    reason: str = ""
+    token: int | None = None
+
+
+class SettleFacts(Struct, frozen=True, gc=False):
+    """What the store holds about it: rows in the order of the ids, None where there is no item.
+
+    `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,
+    `audience` (plain nodes only) is everybody who subscribes, `places` (outcomes other than a release
+    only) are the places for the items should they die, `digests` (retracts from queues that remember
+    finished work only) stand for their payloads.
+    """
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    items: tuple[Item | None, ...]
+    receipts: frozenset[tuple[int, Jid]]
+    subscribed: bool
+    audience: tuple[Jid, ...] = ()
+    places: tuple[DeadLetterPlace | None, ...] = ()
+    digests: tuple[bytes, ...] = ()
+
+
+def settle(request: Settle, facts: SettleFacts) -> Decision:
+    """Decide a retract or an unlock; the first item that may not be settled refuses them all."""
+    judged = judge(request.by, request.verb, facts)
+    if isinstance(judged, Decision):
+        return judged
+    if not judged.config.queueing:
+        return _retract_plainly(request, facts, judged)
+    items = [item for item in facts.items if item is not None]
+    if request.token is not None and any(item.token != request.token for item in items):
+        return refuse(Refusal.LOCK_LOST, "the item is locked anew, under another token")
+    if request.verb is Verb.RETRACT:
+        return _retract(judged, items, facts)
+    return _unlock(request, facts, judged, items)
+
+
+def judge(asker: Asker, verb: Verb, facts: SettleFacts) -> Node | Decision:
+    """Return the node if the asker may do this to all the items, else the refusal.
+
+    On a node that is no queue nothing is judged yet but whether the asker may see it.
+    """
+    node = facts.node
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    standings = [_standing(asker, verb, item, facts) for item in facts.items]
+    known = facts.subscribed or Standing.HOLDS in standings or Standing.HELD in standings
+    affiliation = access.standing(asker, facts.affiliation)
+    if (closed := access.barred(affiliation, node, known=known)) is not None:
+        return refuse(closed)
+    if not node.config.queueing:
+        return node
+    for item, standing in zip(facts.items, standings, strict=True):
+        verdict = SETTLE[verb, _situation(item), standing]
+        if verdict is not None:
+            return refuse(verdict)
+    return node
+
+
+def _situation(item: Item | None) -> Situation:
+    if item is None:
+        return Situation.GONE
+    return Situation.LOCKED if item.state is State.LOCKED else Situation.FREE
+
+
+def _standing(asker: Asker, verb: Verb, item: Item | None, facts: SettleFacts) -> Standing:
+    """Find the asker's most specific standing, in the order of the enumeration."""
+    if item is not None:
+        if item.holder is not None and covers(item.holder, asker.jid):
+            return Standing.HOLDS
+        if (item.seq, asker.jid) in facts.receipts or (item.seq, asker.bare) in facts.receipts:
+            return Standing.HELD
+    if access.standing(asker, facts.affiliation) is Affiliation.OWNER:
+        return Standing.OWNER
+    wrote_it = item is not None and item.publisher == asker.bare
+    if wrote_it and verb is Verb.RETRACT:
+        return Standing.AUTHOR
+    return Standing.SUBSCRIBED if facts.subscribed else Standing.STRANGER
+
+
+def _retract(node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
+    """Remove the items; whoever held one is told, be it by themselves or by the owner (2.3)."""
+    window = node.config.dedup_window
+    if window:
+        until = later(facts.now, seconds(window))
+        pairs = zip(items, facts.digests, strict=True)
+        changes = tuple(RemoveItem(item, until, digest) for item, digest in pairs)
+    else:
+        changes = tuple(RemoveItem(item) for item in items)
+    return Decision(Done(), changes, _to_holders(Retracted, node.name, items))
+
+
+def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Item]) -> Decision:
+    """Let the items go, as the outcome says (2.4)."""
+    notices = _to_holders(Unlocked, node.name, items)
+    if request.outcome is Outcome.RELEASE:
+        freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
+        return Decision(Done(), freed, notices)
+    cases = [Case(item, node, place) for item, place in zip(items, facts.places, strict=True)]
+    return Decision(Done(), tuple(_end(request, case, facts.now) for case in cases), notices)
+
+
+def _end(request: Settle, case: Case, now: Millis) -> Change:
+    reason = request.reason or UNEXPLAINED
+    if request.outcome is Outcome.REJECT:
+        return give_up(case, now, reason, failed=case.item.failed + 1)
+    return fail(case, now, reason, delay=request.delay)
+
+
+def _to_holders(
+    kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item]
+) -> tuple[Notice, ...]:
+    held: dict[Jid, list[ItemId]] = {}
+    for item in items:
+        if item.holder is not None:
+            held.setdefault(item.holder, []).append(item.id)
+    return tuple(kind(holder, node, tuple(ids)) for holder, ids in held.items())
+
+
+def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decision:
+    """Retract from a node that is no queue: the owner, or the item's publisher (XEP-0060 7.2)."""
+    if request.verb is Verb.UNLOCK:
+        return refuse(Refusal.NOT_A_QUEUE)
+    if request.queue_only:
+        return refuse(Refusal.BAD_REQUEST, "only items of a queue are retracted in this way")
+    affiliation = access.standing(request.by, facts.affiliation)
+    items = [item for item in facts.items if item is not None]
+    if len(items) < len(facts.items):
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    owner = access.may(affiliation, Action.DELETE_ANY_ITEM, node)
+    if not owner and any(item.publisher != request.by.bare for item in items):
+        return refuse(Refusal.FORBIDDEN)
+    told = facts.audience if request.notify or node.config.notify_retract else ()
+    ids = tuple(item.id for item in items)
+    notices = tuple(Retracted(jid, node.name, ids) for jid in told)
+    return Decision(Done(), tuple(RemoveItem(item) for item in items), notices)

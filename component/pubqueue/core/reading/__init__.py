@@ -1,0 +1,1 @@
+"""What is read without being taken: retrieved items, pages of events, items and nodes."""

@@ -1,0 +1,80 @@
+"""What is read of a queue from outside: pages of its event log, its items, its nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pubqueue.core.event_log import Event
+    from pubqueue.core.model import Item, Millis, Node, NodeName
+
+
+class EventEntry(Struct, frozen=True, gc=False):
+    """An event as it stands in the log: its number, which only rises, and its time."""
+
+    seq: int
+    at: Millis
+    event: Event
+
+
+class EventPage(Struct, frozen=True, gc=False):
+    """Events in the order of their numbers; all that there are up to `through`.
+
+    `oldest` and `newest` are the ends of the whole log; 0 before the first event.
+    """
+
+    entries: tuple[EventEntry, ...]
+    oldest: int
+    newest: int
+    through: int
+    more: bool
+
+
+class ItemEntry(Struct, frozen=True, gc=False):
+    """An item as it is read: with the size of its payload, and the payload where that was wanted."""
+
+    item: Item
+    size: int
+    payload: bytes | None = None
+
+
+class ItemPage(Struct, frozen=True, gc=False):
+    """Items of a node in the order of their numbers, or of their dead letters if `dead`."""
+
+    node: NodeName
+    entries: tuple[ItemEntry, ...]
+    newest: int
+    through: int
+    more: bool
+    dead: bool = False
+
+
+class NodeEntry(Struct, frozen=True, gc=False):
+    """A node, its items by state, and its workers. `oldest` is when its oldest waiting item was published."""
+
+    node: Node
+    queued: int
+    locked: int
+    delayed: int
+    dead: int
+    window_free: int
+    oldest: Millis | None = None
+    owned: bool = False
+
+
+class NodePage(Struct, frozen=True, gc=False):
+    """Nodes by name. Their settings are for owners alone."""
+
+    entries: tuple[NodeEntry, ...]
+    more: bool
+
+
+class Trimmed(Struct, frozen=True, gc=False):
+    """The log is shorter; `more` may go."""
+
+    more: bool
+
+
+Reply = EventPage | ItemPage | NodePage | Trimmed

@@ -1,0 +1,106 @@
+"""Read the event log, items and nodes from outside. Looking takes nothing and changes nothing.
+
+Owners, publishers and administrators may; a node's settings are for its owners alone. Without naming a
+node one reads of all those that one may read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    refuse,
+)
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.core.model import Affiliation, Asker, Node, NodeName, State
+    from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
+
+
+class ReadEvents(Struct, frozen=True, gc=False):
+    """Ask for events numbered behind `after` to `until`: of one node, or of all that one may read."""
+
+    by: Asker
+    node: NodeName | None = None
+    after: int = 0
+    until: int | None = None
+    max: int | None = None
+
+
+class ReadItems(Struct, frozen=True, gc=False):
+    """Ask for items numbered behind `after` to `until`: all, or those in one state.
+
+    With DEAD they are those that died here or came here dead, and the numbers are of their dead letters.
+    """
+
+    by: Asker
+    node: NodeName
+    after: int = 0
+    until: int | None = None
+    max: int | None = None
+    state: State | None = None
+    payloads: bool = True
+
+
+class ReadNodes(Struct, frozen=True, gc=False):
+    """Ask for nodes behind the name `after`, with their counts."""
+
+    by: Asker
+    after: NodeName | None = None
+    max: int | None = None
+
+
+READS: Final = frozenset({ReadEvents, ReadItems, ReadNodes})
+"""Requests that change nothing, whatever the answer: they need not wait for a batch."""
+
+
+class NodeAccess(Struct, frozen=True, gc=False):
+    """A node, and what the asker is to it."""
+
+    node: Node
+    affiliation: Affiliation
+    subscribed: bool = False
+
+
+class ReadFacts(Struct, frozen=True, gc=False):
+    """The nodes asked for, and a page of what may be read of them: None if that is nothing."""
+
+    nodes: tuple[NodeAccess, ...]
+    page: EventPage | ItemPage | NodePage | None
+
+
+def readable(by: Asker, nodes: Iterable[NodeAccess]) -> list[Node]:
+    """Return those of the nodes that the asker may read."""
+    return [
+        known.node
+        for known in nodes
+        if access.may(access.standing(by, known.affiliation), Action.OBSERVE, known.node)
+    ]
+
+
+def owns(by: Asker, known: NodeAccess) -> bool:
+    """Say whether the asker may see the settings of the node."""
+    return access.may(access.standing(by, known.affiliation), Action.MANAGE, known.node)
+
+
+def read(request: ReadEvents | ReadItems | ReadNodes, facts: ReadFacts) -> Decision:
+    """Decide whether the asker may have the page."""
+    named = not isinstance(request, ReadNodes) and request.node is not None
+    if named and not facts.nodes:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if named:
+        known = facts.nodes[0]
+        standing = access.standing(request.by, known.affiliation)
+        if (closed := access.barred(standing, known.node, known=known.subscribed)) is not None:
+            return refuse(closed)
+    if facts.page is None or not readable(request.by, facts.nodes):
+        return refuse(Refusal.FORBIDDEN, "reading is for owners and publishers of a node")
+    return Decision(facts.page)

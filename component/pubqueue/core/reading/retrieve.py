@@ -1,0 +1,88 @@
+"""Retrieve items (XEP-0060 6.5). On a queue: all for owners and publishers, one's own for workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    Retrieved,
+    refuse,
+)
+from pubqueue.core.model import Affiliation, covers
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Asker, Item, ItemId, Node, NodeName
+
+
+class Retrieve(Struct, frozen=True, gc=False):
+    """Ask for these items, for the newest so many, or for the oldest page after an item."""
+
+    by: Asker
+    node: NodeName
+    ids: tuple[ItemId, ...] = ()
+    newest: int | None = None
+    after: ItemId | None = None
+    page: int | None = None
+
+
+class RetrieveFacts(Struct, frozen=True, gc=False):
+    """The node and the rows asked for, oldest first; `whole` says that none was left out."""
+
+    node: Node | None
+    affiliation: Affiliation
+    subscribed: bool
+    items: tuple[tuple[Item, bytes], ...]
+    whole: bool
+    after_missing: bool = False
+
+
+def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
+    """Decide what of the items the asker may see. Looking makes no lock and extends none (row 14)."""
+    node = facts.node
+    no = objection(request.by, node, facts.affiliation, subscribed=facts.subscribed)
+    if no is not None or node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND)
+    if facts.after_missing:
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    items = facts.items
+    if not sees_all(request.by, node, facts.affiliation):
+        items = tuple(_for_worker(row) for row in items if _holds(request.by, row[0]))
+    return Decision(Retrieved(node, items, facts.whole))
+
+
+def objection(
+    by: Asker, node: Node | None, affiliation: Affiliation, *, subscribed: bool
+) -> Refusal | None:
+    """Return why the asker may not retrieve from the node at all; no item is needed to say so."""
+    if node is None:
+        return Refusal.NODE_NOT_FOUND
+    affiliation = access.standing(by, affiliation)
+    if (closed := access.barred(affiliation, node, known=subscribed)) is not None:
+        return closed
+    if affiliation is Affiliation.PUBLISH_ONLY:
+        return Refusal.FORBIDDEN
+    plain = not node.config.queueing and not access.may(affiliation, Action.RETRIEVE, node)
+    return Refusal.FORBIDDEN if plain and not subscribed else None
+
+
+def sees_all(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker sees every item; else, in a queue, what it holds (row 14)."""
+    runs = access.standing(by, affiliation) in {Affiliation.OWNER, Affiliation.PUBLISHER}
+    return runs or not node.config.queueing
+
+
+def _for_worker(row: tuple[Item, bytes]) -> tuple[Item, bytes]:
+    """Leave out how the item once died: that is for those who run the queue."""
+    item, payload = row
+    return replace(item, dead_letter=None), payload
+
+
+def _holds(asker: Asker, item: Item) -> bool:
+    return item.holder is not None and covers(item.holder, asker.jid)

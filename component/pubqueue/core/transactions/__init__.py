@@ -1,0 +1,1 @@
+"""Many items as one: staged by their publisher, visible with its commit."""

@@ -1,0 +1,240 @@
+"""Stage, abort, ask and list: transactions up to their commit.
+
+A version that is committed stays so: a publish of it or of an older one is skipped, an abort does
+nothing. So a writer may repeat whatever it is not sure of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.changes import AddItem
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Published,
+    Refusal,
+    Refused,
+    refuse,
+)
+from pubqueue.core.lifecycle import waiting
+from pubqueue.core.model import NO_TIME, later
+from pubqueue.core.queue.publish import Known, inadmissible, life_of, publish
+from pubqueue.core.transactions.model import (
+    Abort,
+    LastVersion,
+    Skipped,
+    Stage,
+    StagedItem,
+    Transactions,
+)
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Asker, Draft, Jid, Millis, Node
+    from pubqueue.core.queue.publish import Publish, PublishFacts
+    from pubqueue.core.transactions.model import App, Limits, Mark, OpenVersion, Record, Usage
+
+
+class StagePublish(Struct, frozen=True, gc=False):
+    """Publish these items when the version of the mark is committed, or at once if it says so."""
+
+    publish: Publish
+    mark: Mark
+
+
+class StageFacts(Struct, frozen=True, gc=False):
+    """The node as for any publish, and per draft what the open version has of its id.
+
+    `sizes` are of the drafts' forerunners in the same attempt. `noted` is about items that are visible
+    at once: the same payload or not, and whether the node knew it before the version.
+    """
+
+    publish: PublishFacts
+    app: App | None
+    open: OpenVersion | None
+    usage: Usage
+    limits: Limits
+    sizes: tuple[int | None, ...]
+    noted: tuple[tuple[bool, bool] | None, ...] = ()
+
+
+class AbortVersion(Struct, frozen=True, gc=False):
+    """Drop what waits for the version."""
+
+    by: Asker
+    app: str
+    version: int
+
+
+class AskLastVersion(Struct, frozen=True, gc=False):
+    """Ask how far an app is."""
+
+    by: Asker
+    app: str
+
+
+class AppFacts(Struct, frozen=True, gc=False):
+    """The app, if it was ever heard of."""
+
+    app: App | None
+
+
+class ListTransactions(Struct, frozen=True, gc=False):
+    """Ask for records behind that of the id `after`: of open transactions, or of committed ones."""
+
+    by: Asker
+    open: bool
+    app: str | None = None
+    after: int = 0
+    max: int = 100
+
+
+class RecordFacts(Struct, frozen=True, gc=False):
+    """A page of records, only of whom the asker may see."""
+
+    records: tuple[Record, ...]
+    now: Millis
+    more: bool
+
+
+def foreign(by: Asker, app: App | None) -> Decision | None:
+    """Refuse whoever is not the account that first spoke for the app."""
+    if app is None or app.owner == by.bare:
+        return None
+    return refuse(Refusal.FORBIDDEN, f"the transactions of {app.name} are another account's")
+
+
+def done(app: App | None, version: int) -> bool:
+    """Say whether the version counts as committed."""
+    return app is not None and app.version is not None and version <= app.version
+
+
+def seen_by(asker: Asker) -> Jid | None:
+    """Return whose transactions the asker sees; None are those of everybody."""
+    return None if asker.admin else asker.bare
+
+
+def stage(request: StagePublish, facts: StageFacts) -> Decision:
+    """Decide a publish within a transaction. All that can be refused is refused here, not at commit."""
+    wanted, mark = request.publish, request.mark
+    if (no := foreign(wanted.by, facts.app)) is not None:
+        return no
+    if done(facts.app, mark.version):
+        ids = tuple(draft.id for draft in wanted.drafts)
+        return Decision(Skipped(wanted.node, ids, mark.version))
+    node = facts.publish.node
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if (no := inadmissible(wanted, facts.publish, node)) is not None:
+        return no
+    if facts.open is not None and facts.open.immediate is not mark.immediate:
+        began = "immediate" if facts.open.immediate else "commit"
+        return refuse(
+            Refusal.BAD_REQUEST, f"version {mark.version} was begun with visibility {began}"
+        )
+    if (no := _too_much(wanted, facts)) is not None:
+        return no
+    return _at_once(request, facts, node) if mark.immediate else _aside(request, facts, node)
+
+
+def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:
+    """Refuse what exceeds a quota; an item that overwrites one counts for what it adds."""
+    items = sum(size is None for size in facts.sizes)
+    size = sum(map(weight, wanted.drafts)) - sum(size or 0 for size in facts.sizes)
+    usage, limits = facts.usage, facts.limits
+    for what, used, more, limit in (
+        ("items of this account", usage.account_items, items, limits.items_per_account),
+        ("bytes of this account", usage.account_bytes, size, limits.bytes_per_account),
+        ("items of the service", usage.items, items, limits.items),
+        ("bytes of the service", usage.bytes, size, limits.bytes),
+    ):
+        if more > 0 and used + more > limit:
+            reason = f"{used} {what} wait for a commit, and {limit} may: commit or abort some first"
+            return refuse(Refusal.TOO_MUCH_STAGED, reason)
+    return None
+
+
+def _aside(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
+    rows = tuple(
+        _row(draft, node, size)
+        for draft, size in zip(request.publish.drafts, facts.sizes, strict=True)
+    )
+    ids = tuple(draft.id for draft in request.publish.drafts)
+    return Decision(Published(node.name, ids), (_stage(request, facts, rows),))
+
+
+def _row(draft: Draft, node: Node, over: int | None) -> StagedItem:
+    state, _ = waiting(NO_TIME, draft.delay)
+    pause = draft.delay if draft.delay > 0 else None
+    return StagedItem(draft, state, pause, life_of(draft, node), weight(draft), over)
+
+
+def weight(draft: Draft) -> int:
+    """Return how many bytes an item counts for while it waits."""
+    said = sum(len(name.encode()) + len(value.encode()) for name, value in draft.headers)
+    return len(draft.payload) + said
+
+
+def _stage(request: StagePublish, facts: StageFacts, rows: tuple[StagedItem, ...]) -> Stage:
+    now = facts.publish.now
+    until = later(now, facts.limits.staged_for)
+    return Stage(request.mark, request.publish.by.bare, request.publish.node, rows, now, until)
+
+
+def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
+    """Publish what the open version has not published yet, and note all of it for the commit."""
+    fresh: list[tuple[Draft, int]] = []
+    rows: list[StagedItem] = []
+    for at, (draft, noted) in enumerate(zip(request.publish.drafts, facts.noted, strict=True)):
+        row = _row(draft, node, facts.sizes[at])
+        if noted is None:
+            fresh.append((draft, at))
+            row = replace(row, known=facts.publish.existing[at][0] in {Known.SAME, Known.FINISHED})
+        elif not noted[0]:
+            return refuse(
+                Refusal.ITEM_EXISTS,
+                f"item {draft.id} was published with another payload earlier in version "
+                f"{request.mark.version}: a repeated task has computed it anew",
+            )
+        rows.append(replace(row, known=noted[1]) if noted else row)
+    decision = publish(
+        replace(request.publish, drafts=tuple(draft for draft, _ in fresh)),
+        replace(facts.publish, existing=tuple(facts.publish.existing[at] for _, at in fresh)),
+    )
+    if isinstance(decision.reply, Refused):
+        return decision
+    ids = tuple(draft.id for draft in request.publish.drafts)
+    transaction = request.mark.app, request.mark.version
+    marked = [
+        replace(one, transaction=transaction) if isinstance(one, AddItem) else one
+        for one in decision.changes
+    ]
+    changes = (*marked, _stage(request, facts, tuple(rows)))
+    return Decision(Published(node.name, ids), changes, decision.notices)
+
+
+def abort(request: AbortVersion, facts: AppFacts) -> Decision:
+    """Drop what is staged. What is committed, or was never heard of, is left as it is."""
+    if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
+        return no
+    if facts.app is None or done(facts.app, request.version):
+        return Decision(Done())
+    return Decision(Done(), (Abort(request.app, request.version),))
+
+
+def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
+    """Say how far the app is, to its owner and to administrators."""
+    if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
+        return no
+    app = facts.app
+    return Decision(
+        LastVersion(request.app, app.version if app else None, app.committed if app else None)
+    )
+
+
+def list_transactions(_request: ListTransactions, facts: RecordFacts) -> Decision:
+    """Show the page."""
+    return Decision(Transactions(facts.records, facts.now, facts.more))

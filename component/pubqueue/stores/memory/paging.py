@@ -1,0 +1,267 @@
+"""Pages of every listing."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app import listings as l
+from pubqueue.core.after import has_room
+from pubqueue.core.model import State
+from pubqueue.core.reading.pages import ItemEntry, NodeEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pubqueue.app.rows import AffiliationRow, Contest
+    from pubqueue.core.model import Draft, Item, ItemId, Jid, Node, NodeName
+    from pubqueue.core.reading.pages import EventEntry
+    from pubqueue.core.transactions.model import Attempt, Record
+    from pubqueue.stores.memory.contents import Contents
+    from pubqueue.stores.memory.winners import Choice
+
+    Rows = Iterable[Any]
+
+LAST: Final = 1 << 62
+"""Behind every number of an item."""
+
+
+def page(
+    contents: Contents, choice: Choice | None, which: l.Listing[Any], after: object, limit: int
+) -> list[Any]:
+    """Return so many rows of the listing behind `after` at most."""
+    if isinstance(which, l.Contests | l.AgedEvents):
+        return LIMITED[type(which)](contents, choice, which, limit)
+    if type(which) in OF_WINNERS:
+        return list(islice(OF_WINNERS[type(which)](choice, which), limit))
+    if isinstance(which, l.Items) and which.newest:
+        return _newest(contents, which, limit)
+    return list(islice(LISTINGS[type(which)](contents, which, after), limit))
+
+
+# --- nodes and those around them -----------------------------------------------------------------
+
+
+def _nodes(contents: Contents, _which: l.Nodes, after: NodeName | None) -> Iterator[Node]:
+    for name in contents.nodes.names.behind(after):
+        yield contents.nodes.nodes.rows[name].node
+
+
+def _ready_nodes(
+    contents: Contents, _which: l.ReadyNodes, after: NodeName | None
+) -> Iterator[NodeName]:
+    for name in contents.nodes.names.behind(after):
+        folder = contents.items.folder(name)
+        if (folder.ready or folder.aside) and any(map(has_room, contents.nodes.subscribers(name))):
+            yield name
+
+
+def _affiliations_of(
+    contents: Contents, which: l.AffiliationsOf, after: Jid | None
+) -> Iterator[AffiliationRow]:
+    for account in contents.nodes.people(which.node).behind(after):
+        yield contents.nodes.affiliations.rows[which.node, account]
+
+
+def _affiliations_of_account(
+    contents: Contents, which: l.AffiliationsOfAccount, after: NodeName | None
+) -> Iterator[AffiliationRow]:
+    for node in contents.nodes.places(which.account).behind(after):
+        yield contents.nodes.affiliations.rows[node, which.account]
+
+
+def _node_entries(contents: Contents, which: l.NodeEntries, _after: object) -> Iterator[NodeEntry]:
+    for name in which.nodes:
+        node = contents.nodes.node(name)
+        if node is not None:
+            yield _node_entry(contents, node)
+
+
+def _node_entry(contents: Contents, node: Node) -> NodeEntry:
+    folder = contents.items.folder(node.name)
+    free = sum(
+        max(0, one.queue_requests - one.in_flight)
+        for one in contents.nodes.subscribers(node.name)
+        if one.available
+    )
+    first = min((seq for _, seq in folder.ready), default=None)
+    oldest = None if first is None else contents.items.items.rows[first].published
+    return NodeEntry(
+        node,
+        queued=folder.counts[State.QUEUED],
+        locked=folder.counts[State.LOCKED],
+        delayed=folder.counts[State.DELAYED],
+        dead=folder.counts[State.DEAD],
+        window_free=free,
+        oldest=oldest,
+    )
+
+
+# --- items ---------------------------------------------------------------------------------------
+
+
+def _item_ids(contents: Contents, which: l.ItemIds, after: int | None) -> Iterator[ItemId]:
+    for seq in contents.items.folder(which.node).seqs.behind(after):
+        yield contents.items.items.rows[seq].id
+
+
+def _items(contents: Contents, which: l.Items, after: int | None) -> Iterator[tuple[Item, bytes]]:
+    if which.holders is None:
+        for seq in contents.items.folder(which.node).seqs.behind(after):
+            yield contents.items.with_payload(seq)
+        return
+    for seq in _held(contents, which):
+        if after is None or seq > after:
+            yield contents.items.with_payload(seq)
+
+
+def _held(contents: Contents, which: l.Items) -> list[int]:
+    holders = set(which.holders or ())
+    held = (item for holder in holders for item in contents.items.held(holder))
+    return sorted(item.seq for item in held if item.node == which.node)
+
+
+def _newest(contents: Contents, which: l.Items, limit: int) -> list[tuple[Item, bytes]]:
+    seqs: Iterable[int] = reversed(contents.items.folder(which.node).seqs)
+    if which.holders is not None:
+        seqs = reversed(_held(contents, which))
+    return [contents.items.with_payload(seq) for seq in reversed(list(islice(seqs, limit)))]
+
+
+def _dead_items(contents: Contents, which: l.DeadItems, after: int | None) -> Iterator[Item]:
+    for seq in contents.items.folder(which.node).dead.behind(after):
+        yield contents.items.items.rows[seq]
+
+
+def _late_locks(contents: Contents, which: l.LateLocks, _after: object) -> Iterator[Item]:
+    for _, seq in contents.items.locks.behind((which.moment, LAST)):
+        item = contents.items.items.rows[seq]
+        if item.node == which.node:
+            yield item
+
+
+def _shown_items(
+    contents: Contents, which: l.ItemEntries, after: int | None
+) -> Iterator[ItemEntry]:
+    used = 0
+    for at, item in enumerate(_in_pages(contents, which, after)):
+        payload = contents.items.payloads.rows[item.seq]
+        used += len(payload) if which.payloads else 0
+        if at and used > which.room:
+            return
+        yield ItemEntry(item, len(payload), payload if which.payloads else None)
+
+
+def _in_pages(contents: Contents, which: l.ItemEntries, after: int | None) -> Iterator[Item]:
+    folder, rows = contents.items.folder(which.node), contents.items.items.rows
+    if which.state is State.DEAD:
+        for number, seq in folder.dead_letters.behind(None if after is None else (after, LAST)):
+            if number > which.until:
+                return
+            yield rows[seq]
+        return
+    for seq in folder.seqs.behind(after):
+        if seq > which.until:
+            return
+        if which.state in {None, rows[seq].state}:
+            yield rows[seq]
+
+
+def _newest_item(contents: Contents, which: l.NewestItem, _after: object) -> Iterator[int]:
+    folder = contents.items.folder(which.node)
+    if not which.dead:
+        yield folder.seqs.last() or 0
+    else:
+        last = folder.dead_letters.last()
+        yield 0 if last is None else last[0]
+
+
+# --- the event log -------------------------------------------------------------------------------
+
+
+def _events(contents: Contents, which: l.Events, after: int | None) -> Iterator[EventEntry]:
+    wanted = None if which.nodes is None else set(which.nodes)
+    for logged, number in contents.log.between(after or 0, which.until):
+        name = contents.nodes.by_number.get(number)
+        if name is not None and (wanted is None or name in wanted):
+            yield logged
+
+
+def _log_ends(contents: Contents, _which: l.LogEnds, _after: object) -> Iterator[tuple[int, int]]:
+    yield contents.log.ends()
+
+
+def _aged_events(contents: Contents, _choice: object, which: l.AgedEvents, limit: int) -> list[int]:
+    found = contents.log.aged(which.before, limit)
+    return [] if found is None else [found]
+
+
+# --- transactions --------------------------------------------------------------------------------
+
+
+def _records(contents: Contents, which: l.Records, after: int | None) -> Iterator[Record]:
+    for record in contents.staging.listed(waiting=which.waiting, after=after):
+        if which.app in {None, record.app} and which.owner in {None, record.owner}:
+            yield record
+
+
+def _record_of(contents: Contents, which: l.RecordOf, _after: object) -> Iterator[Record]:
+    record = contents.staging.record_of((which.app, which.version))
+    if record is not None:
+        yield record
+
+
+def _sweepable(contents: Contents, which: l.Sweepable, _after: object) -> Iterator[bool]:
+    staging = contents.staging
+    oldest = staging.committed.first()
+    old = oldest is not None and oldest[0] < which.before
+    yield bool(staging.dropped.rows) or old or bool(staging.idle(which.before))
+
+
+def _attempts_of(contents: Contents, which: l.AttemptsOf, _after: object) -> Iterator[Attempt]:
+    for one in contents.staging.attempts_of((which.app, which.version)):
+        yield one.attempt
+
+
+def _contests(_contents: Contents, choice: Choice, which: l.Contests, limit: int) -> list[Contest]:
+    return choice.contests(which.node, which.absorbing, limit)
+
+
+def _winning_drafts(choice: Choice, which: l.WinningDrafts) -> list[Draft]:
+    return choice.drafts(which.node)
+
+
+# fmt: off
+LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
+    l.Nodes:                 _nodes,
+    l.ReadyNodes:            _ready_nodes,
+    l.AffiliationsOf:        _affiliations_of,
+    l.AffiliationsOfAccount: _affiliations_of_account,
+    l.NodeEntries:           _node_entries,
+    l.ItemIds:               _item_ids,
+    l.Items:                 _items,
+    l.DeadItems:             _dead_items,
+    l.LateLocks:             _late_locks,
+    l.ItemEntries:           _shown_items,
+    l.NewestItem:            _newest_item,
+    l.Events:                _events,
+    l.LogEnds:               _log_ends,
+    l.Records:               _records,
+    l.RecordOf:              _record_of,
+    l.Sweepable:             _sweepable,
+    l.AttemptsOf:            _attempts_of,
+}
+
+LIMITED: Final[dict[type, Callable[[Contents, Any, Any, int], list[Any]]]] = {
+    l.AgedEvents: _aged_events,
+    l.Contests:   _contests,
+}
+"""Those to which the limit is more than a number of rows."""
+
+OF_WINNERS: Final[dict[type, Callable[[Any, Any], Rows]]] = {
+    l.Winners:       lambda choice, _which: choice.meet(),
+    l.NotedWinners:  lambda choice, _which: [choice.noted()],
+    l.WinnerClasses: lambda choice, which: choice.classes(which.node),
+    l.WinningDrafts: _winning_drafts,
+}
+# fmt: on

@@ -1,0 +1,1 @@
+"""The service as tasks and driver reach it: options, requests, answers, refusals."""

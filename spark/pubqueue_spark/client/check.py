@@ -1,0 +1,112 @@
+"""Ask once, on the driver and before any task starts, whether publishing would work at all.
+
+A wrong password or a misspelt node then fails the job once, with a sentence, and not in every task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_spark.client.ask import ask
+from pubqueue_spark.client.refusals import told
+from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_xeps import disco, ns
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.quoting import attributes
+from pubqueue_xeps.refusals import Refusal
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_spark.client.ask import Answer
+    from pubqueue_spark.client.option import Connection
+    from pubqueue_spark.write.options import Settings
+
+MAY_PUBLISH: Final = frozenset({"owner", "publisher", "publish-only"})  # XEP-0060 4.1
+
+
+def check(settings: Settings) -> frozenset[str]:
+    """Ask the service and the nodes what they are; return the features of the service.
+
+    Raises OptionError when an option names what is not there or not allowed, ServiceError when the
+    service cannot be reached or does not let the account in.
+    """
+    options = {"node": settings.node, "deadLetterNode": settings.dead_letter_node}
+    nodes = {option: node for option, node in options.items() if node is not None}
+    questions = [disco.question(settings.service)]
+    for node in nodes.values():
+        questions += [disco.question(settings.service, node), _affiliation(settings, node)]
+    service, *answers = ask(settings, *questions)
+    found = _check_service(service, settings)
+    for number, (option, node) in enumerate(nodes.items()):
+        info, standing = answers[2 * number : 2 * number + 2]
+        _check_node(info, settings, option, node)
+        _check_standing(standing, info, settings, option, node)
+    return found
+
+
+def features(settings: Connection) -> frozenset[str]:
+    """Ask the service what it is; raises as `check` does."""
+    (service,) = ask(settings, disco.question(settings.service))
+    return _check_service(service, settings)
+
+
+def _affiliation(settings: Settings, node: str) -> Question:
+    """Ask what the account is to the node (XEP-0060 5.7)."""
+    inner = f"<affiliations{attributes(node=node)}/>"
+    return Question(
+        "get",
+        f"what {settings.jid} is to node {node!r}",
+        f"<pubsub xmlns='{ns.PUBSUB}'>{inner}</pubsub>",
+    )
+
+
+def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
+    if isinstance(answer, Refusal):
+        raise ServiceError(
+            f"option service: {settings.service} does not answer as a service should: {told(answer)}."
+        )
+    found = disco.features(answer)
+    if ns.QUEUEING not in found:  # XEP-0254 3: a service that has queues says so
+        raise OptionError(
+            f"option service: {settings.service} has no work queues (feature {ns.QUEUEING});"
+            " give the JID of a pubqueue service."
+        )
+    return found
+
+
+def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> None:
+    if isinstance(answer, Refusal):
+        raise OptionError(
+            f"option {option}: {settings.service} answers for {node!r}: {told(answer)}."
+        )
+    if option == "node" and ns.QUEUEING not in disco.features(answer):
+        raise OptionError(
+            f"option node: {node!r} is no work queue; its owner turns one on with"
+            " x-queueing#enabled in the node configuration."
+        )
+
+
+def _check_standing(
+    answer: Answer, info: Answer, settings: Settings, option: str, node: str
+) -> None:
+    """See that the account may publish, as far as the service tells; else its tasks will be told."""
+    if isinstance(answer, Refusal) or isinstance(info, Refusal):
+        return
+    found = {
+        it.get("affiliation", "")
+        for it in answer.iter(f"{{{ns.PUBSUB}}}affiliation")
+        if it.get("node", node) == node
+    }
+    if found & MAY_PUBLISH or ("outcast" not in found and _publish_model(info) != "publishers"):
+        return
+    raise OptionError(
+        f"option {option}: {settings.jid} may not publish to {node!r} (it is: {min(found, default='none')});"
+        " let the node's owner make it a publisher."
+    )
+
+
+def _publish_model(info: Element) -> str | None:
+    """Return who may publish to a node (XEP-0060 5.4), if it says so."""
+    value = info.find(f".//{{{ns.DATA}}}field[@var='pubsub#publish_model']/{{{ns.DATA}}}value")
+    return None if value is None else value.text

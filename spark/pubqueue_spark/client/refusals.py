@@ -1,0 +1,82 @@
+"""What a refused publish means for the job: the error table of the sink.
+
+RFC 6120 section 8.3.2 gives each error a type that says what may help; a few conditions say more
+than their type does. A refusal is never swallowed: it is tried again, or it fails the job.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_spark.errors import PubqueueSparkError, RowError, ServiceError
+
+if TYPE_CHECKING:
+    from pubqueue_spark.client.request import Request
+    from pubqueue_xeps.refusals import Refusal
+
+
+@unique
+class Verdict(Enum):
+    """What is done about a refused publish."""
+
+    RETRY = auto()
+    """Wait, halve the window, send it again; after `retries` times it fails the job."""
+    ROW = auto()
+    """This row cannot be taken; others may."""
+    FEWER = auto()
+    """So many rows cannot be taken at once; one that cannot be alone fails the job."""
+    FATAL = auto()
+    """No row will be taken."""
+
+
+# fmt: off
+BY_TYPE: Final = {
+    "wait":   Verdict.RETRY,
+    "modify": Verdict.ROW,
+    "auth":   Verdict.FATAL,
+    "cancel": Verdict.FATAL,
+}
+BY_CONDITION: Final = {                    # whatever their type
+    "conflict":           Verdict.ROW,    # the id belongs to a locked item with another payload
+    "not-acceptable":     Verdict.ROW,
+    "payload-too-big":    Verdict.ROW,
+    "invalid-payload":    Verdict.ROW,
+    "node-full":          Verdict.RETRY,  # workers make room
+    "max-items-exceeded": Verdict.FEWER,
+}
+REMEDY: Final = {
+    "forbidden": "let the node's owner make the account its publisher",
+    "item-not-found": "create the node, or mend its name",
+    "node-full": "the queue stayed full; add workers, or raise pubsub#max_items",
+    "payload-too-big": "put the bulk elsewhere and its address into the payload",
+    "remote-server-timeout": "see that the service runs",
+    "resource-constraint": "the service is overloaded; use fewer tasks or a smaller maxInFlight",
+    "service-unavailable": "see that the service runs",
+}
+# fmt: on
+
+
+def told(refusal: Refusal) -> str:
+    """Return the words of a sentence: condition, type, text, and what may help."""
+    name = refusal.condition
+    if refusal.detail:
+        name = f"{name} ({refusal.detail})"
+    remedy = REMEDY.get(refusal.detail) or REMEDY.get(refusal.condition)
+    words = [f"{name}, type {refusal.type}", refusal.text.strip().rstrip("."), remedy or ""]
+    return "; ".join(word for word in words if word)
+
+
+def judge(refusal: Refusal) -> Verdict:
+    """Return what to do: XEP-0060's condition outranks the general one, which outranks the type."""
+    verdict = BY_CONDITION.get(refusal.detail) or BY_CONDITION.get(refusal.condition)
+    return verdict or BY_TYPE.get(refusal.type, Verdict.FATAL)
+
+
+def failure(
+    refusal: Refusal, request: Request, *, service: str, retried: int
+) -> PubqueueSparkError:
+    """Return what fails the job, with what was asked and the reason; no word of the payload."""
+    again = f" after {retried} retries" if retried else ""
+    sentence = f"{service} refused {request}{again}: {told(refusal)}."
+    return RowError(sentence) if judge(refusal) is Verdict.ROW else ServiceError(sentence)

@@ -1,0 +1,337 @@
+"""The requests of one task that are sent and not yet answered.
+
+Theory of operation. `put` sends requests until the window is full, then waits; `drain` waits for the
+rest. All waiting happens in `_step`, in the task's own coroutine, so nothing here runs by itself:
+
+- An answer frees a place, and goes to who handles answers. A refusal of type wait puts its request aside until
+  its time comes and halves the window; everything accepted opens it by one again, up to `size`. Of
+  any other refusal that one makes what it will: a failure, other requests, or nothing.
+- When the stream is lost, what is in flight may or may not have been taken. The line is restored and
+  all of it is sent again under the same request and item ids; the service absorbs what it has.
+- Slow is not dead: there is no clock per request (behind a rate limit the 256th publish waits long
+  for its answer though all is well). Only when no answer at all comes for `progress_timeout` does
+  the stream count as lost.
+- What is unanswered is bounded in bytes as well as in number; and since what waits in the socket's
+  send buffer is unanswered, that buffer is bounded too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+from xml.sax.saxutils import quoteattr
+
+from pubqueue_spark.client.refusals import Verdict, judge
+from pubqueue_spark.errors import PubqueueSparkError, ServiceError
+from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.refusals import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_spark.client.option import Backoff
+    from pubqueue_spark.client.request import AnswerHandler, Request
+    from pubqueue_xeps.refusals import Refusal
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+SLOW: Final = 100
+"""Rows a second; a full window that yields less is held up by something other than work."""
+
+log = logging.getLogger(__name__)
+
+
+class Stream(Protocol):
+    """The stream, as the window sees it."""
+
+    @property
+    def up(self) -> bool:
+        """Whether what is sent can arrive."""
+
+    def send(self, data: bytes) -> None:
+        """Send; when the line is down, do nothing."""
+
+    def drop(self) -> None:
+        """Give the stream up: nothing comes through it any more."""
+
+    async def restore(self) -> None:
+        """Make the stream anew; raises ConnectionError with a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much, how long, how often."""
+
+    size: int
+    progress_timeout: float
+    retries: int
+    backoff: Backoff
+    slow_after: float = 5.0
+    """Seconds of a slow, full window before a word is said about it."""
+
+
+@dataclass(slots=True)
+class WindowCounts:
+    """What one task has done."""
+
+    done: int = 0
+    """Requests that the service has carried out."""
+    rows: int = 0
+    """Of these."""
+    bytes: int = 0
+    retries: int = 0
+    reconnects: int = 0
+
+
+@dataclass(slots=True)
+class _Sent:
+    request: Request
+    number: int
+    id: str
+    data: bytes
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Who asks whom: the words of requests and messages."""
+
+    service: str
+    who: str
+    """A partition, or the driver."""
+    prefix: str = ""
+    """Of the request ids; unique on the line."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """Watches how many rows a full window yields."""
+
+    since: float | None = None
+    rows: int = 0
+    told: bool = False
+
+    def slow(self, now: float, rows: int, after: float) -> float | None:
+        """Return rows a second, once, when the window has been full and slow for `after` seconds."""
+        if self.since is None:
+            self.since, self.rows = now, rows
+        elapsed = now - self.since
+        if self.told or elapsed < after or rows == self.rows:
+            return None
+        rate = (rows - self.rows) / elapsed
+        if rate >= SLOW:
+            self.since = None
+            return None
+        self.told = True
+        return rate
+
+
+class Window:
+    """Sends the requests of one task over a line. Not to be shared between coroutines."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        task: Task,
+        limits: Limits,
+        results: AnswerHandler,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.counts = WindowCounts()
+        self._stream = stream
+        self._task = task
+        self._limits = limits
+        self._results = results
+        self._clock = clock
+        self._jitter = jitter
+        self._allowed = limits.size
+        self._numbers = itertools.count()
+        self._in_flight: dict[str, _Sent] = {}
+        self._bytes = 0
+        self._aside: list[tuple[float, int, _Sent]] = []
+        self._unsent: list[_Sent] = []
+        self._news = asyncio.Event()
+        self._failure: PubqueueSparkError | None = None
+        self._last_answer = clock()
+        self._losses = 0
+        self._pace = _Pace()
+
+    async def put(self, requests: Sequence[Request]) -> None:
+        """Send these, waiting for places; raises the first failure of anything sent so far."""
+        self._check()
+        if requests and self._room(requests[0]):
+            self._pace.since = None
+        for request in requests:
+            while not self._room(request):
+                await self._step()
+            self._enter(request)
+        self._flush()
+
+    async def drain(self) -> WindowCounts:
+        """Return when every request has its answer; raises the first failure."""
+        while self._in_flight or self._aside:
+            await self._step()
+        self._check()
+        return self.counts
+
+    def answer(self, request: str, iq: Element) -> None:
+        """Take note of an answer from the service; one that is not awaited is left alone."""
+        sent = self._in_flight.pop(request, None)
+        if sent is None:
+            return
+        self._bytes -= len(sent.data)
+        self._losses = 0
+        self._last_answer = self._clock()
+        if iq.get("type") == "result":
+            self.counts.done += 1
+            self.counts.rows += sent.request.rows
+            self.counts.bytes += len(sent.data)
+            self._results.taken(sent.request, iq)
+            self._allowed = min(self._limits.size, self._allowed + 1)
+        else:
+            self._refused(sent, read(iq))
+        self._news.set()
+
+    def line_lost(self) -> None:
+        """Wake up: the line is down."""
+        self._news.set()
+
+    def _room(self, request: Request) -> bool:
+        waiting = len(self._in_flight) + len(self._aside)
+        return waiting == 0 or (
+            waiting < self._allowed and self._bytes + len(request.body) <= MOST_BYTES
+        )
+
+    def _enter(self, request: Request) -> None:
+        number = next(self._numbers)
+        name = f"{self._task.prefix}{number}"
+        head = f"<iq type='{request.kind}' id='{name}' to={quoteattr(self._task.service)}>"
+        self._fly(_Sent(request, number, name, head.encode() + request.body))
+
+    def _fly(self, sent: _Sent) -> None:
+        if not self._in_flight:
+            self._last_answer = self._clock()  # nothing was owed until now
+        self._in_flight[sent.id] = sent
+        self._bytes += len(sent.data)
+        self._unsent.append(sent)
+
+    def _flush(self) -> None:
+        """Send what has its place in the window; on a lost line `_restore` sends it."""
+        if self._unsent and self._stream.up:
+            self._stream.send(b"".join(sent.data for sent in self._unsent))
+            self._unsent.clear()
+
+    async def _step(self) -> None:
+        """Send what is due, then wait for whatever comes first; raises a failure that came."""
+        self._news.clear()  # before anything that may bring news at once
+        self._release()
+        if self._in_flight and not self._stream.up:
+            await self._restore()
+        self._flush()
+        if self._in_flight or self._aside:
+            try:
+                async with asyncio.timeout(self._patience()):
+                    await self._news.wait()
+            except TimeoutError:
+                self._drop_if_silent()
+        self._check()
+        self._watch_pace()
+
+    def _release(self) -> None:
+        """Let requests whose pause is over fly again, as far as the window has shrunk to."""
+        now = self._clock()
+        while self._aside and self._aside[0][0] <= now and len(self._in_flight) < self._allowed:
+            self._fly(heapq.heappop(self._aside)[2])
+
+    def _patience(self) -> float:
+        """Return seconds until something is to be done although nothing came."""
+        now = self._clock()
+        ends = []
+        if self._in_flight:
+            ends.append(self._last_answer + self._limits.progress_timeout)
+        if self._aside and len(self._in_flight) < self._allowed:
+            ends.append(self._aside[0][0])
+        return max(0.0, min(ends) - now)
+
+    def _drop_if_silent(self) -> None:
+        silent = self._clock() - self._last_answer >= self._limits.progress_timeout
+        if self._in_flight and silent:
+            log.warning(
+                "%s: no answer for %g seconds; making the stream anew",
+                self._task.who,
+                self._limits.progress_timeout,
+            )
+            self._stream.drop()
+
+    async def _restore(self) -> None:
+        """Make the line anew and send everything in flight again, under the same ids."""
+        why = "the stream was lost"
+        while not self._stream.up:
+            self._losses += 1
+            if self._losses > self._limits.retries:
+                raise ServiceError(self._gave_up(why))
+            if self._losses > 1:
+                await asyncio.sleep(self._pause(self._losses - 1))
+            try:
+                await self._stream.restore()
+            except LoginRefused as error:  # asking again would not help
+                raise ServiceError(f"{self._task.who} found no way in: {error}") from None
+            except ConnectionError as error:
+                why = str(error)
+        self.counts.reconnects += 1
+        self._last_answer = self._clock()
+        self._unsent = list(self._in_flight.values())
+
+    def _gave_up(self, why: str) -> str:
+        oldest = next(iter(self._in_flight.values())).request
+        return (
+            f"no answer from {self._task.service} through {self._limits.retries} new connections;"
+            f" the oldest unanswered request is {oldest}. The last reason: {why.rstrip('.')}."
+        )
+
+    def _refused(self, sent: _Sent, refusal: Refusal) -> None:
+        if judge(refusal) is not Verdict.RETRY or sent.refused >= self._limits.retries:
+            return self._settle(sent, refusal)
+        sent.refused += 1
+        self.counts.retries += 1
+        self._allowed = max(1, self._allowed // 2)
+        due = self._clock() + self._pause(sent.refused)
+        return heapq.heappush(self._aside, (due, sent.number, sent))
+
+    def _settle(self, sent: _Sent, refusal: Refusal) -> None:
+        try:
+            instead = self._results.refused(sent.request, refusal, sent.refused)
+        except PubqueueSparkError as failure:
+            self._failure = self._failure or failure
+            return
+        for request in instead:
+            self._enter(request)
+
+    def _pause(self, failures: int) -> float:
+        # Between half and all of it, so that tasks refused together do not come back together.
+        return self._limits.backoff.after(failures) * (0.5 + self._jitter() / 2)
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _watch_pace(self) -> None:
+        rate = self._pace.slow(self._clock(), self.counts.rows, self._limits.slow_after)
+        if rate is not None:
+            log.warning(
+                "%s: only %.0f rows/s with %d publishes in flight. A rate limit of the"
+                " XMPP server is the usual cause: Debian's Prosody takes 10 kB/s from a client,"
+                ' about 28 items/s (its module "limits": list the account in unlimited_jids,'
+                " or raise limits.c2s.rate); ejabberd has the shaper of its ejabberd_c2s listener.",
+                self._task.who,
+                rate,
+                len(self._in_flight),
+            )

@@ -1,0 +1,1 @@
+"""Reading: the tables of a service, cut into partitions."""

@@ -1,0 +1,203 @@
+"""The options of a read: one table, what goes with which table of the service, and the frozen settings.
+
+An option that would do nothing is refused, for whoever gives it expects something.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from pubqueue_spark.client.option import (
+    ACCOUNT_OPTIONS,
+    HIGHEST,
+    PATIENCE,
+    SERVICE,
+    Connection,
+    Option,
+    chosen,
+    one_of,
+    parsed,
+    way_in,
+    within,
+)
+from pubqueue_spark.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_PARTITIONS: Final = 1000
+
+Table = Literal["items", "deadletters", "events", "transactions", "nodes"]
+Bound = int | Literal["earliest", "latest"]
+
+TABLES: Final[tuple[Table, ...]] = ("items", "deadletters", "events", "transactions", "nodes")
+STREAMED: Final[tuple[Table, ...]] = ("events", "deadletters")
+
+# fmt: off
+USED_BY: Final[dict[str, tuple[Table, ...]]] = {
+    "node":                ("items", "deadletters", "events", "nodes"),
+    "startingOffsets":     ("items", "deadletters", "events"),
+    "startingTimestamp":   ("deadletters", "events"),
+    "endingOffsets":       ("items", "deadletters", "events"),
+    "maxEventsPerTrigger": ("deadletters", "events"),
+    "numPartitions":       ("items", "deadletters", "events"),
+    "includePayload":      ("items", "deadletters"),
+    "failOnDataLoss":      ("events",),
+}
+"""Options that mean something for some tables only."""
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings(Connection):
+    """The options of one read, checked. Pickled into every task."""
+
+    table: Table
+    nodes: tuple[str, ...]
+    """Names and patterns; none: all that may be read."""
+    start: Bound | datetime
+    end: Bound
+    most: int | None
+    """Numbers of a micro-batch."""
+    partitions: int | None
+    payload: bool
+    fail_on_loss: bool
+
+    @property
+    def streamed(self) -> bool:
+        """Whether numbers of this table rise, so that a stream can follow them."""
+        return self.table in STREAMED
+
+
+def _nodes(value: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise ValueError(value)
+    return names
+
+
+def _bound(value: str) -> Bound:
+    word = value.strip().lower()
+    if word in {"earliest", "latest"}:
+        return cast("Bound", word)
+    offset = json.loads(value)
+    if not isinstance(offset, dict) or set(offset) != {"seq"} or type(offset["seq"]) is not int:
+        raise ValueError(value)
+    return within(offset["seq"], 0, HIGHEST)
+
+
+def _timestamp(value: str) -> datetime:
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None:
+        raise ValueError(value)
+    return moment
+
+
+def _positive(value: str) -> int:
+    return within(int(value), 1, HIGHEST)
+
+
+def _partitions(value: str) -> int:
+    return within(int(value), 1, MOST_PARTITIONS)
+
+
+def _truth(value: str) -> bool:
+    return one_of("true", "false")(value) == "true"
+
+
+OFFSET: Final = 'earliest, latest, or {"seq":N}'
+# fmt: off
+OPTIONS: Final = (
+    SERVICE,
+    Option("table", one_of(*TABLES), ", ".join(TABLES[:-1]) + f" or {TABLES[-1]}", "items", "what is read"),
+    Option("node", _nodes, "names or patterns (* ? [..]), separated by commas", None,
+           "the nodes that are read; without it, all that the account may read"),
+    Option("startingOffsets", _bound, OFFSET, None,
+           "the number behind which to begin; a stream that has a checkpoint goes on from there"),
+    Option("startingTimestamp", _timestamp, "time with its zone such as 2026-11-21T03:00:00Z", None,
+           "or: the time from which on to begin"),
+    Option("endingOffsets", _bound, OFFSET, None, "the number up to which a batch reads, included"),
+    Option("maxEventsPerTrigger", _positive, "whole number", None,
+           "numbers of a micro-batch at most; what is left out by node counts too"),
+    Option("numPartitions", _partitions, f"whole number from 1 to {MOST_PARTITIONS}", None,
+           "into how many ranges of numbers a read is cut"),
+    Option("includePayload", _truth, "true or false", "true", "whether payloads are read"),
+    Option("failOnDataLoss", _truth, "true or false", "true",
+           "whether events that the service has forgotten meanwhile fail the read, or are warned of"),
+    *ACCOUNT_OPTIONS,
+    *PATIENCE,
+)
+# fmt: on
+
+
+def table(options: Mapping[str, str]) -> Table:
+    """Return which table is meant; raises OptionError if there is no such table."""
+    given = {name: value for name, value in options.items() if name.lower() == "table"}
+    only = [option for option in OPTIONS if option.name == "table"]
+    return cast("Table", parsed(only, chosen(only, given))["table"])
+
+
+def settings(options: Mapping[str, str], *, stream: bool) -> ReadSettings:
+    """Check the options of a read; raises OptionError with one sentence for the first that is wrong."""
+    given = chosen(OPTIONS, options)
+    value = parsed(OPTIONS, given)
+    connection = way_in(value, given)
+    _check_use(value["table"], given)
+    _check_stream(value) if stream else _check_batch(value)
+    first = "latest" if stream else "earliest"
+    return ReadSettings(
+        **connection,
+        table=value["table"],
+        nodes=value["node"] or (),
+        start=_first_of(value["startingTimestamp"], value["startingOffsets"], first),
+        end=_first_of(value["endingOffsets"], "latest"),
+        most=value["maxEventsPerTrigger"],
+        partitions=value["numPartitions"],
+        payload=value["includePayload"],
+        fail_on_loss=value["failOnDataLoss"],
+    )
+
+
+def _first_of(*values: Any) -> Any:  # noqa: ANN401  whatever the option is
+    """Return the first that is given; 0 is."""
+    return next(value for value in values if value is not None)
+
+
+def patterned(name: str) -> bool:
+    """Say whether this is a pattern rather than a name."""
+    return re.search(r"[*?\[]", name) is not None
+
+
+def _check_use(of: Table, given: Mapping[str, str]) -> None:
+    for name, tables in USED_BY.items():
+        if name in given and of not in tables:
+            raise OptionError(
+                f"option {name} is of no use with table={of}; it goes with {', '.join(tables)}."
+            )
+    if {"startingOffsets", "startingTimestamp"} <= set(given):
+        raise OptionError("options startingOffsets, startingTimestamp: give one of them at most.")
+
+
+def _check_stream(value: Mapping[str, Any]) -> None:
+    if value["table"] not in STREAMED:
+        raise OptionError(
+            f"option table: {value['table']} changes in place and cannot be followed; a stream reads"
+            f" {' or '.join(STREAMED)}, and spark.read what is there now."
+        )
+    if value["endingOffsets"] is not None:
+        raise OptionError(
+            "option endingOffsets: a stream has no end; trigger(availableNow=True) reads what there is."
+        )
+
+
+def _check_batch(value: Mapping[str, Any]) -> None:
+    if value["maxEventsPerTrigger"] is not None:
+        raise OptionError("option maxEventsPerTrigger is for streams; a batch has endingOffsets.")
+    if value["startingOffsets"] == "latest":
+        raise OptionError("option startingOffsets: a batch that begins at the latest has nothing.")
+    if value["endingOffsets"] == "earliest":
+        raise OptionError("option endingOffsets: a batch that ends at the earliest has nothing.")

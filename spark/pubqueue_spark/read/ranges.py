@@ -1,0 +1,60 @@
+"""Ranges of numbers: where a read begins and ends, and how it is cut into tasks. Pure.
+
+A range is written as everywhere in the service: behind `after`, up to and with `until`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue_spark.read.options import Bound
+
+    First = Callable[[int], tuple[int, datetime] | None]
+
+WORTH: Final = 10_000
+"""Numbers that are worth a task of their own."""
+MOST: Final = 8
+"""Tasks of a read, unless somebody wants more: they all ask one service."""
+
+
+def cut(after: int, until: int, pieces: int | None) -> list[tuple[int, int]]:
+    """Cut a range into so many, or into as many as it is worth; an empty one into none."""
+    width = until - after
+    if width <= 0:
+        return []
+    count = min(width, pieces or min(MOST, -(-width // WORTH)))
+    edges = [after + width * number // count for number in range(count + 1)]
+    return list(pairwise(edges))
+
+
+def begin(start: Bound | datetime, base: int, newest: int, first: First) -> int:
+    """Return behind which number to begin; the log has those behind `base`, up to `newest`."""
+    match start:
+        case "earliest":
+            return base
+        case "latest":
+            return newest
+        case datetime():
+            return _since(start, base, newest, first)
+        case _:
+            return start
+
+
+def _since(moment: datetime, low: int, high: int, first: First) -> int:
+    """Return behind which number everything is from `moment` or later.
+
+    `first` returns number and time of the first entry behind a number. Times rise with numbers.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        entry = first(middle)
+        if entry is not None and entry[1] < moment:
+            low = entry[0]
+        else:
+            high = middle
+    return low

@@ -1,0 +1,119 @@
+"""The two readers of Spark's interface, one for a batch and one for a stream.
+
+Spark pickles them into the tasks, where they ask over the stream that the Python process keeps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pubqueue_spark import session
+from pubqueue_spark.read import table_reads
+from pubqueue_spark.read.ranges import begin
+from pubqueue_spark.read.service_pages import ServicePages
+from pubqueue_spark.read.table_reads import ReadPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from pubqueue_spark.read.options import ReadSettings
+    from pubqueue_spark.read.tables import Row
+
+    Offset = dict[str, int]
+
+
+def rows(settings: ReadSettings, part: InputPartition) -> Iterator[Row]:
+    """Go through the rows of a part, in the task that this is called in."""
+    if not isinstance(
+        part, ReadPartition
+    ):  # Spark begins a task of its own where there is nothing to read
+        return iter(())
+    task = TaskContext.get()
+    application = task and task.getLocalProperty("spark.app.id")
+    who = f"the task of numbers {part.after + 1} to {part.until}"
+    service = ServicePages(settings, who, application or "application")
+    return table_reads.of(service).rows(part)
+
+
+class PubqueueReader(DataSourceReader):
+    """Reads a table as it is now.
+
+    It takes no filters from Spark: a reader that does is refused as long as Spark's setting for it is off,
+    as it is by default. Bounds of numbers are options.
+    """
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plan, on the driver: an upper bound now, so that what comes later is in nobody's range."""
+        settings = self._settings
+        table = table_reads.of(ServicePages(settings))
+        base, newest = table.ends()
+        after = begin(settings.start, base, newest, table.first)
+        until = begin(settings.end, base, newest, table.first)
+        return table.parts(after, min(until, newest))
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        """Read a range."""
+        return rows(self._settings, partition)
+
+
+class PubqueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a table whose numbers rise. An offset is a number; what is up to it has been read."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._newest: int | None = None
+        self._target: int | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802  Spark's
+        """Return where a query without a checkpoint begins."""
+        table = table_reads.of(ServicePages(self._settings))
+        return {"seq": begin(self._settings.start, *table.ends(), table.first)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return how much a micro-batch takes."""
+        most = self._settings.most
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """Return how far the next micro-batch goes; never back, whatever the service has lost."""
+        table = table_reads.of(ServicePages(self._settings))
+        _, self._newest = table.ends()
+        table.check(start["seq"], self._newest)
+        end = self._newest if self._target is None else min(self._newest, self._target)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, start["seq"] + limit.max_rows)
+        return {"seq": max(start["seq"], end)}
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        """Return the newest that was seen, for the progress of the query."""
+        return None if self._newest is None else {"seq": self._newest}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take note of what there is now: the query ends when it has read that."""
+        _, self._target = table_reads.of(ServicePages(self._settings)).ends()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Plan a micro-batch."""
+        return table_reads.of(ServicePages(self._settings)).parts(start["seq"], end["seq"])
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        """Read a range, in a task."""
+        return rows(self._settings, partition)
+
+    def stop(self) -> None:
+        """Log out: the process is the query's own."""
+        session.pool().close()

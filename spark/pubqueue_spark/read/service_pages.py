@@ -1,0 +1,79 @@
+"""Pages of the service, asked for over the stream that this process keeps.
+
+`pubqueue_xeps.reading` says what they are. Here a refusal becomes the one sentence that Spark shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pubqueue_spark.client.ask import ask
+from pubqueue_spark.client.refusals import told
+from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_xeps import pages
+from pubqueue_xeps.refusals import Refusal
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_spark.read.options import ReadSettings
+    from pubqueue_xeps.pages import EventPage, ItemPage, NodePage, RecordPage, State
+    from pubqueue_xeps.questions import Question
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePages:
+    """The service, page by page."""
+
+    settings: ReadSettings
+    who: str = "the driver"
+    application: str = "driver"
+
+    def events(
+        self, node: str | None, after: int, until: int | None = None, most: int | None = None
+    ) -> EventPage:
+        """Return events behind `after`."""
+        return pages.event_page(self._page(pages.event_question(node, after, until, most), node))
+
+    def items(
+        self,
+        node: str,
+        after: int,
+        until: int | None = None,
+        most: int | None = None,
+        *,
+        payload: bool = False,
+    ) -> ItemPage:
+        """Return items behind `after`; of the dead letters, by the numbers of their dead letters."""
+        state: State | None = "dead" if self.settings.table == "deadletters" else None
+        asked = pages.item_question(node, after, until, most, state=state, payload=payload)
+        return pages.item_page(self._page(asked, node), node)
+
+    def nodes(self, after: str | None) -> NodePage:
+        """Return the nodes that the account may read."""
+        return pages.node_page(self._page(pages.question("nodes", after=after)))
+
+    def records(self, after: int) -> RecordPage:
+        """Return the account's transactions; an administrator's are all."""
+        return pages.record_page(self._page(pages.question("transactions", after=after)))
+
+    def _page(self, asked: Question, node: str | None = None) -> Element:
+        (answer,) = ask(self.settings, asked, who=self.who, application=self.application)
+        if isinstance(answer, Refusal):
+            raise self._refused(answer, asked.words.removeprefix("a page of "), node)
+        try:
+            return pages.element(answer, asked)
+        except ValueError as error:
+            raise ServiceError(f"{self.settings.service} {error}.") from None
+
+    def _refused(self, refusal: Refusal, what: str, node: str | None) -> Exception:
+        jid, service = self.settings.jid, self.settings.service
+        if refusal.condition == "forbidden":
+            return OptionError(
+                f"option jid: {jid} may not read {what} at {service}; owners and publishers of a node"
+                " may, so let its owner make the account its publisher."
+            )
+        if refusal.condition == "item-not-found" and node is not None:
+            return OptionError(f"option node: {service} has no node {node!r}.")
+        return ServiceError(f"{service} refused {what}: {told(refusal)}.")

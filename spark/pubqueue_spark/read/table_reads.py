@@ -1,0 +1,244 @@
+"""What can be read, table by table: where its numbers end, how it is cut into tasks, what its rows are.
+
+The driver asks for `newest` and `parts`, a task for the `rows` of a part. All of them look from
+outside: nothing is taken and nothing is changed, so a part can be read again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql.datasource import InputPartition
+
+from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_spark.read import tables
+from pubqueue_spark.read.options import patterned
+from pubqueue_spark.read.ranges import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from pubqueue_spark.read.service_pages import ServicePages
+    from pubqueue_spark.read.tables import Row
+    from pubqueue_xeps.pages import EventPage, ReadItem
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReadPartition(InputPartition):
+    """A range of numbers, of one node or of all that are meant; what one task reads."""
+
+    node: str | None
+    after: int
+    until: int
+
+
+class TableRead(Protocol):
+    """One table of a service."""
+
+    def ends(self) -> tuple[int, int]:
+        """Return behind which number it begins, and its newest; raises what is wrong with the nodes."""
+
+    def first(self, after: int) -> tuple[int, datetime] | None:
+        """Return number and time of the first entry behind a number."""
+
+    def check(self, read: int, newest: int) -> None:
+        """See that what a stream has read of is still there."""
+
+    def parts(self, after: int, until: int) -> list[ReadPartition]:
+        """Cut a range into what tasks read."""
+
+    def rows(self, part: ReadPartition) -> Iterator[Row]:
+        """Go through the rows of a part, page by page."""
+
+
+def of(service: ServicePages) -> TableRead:
+    """Return what the settings ask for."""
+    match service.settings.table:
+        case "events":
+            return _Events(service)
+        case "items" | "deadletters":
+            return _Items(service)
+        case "nodes" | "transactions":
+            return _Whole(service)
+
+
+def _nodes(service: ServicePages) -> list[str]:
+    """Return the names of the nodes that are meant and may be read."""
+    wanted = service.settings.nodes
+    if wanted and not any(map(patterned, wanted)):
+        return list(wanted)
+    found: list[str] = []
+    more = True
+    while more:
+        page = service.nodes(found[-1] if found else None)
+        found += [node.name for node in page.entries]
+        more = page.more
+    return _matching(service, found)
+
+
+def _matching(service: ServicePages, found: list[str]) -> list[str]:
+    settings = service.settings
+    for name in settings.nodes:
+        if not patterned(name) and name not in found:
+            raise OptionError(
+                f"option node: {settings.service} has no node {name!r} that {settings.jid} may read."
+            )
+    return [name for name in found if _meant(name, settings.nodes)]
+
+
+def _meant(name: str, wanted: tuple[str, ...]) -> bool:
+    return not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+class _Events:
+    """The log. One number counts the events of all nodes, so a range is cut whatever the nodes."""
+
+    def __init__(self, service: ServicePages) -> None:
+        self._service = service
+        self._settings = service.settings
+        only = len(self._settings.nodes) == 1 and not patterned(self._settings.nodes[0])
+        self._node = self._settings.nodes[0] if only else None
+
+    def ends(self) -> tuple[int, int]:
+        named: list[str | None] = [it for it in self._settings.nodes if not patterned(it)]
+        pages = [self._service.events(name, 0, most=1) for name in named or [None]]
+        return max(0, pages[0].oldest - 1), pages[0].newest
+
+    def first(self, after: int) -> tuple[int, datetime] | None:
+        more = True
+        while more:
+            page = self._service.events(self._node, after, most=1)
+            if page.entries:
+                return page.entries[0].seq, page.entries[0].at
+            after, more = page.through, page.more
+        return None
+
+    def check(self, read: int, newest: int) -> None:
+        if newest < read:
+            service = self._settings.service
+            self._lost(f"the log of {service} ends at {newest} and once went to {read}")
+
+    def parts(self, after: int, until: int) -> list[ReadPartition]:
+        ranges = cut(after, until, self._settings.partitions)
+        if ranges:
+            self._see(self._service.events(self._node, after, until, most=1), after, until)
+        return [ReadPartition(self._node, *range_) for range_ in ranges]
+
+    def rows(self, part: ReadPartition) -> Iterator[Row]:
+        after, more = part.after, True
+        while more:
+            page = self._service.events(part.node, after, part.until)
+            self._see(page, after, part.until)
+            for event in page.entries:
+                if _meant(event.node, self._settings.nodes):
+                    yield tables.event(event)
+            after, more = page.through, page.more
+
+    def _see(self, page: EventPage, after: int, until: int) -> None:
+        """See that the log still has all that is asked for."""
+        if page.oldest > after + 1:
+            service = self._settings.service
+            lost = f"{service} has forgotten events {after + 1} to {min(page.oldest - 1, until)}"
+            self._lost(f"{lost} (event_log_days, event_log_size)")
+        self.check(until, page.newest)
+
+    def _lost(self, what: str) -> None:
+        if self._settings.fail_on_loss:
+            raise ServiceError(f"{what}; failOnDataLoss=false goes on without them.")
+        log.warning("%s; going on without them (failOnDataLoss=false)", what)
+
+
+class _Items:
+    """Items, or those of them that are dead. Their numbers rise in the whole service; nodes are read one by one."""
+
+    def __init__(self, service: ServicePages) -> None:
+        self._service = service
+        self._settings = service.settings
+        self._dead = self._settings.table == "deadletters"
+        self._row = tables.dead_letter if self._dead else tables.item
+
+    def ends(self) -> tuple[int, int]:
+        pages = [self._service.items(node, 0, most=1) for node in _nodes(self._service)]
+        return 0, max((page.newest for page in pages), default=0)
+
+    def first(self, after: int) -> tuple[int, datetime] | None:
+        pages = [self._service.items(node, after, most=1) for node in _nodes(self._service)]
+        return min((self._place(item) for page in pages for item in page.entries), default=None)
+
+    def check(self, read: int, newest: int) -> None:
+        """Let it be: those that have died last may live again, or be gone."""
+
+    def parts(self, after: int, until: int) -> list[ReadPartition]:
+        nodes = _nodes(self._service) if after < until else []
+        wanted = self._settings.partitions
+        pieces = None if wanted is None else max(1, wanted // max(1, len(nodes)))
+        found = []
+        for node in nodes:
+            page = self._service.items(node, after, until, most=1)
+            if page.entries:
+                begin, end = self._place(page.entries[0])[0] - 1, min(until, page.newest)
+                found += [ReadPartition(node, *range_) for range_ in cut(begin, end, pieces)]
+        return found
+
+    def rows(self, part: ReadPartition) -> Iterator[Row]:
+        assert part.node is not None, "items are read node by node"
+        after, more = part.after, True
+        while more:
+            page = self._service.items(part.node, after, part.until, payload=self._settings.payload)
+            yield from map(self._row, page.entries)
+            after, more = page.through, page.more
+
+    def _place(self, item: ReadItem) -> tuple[int, datetime]:
+        if not self._dead:
+            return item.seq, item.published
+        assert item.dead_letter is not None, "those in the state dead have died"
+        return item.dead_letter.seq, item.dead_letter.at
+
+
+class _Whole:
+    """A table without numbers to go by: one task reads it."""
+
+    def __init__(self, service: ServicePages) -> None:
+        self._service = service
+
+    def ends(self) -> tuple[int, int]:
+        return 0, 0
+
+    def first(self, after: int) -> None:
+        del after
+
+    def check(self, read: int, newest: int) -> None:
+        del read, newest
+
+    def parts(self, after: int, until: int) -> list[ReadPartition]:
+        return [ReadPartition(None, after, until)]
+
+    def rows(self, part: ReadPartition) -> Iterator[Row]:
+        del part
+        nodes = self._service.settings.table == "nodes"
+        return self._node_rows() if nodes else self._record_rows()
+
+    def _node_rows(self) -> Iterator[Row]:
+        wanted = self._service.settings.nodes
+        found: list[str] = []
+        more = True
+        while more:
+            page = self._service.nodes(found[-1] if found else None)
+            found += [node.name for node in page.entries]
+            yield from (tables.node(node) for node in page.entries if _meant(node.name, wanted))
+            more = page.more
+        _matching(self._service, found)
+
+    def _record_rows(self) -> Iterator[Row]:
+        after, more = 0, True
+        while more:
+            page = self._service.records(after)
+            yield from map(tables.record, page.entries)
+            after = page.entries[-1].id if page.entries else after
+            more = page.more

@@ -1,0 +1,1 @@
+"""Writing: from the rows of a DataFrame to items, in publishes and transactions."""

@@ -1,0 +1,124 @@
+"""What the driver does when the tasks have ended: commit or abort, and one line about it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pubqueue_spark import logs
+from pubqueue_spark.client.ask import ask, ask_and_count
+from pubqueue_spark.client.refusals import told
+from pubqueue_spark.errors import PubqueueSparkError, ServiceError
+from pubqueue_spark.write.task import Written
+from pubqueue_xeps import transactions
+from pubqueue_xeps.refusals import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from pubqueue_spark.client.ask import Answer
+    from pubqueue_spark.write.options import Settings
+    from pubqueue_spark.write.task import Job
+    from pubqueue_xeps.transactions import Committed, Mark
+
+log = logging.getLogger(__name__)
+
+
+def finished(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """Return what tasks have said; for a task that failed, Spark has None."""
+    return [message for message in messages if isinstance(message, Written)]
+
+
+def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
+    """Make everything visible that the winning attempts have staged, and say so in one line.
+
+    A batch that was committed before is not written again; `onReplay=fail` makes that an error. An
+    empty batch is no transaction.
+    """
+    logs.make_audible()
+    settings = job.settings
+    touched = sum(it.items + it.replayed for it in done)
+    if not job.transactional or not touched:
+        return _tell(settings, mark, done, None)
+    answer, repeated = _certain(settings, mark, done)
+    if isinstance(answer, Refusal):
+        raise ServiceError(
+            f"{settings.service} refused the commit of {mark}, and nothing of it is visible: {told(answer)}."
+        )
+    committed = transactions.read_committed(answer)
+    # Our own commit may have been carried out although its answer was lost.
+    elsewhere = committed.already and not repeated
+    if not elsewhere and not any(it.replayed for it in done):
+        return _tell(settings, mark, done, committed)
+    if settings.on_replay == "fail":
+        raise ServiceError(replayed(settings, mark))
+    return log.warning("%s", replayed(settings, mark))
+
+
+def abort(job: Job, mark: Mark) -> None:
+    """Drop what was staged. What was committed stays: Spark also aborts after a commit it lost sight of."""
+    logs.make_audible()
+    if not job.transactional:
+        return log.warning("%s failed; what was published before stays in the queue", mark)
+    try:
+        (answer,) = ask(job.settings, transactions.abort(mark), retries=1)
+    except PubqueueSparkError as error:
+        return _leave(mark, str(error))
+    if isinstance(answer, Refusal):
+        return _leave(mark, told(answer))
+    return log.warning("%s failed; what it had staged and not committed is dropped", mark)
+
+
+def replayed(settings: Settings, mark: Mark) -> str:
+    """Return the sentence about a batch that was committed before."""
+    return (
+        f"{mark} was committed to {settings.service} before, and is not written again"
+        f" (onReplay={settings.on_replay})."
+    )
+
+
+def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> tuple[Answer, bool]:
+    parts = [
+        transactions.Part(it.partition, it.attempt, it.items, it.bytes) for it in done if it.items
+    ]
+    totals = transactions.Totals(
+        sum(it.left_out for it in done),
+        sum(it.dead_lettered for it in done),
+        max(it.seconds for it in done),
+    )
+    try:
+        question = transactions.commit(mark, parts, totals)
+    except ValueError as error:
+        raise ServiceError(str(error)) from None
+    try:
+        return ask_and_count(settings, question)
+    except ServiceError as error:
+        raise ServiceError(
+            f"{error} Whether {mark} is committed is not known; written again with this txnAppId and"
+            " txnVersion (a stream does so by itself), it is there once in either case."
+        ) from None
+
+
+def _leave(mark: Mark, why: str) -> None:
+    log.warning("%s failed, and what it had staged stays until it expires: %s", mark, why)
+
+
+def _tell(settings: Settings, mark: Mark, done: Sequence[Written], said: Committed | None) -> None:
+    """Write the one line of a batch."""
+    known = said.known if said is not None else 0
+    log.info(
+        "%s to %s: %d items, %d bytes, %d known, %d rows left out, %d dead-lettered,"
+        " %d requests tried again, %d connections made anew, longest task %.1f s",
+        mark,
+        settings.service,
+        sum(it.items for it in done) - known,
+        sum(it.bytes for it in done),
+        known,
+        sum(it.left_out for it in done),
+        sum(it.dead_lettered for it in done),
+        sum(it.retries for it in done),
+        sum(it.reconnects for it in done),
+        max((it.seconds for it in done), default=0.0),
+    )

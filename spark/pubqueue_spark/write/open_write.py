@@ -1,0 +1,97 @@
+"""From options and columns to a writer: everything is checked here, once and on the driver."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_spark.client import check
+from pubqueue_spark.client.ask import ask
+from pubqueue_spark.client.refusals import told
+from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_spark.write import finish, options
+from pubqueue_spark.write.schema import columns
+from pubqueue_spark.write.task import Job
+from pubqueue_spark.write.writer import PubqueueStreamWriter, PubqueueWriter
+from pubqueue_xeps import transactions
+from pubqueue_xeps.refusals import Refusal
+from pubqueue_xeps.transactions import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.types import StructType
+
+    from pubqueue_spark.write.options import Settings
+
+CHECKPOINT: Final = "checkpointlocation"
+
+
+def batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> PubqueueWriter:
+    """Return the writer of a DataFrame; raises the first thing that is wrong."""
+    settings = options.settings(given)
+    if overwrite:
+        raise OptionError(
+            "mode 'overwrite' would have to throw away work that waits in the queue, and is not"
+            " offered; use mode('append')."
+        )
+    if (settings.txn_app is None) != (settings.txn_version is None):
+        raise OptionError(
+            "options txnAppId, txnVersion: give both, or neither; the version is a number that rises"
+            " with each batch of the application."
+        )
+    job = _job(settings, schema)
+    if settings.txn_app is None or settings.txn_version is None:
+        return PubqueueWriter(job, Mark(uuid.uuid4().hex, 0))
+    mark = Mark(settings.txn_app, settings.txn_version)
+    _check_replay(settings, mark)
+    return PubqueueWriter(job, mark)
+
+
+def stream(
+    given: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> PubqueueStreamWriter:
+    """Return the writer of a query; raises the first thing that is wrong."""
+    # Spark hands over one of its own.
+    settings = options.settings({n: it for n, it in given.items() if n.lower() != CHECKPOINT})
+    if overwrite:
+        raise OptionError(
+            "output mode 'complete' would have to throw away work that waits in the queue, and is not"
+            " offered; use outputMode('append') or outputMode('update')."
+        )
+    if settings.txn_version is not None:
+        raise OptionError("option txnVersion: a stream has its own, the number of the batch.")
+    return PubqueueStreamWriter(_job(settings, schema))
+
+
+def _job(settings: Settings, schema: StructType) -> Job:
+    found = columns(schema, settings)
+    transactional = transactions.FEATURE in check.check(settings)
+    if not transactional and settings.visibility == "commit":
+        raise OptionError(
+            f"option visibility: {settings.service} keeps no transactions (feature {transactions.FEATURE}), which"
+            " 'commit' needs; with visibility=immediate items appear one by one, and a task that is"
+            " tried again may publish twice."
+        )
+    if not transactional and settings.txn_app is not None:
+        raise OptionError(
+            f"option txnAppId: {settings.service} keeps no transactions (feature {transactions.FEATURE}), so"
+            " it would not know the batch again."
+        )
+    return Job(settings, found, transactional)
+
+
+def _check_replay(settings: Settings, mark: Mark) -> None:
+    """With onReplay=fail, refuse a batch that was committed before while it is cheap to do so."""
+    if settings.on_replay == "skip":
+        return
+    (answer,) = ask(settings, transactions.last(mark.app))
+    if isinstance(answer, Refusal):
+        raise ServiceError(
+            f"{settings.service} does not say what it has of {mark.app!r}: {told(answer)}."
+        )
+    last = transactions.read_last(answer)
+    if last is not None and mark.version <= last:
+        raise OptionError(
+            f"options txnAppId, txnVersion: {finish.replayed(settings, mark)} The last version is {last}."
+        )

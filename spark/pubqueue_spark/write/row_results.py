@@ -1,0 +1,112 @@
+"""What became of the rows of one attempt of a task, and what is done about bad ones."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from pubqueue_spark.client import refusals
+from pubqueue_spark.client.refusals import Verdict
+from pubqueue_spark.errors import RowError
+from pubqueue_spark.write.rows import Publish
+from pubqueue_xeps import publishing
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_spark.client.request import Request
+    from pubqueue_spark.write.bundles import Bundles
+    from pubqueue_spark.write.options import Settings
+    from pubqueue_spark.write.rows import Item, Rows
+    from pubqueue_xeps.refusals import Refusal
+
+log = logging.getLogger(__name__)
+
+
+class RowResults:
+    """Counts what the service took, and finds for each bad row what `onError` says."""
+
+    def __init__(self, rows: Rows, bundles: Bundles, settings: Settings) -> None:
+        self.items = 0
+        """Items that the service holds; rows that share node and id are one."""
+        self.bytes = 0
+        """Of their payloads."""
+        self.replayed = 0
+        """Rows that the service skipped: their batch was committed before."""
+        self.left_out = 0
+        self.dead_lettered = 0
+        self._rows = rows
+        self._bundles = bundles
+        self._settings = settings
+        self._bad = 0
+        # Rows are read in one thread, and answers in another.
+        self._lock = threading.Lock()
+        # Of ids that the user gave: a hash takes a tenth of the memory of the text.
+        self._sizes: dict[int, int] = {}
+
+    def taken(self, request: Request, answer: Element) -> None:
+        """Count the items of an accepted publish."""
+        assert isinstance(request, Publish)
+        if publishing.skipped(answer):
+            self.replayed += len(request.items)
+            return
+        for item in request.items:
+            self.dead_lettered += item.raw is None
+            before = self._before(item)
+            self.items += before is None
+            self.bytes += item.size - (before or 0)
+
+    def refused(self, request: Request, refusal: Refusal, retried: int) -> list[Publish]:
+        """Treat a publish that the service will not take: as a bad row, if the row is to blame.
+
+        Of several rows it does not say which: they are sent again in two halves.
+        """
+        assert isinstance(request, Publish)
+        verdict = refusals.judge(refusal)
+        if len(request.items) > 1 and verdict in {Verdict.ROW, Verdict.FEWER}:
+            return self._bundles.cut(request, too_many=verdict is Verdict.FEWER)
+        service = self._settings.service
+        failure = refusals.failure(refusal, request, service=service, retried=retried)
+        item = request.items[0]
+        if verdict is not Verdict.ROW or item.raw is None:
+            raise failure
+        reason = f"{service}: {refusals.told(refusal)}"
+        with self._lock:
+            letter = self._bad_row(item.row, item.raw, str(failure), reason)
+        return [] if letter is None else [self._rows.publish([letter])]
+
+    def unfit(self, number: int, raw: object, reason: str) -> Item | None:
+        """Treat a row that cannot become an item; return what is sent instead, if anything."""
+        sentence = (
+            f"row {number} of partition {self._rows.partition} cannot become an item: {reason}."
+        )
+        with self._lock:
+            return self._bad_row(number, raw, sentence, reason)
+
+    def _before(self, item: Item) -> int | None:
+        """Return the size of the payload that this one replaces."""
+        if item.generated:
+            return None
+        key = hash((item.node, item.id))
+        before = self._sizes.get(key)
+        self._sizes[key] = item.size
+        return before
+
+    def _bad_row(self, number: int, raw: object, sentence: str, reason: str) -> Item | None:
+        chosen = self._settings
+        self._bad += 1
+        if chosen.on_error == "fail":
+            raise RowError(sentence)
+        if chosen.max_errors and self._bad > chosen.max_errors:
+            raise RowError(
+                f"partition {self._rows.partition} has more than maxErrors={chosen.max_errors} bad"
+                f" rows; the last one: {sentence}"
+            )
+        if self._bad == 1:
+            log.warning("the first bad row (onError=%s): %s", chosen.on_error, sentence)
+        if chosen.on_error == "skip":
+            self.left_out += 1
+            return None
+        assert chosen.dead_letter_node is not None, "checked with the options"
+        return self._rows.letter(number, raw, chosen.dead_letter_node, reason)

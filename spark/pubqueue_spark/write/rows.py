@@ -1,0 +1,173 @@
+"""A row becomes an item, as text, and items become a publish (XEP-0060 7.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from pubqueue_spark.write import metadata
+from pubqueue_spark.write.payload import MOST
+from pubqueue_xeps import publishing
+from pubqueue_xeps.ns import PUBQUEUE
+from pubqueue_xeps.quoting import attributes, content, legal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue_spark.write.forms import Form
+    from pubqueue_spark.write.schema import Columns
+
+HEAD: Final = 256
+"""Bytes left for the <iq> around a publish: type, id and the service's JID."""
+LETTER: Final = 12_000
+"""Bytes of raw text in a dead letter: written with entities it still fits the 64 KiB of a new node."""
+
+
+class Unfit(ValueError):  # noqa: N818  says what the row is
+    """A row cannot become an item; the message is the reason, without a word of the payload."""
+
+
+@dataclass(slots=True)
+class Item:
+    """What a row has become."""
+
+    row: int
+    partition: int
+    node: str
+    id: str
+    generated: bool
+    """Whether the id was made here, and so is no other row's."""
+    xml: bytes
+    """The element <item/>."""
+    beside: str
+    """What stands beside the publish for it."""
+    size: int
+    """Bytes of the payload."""
+    raw: object
+    """What the column payload held; None for a dead letter."""
+
+    def __str__(self) -> str:
+        what = "the dead letter of row" if self.raw is None else "row"
+        return f"{what} {self.row} of partition {self.partition} (item {self.id!r}, node {self.node!r})"
+
+
+@dataclass(slots=True)
+class Publish:
+    """Items of one node with the same beside them, ready to be sent; see Request."""
+
+    items: Sequence[Item]
+    body: bytes
+    kind: Literal["set"] = field(default="set", init=False)
+
+    @property
+    def rows(self) -> int:
+        """See Request."""
+        return len(self.items)
+
+    def __str__(self) -> str:
+        first, last = self.items[0], self.items[-1]
+        if first is last:
+            return str(first)
+        return (
+            f"rows {first.row} to {last.row} of partition {first.partition} (node {first.node!r})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Turns the rows of one partition into items, and these into publishes.
+
+    A row without `item_id` gets `<batch>-<partition>-<row>`: for uniqueness, and for the eye.
+    """
+
+    columns: Columns
+    form: Form
+    node: str | None
+    ids: str
+    partition: int
+    mark: str = ""
+    """What stands beside each publish: the transaction that it belongs to."""
+
+    def item(self, number: int, row: Sequence[object]) -> Item:
+        """Return the item of a row; raises Unfit."""
+        try:
+            return self._item(number, row)
+        except ValueError as error:
+            raise Unfit(str(error)) from None
+
+    def letter(self, number: int, raw: object, node: str, reason: str) -> Item:
+        """Return a dead letter: what a row held, as far as there is room for it, and what was wrong."""
+        text = self.form.raw(raw)
+        words = attributes(partition=self.partition, row=number, reason=reason, size=len(text))
+        kept = content(text.encode()[:LETTER].decode(errors="ignore"))
+        element = f"<bad-row xmlns='{PUBQUEUE}'{words}>{kept}</bad-row>".encode()
+        return self._made(number, node, None, element)
+
+    def publish(self, items: Sequence[Item]) -> Publish:
+        """Return the request to publish these."""
+        first = items[0]
+        extras = first.beside + self.mark
+        return Publish(
+            items, publishing.publish(first.node, (it.xml for it in items), extras) + b"</iq>"
+        )
+
+    def _item(self, number: int, row: Sequence[object]) -> Item:
+        at = self.columns
+        node = _name("node", _get(row, at.node)) or self.node
+        if node is None:
+            raise ValueError("node is null, and there is no option node to use instead")
+        item_id = _name("item_id", _get(row, at.item_id))
+        raw = row[at.payload]
+        if raw is None:
+            raise ValueError("payload is null; leave such rows out")
+        extras = metadata.meta(
+            _get(row, at.priority),
+            _get(row, at.delay),
+            _get(row, at.not_before),
+            _get(row, at.ttl),
+        ) + metadata.headers(_get(row, at.headers))
+        return self._made(number, node, item_id, self.form.element(raw), extras=extras, raw=raw)
+
+    def _made(
+        self,
+        number: int,
+        node: str,
+        item_id: str | None,
+        element: bytes,
+        *,
+        extras: str = "",
+        raw: object = None,
+    ) -> Item:
+        name = item_id or f"{self.ids}-{self.partition}-{number}"
+        written = publishing.item(name, element)
+        made = Item(
+            *(number, self.partition, node, name, item_id is None),
+            *(written, extras, len(element), raw),
+        )
+        if len(written) + len(extras) > MOST // 2:  # else it fits, whatever the names are
+            self._check_size(made)
+        return made
+
+    def _check_size(self, item: Item) -> None:
+        size = len(self.publish([item]).body)
+        if size + HEAD > MOST:
+            raise ValueError(
+                f"it makes a stanza of {size} bytes, and XMPP servers refuse more than {MOST};"
+                " put the bulk elsewhere and its address into the payload"
+            )
+
+
+def _get(row: Sequence[object], place: int | None) -> object:
+    return None if place is None else row[place]
+
+
+def _name(column: str, found: object) -> str | None:
+    """Check a node name or an item id."""
+    if found is None:
+        return None
+    if not found:
+        raise ValueError(f"{column} is empty; null means: not given")
+    try:
+        return legal(str(found))
+    except ValueError as error:
+        raise ValueError(f"{column} {error}") from None

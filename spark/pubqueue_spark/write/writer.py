@@ -1,0 +1,79 @@
+"""The two writers of Spark's interface, one for a batch and one for a stream.
+
+Spark pickles them. What they do is imported by name where it is done: a class that was pickled by value
+has globals of its own, made anew for each task, and in them no stream is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+
+from pubqueue_xeps.transactions import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import Row
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from pubqueue_spark.write.task import Job, Written
+
+
+@dataclass(frozen=True)
+class PubqueueWriter(DataSourceWriter):
+    """Publishes a DataFrame. Spark pickles it into the tasks, and uses the same one to commit."""
+
+    job: Job
+    mark: Mark
+
+    def write(self, iterator: Iterator[Row]) -> Written:
+        """Stage the rows of a partition."""
+        from pubqueue_spark.write import task  # noqa: PLC0415
+
+        return task.write(self.job, self.mark, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make them visible."""
+        from pubqueue_spark.write import finish  # noqa: PLC0415
+
+        finish.commit(self.job, self.mark, finish.finished(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  Spark's
+        """Drop what was staged."""
+        from pubqueue_spark.write import finish  # noqa: PLC0415
+
+        finish.abort(self.job, self.mark)
+
+
+@dataclass(frozen=True)
+class PubqueueStreamWriter(DataSourceStreamWriter):
+    """Publishes the micro-batches of a query. Spark makes a new one for each commit."""
+
+    job: Job
+
+    def write(self, iterator: Iterator[Row]) -> Written:
+        """Stage the rows of a partition of a batch."""
+        from pubqueue_spark.write import task  # noqa: PLC0415
+
+        return task.write(self.job, Mark(*task.stream_mark(self.job.settings)), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's
+        """Make the batch visible; its tasks say which query it belongs to."""
+        from pubqueue_spark.write import finish  # noqa: PLC0415
+
+        if done := finish.finished(messages):
+            finish.commit(self.job, replace(done[0].mark, version=batchId), done)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Drop what was staged, if any task lived to say of which query it is.
+
+        Else it is dropped with the next commit of the same batch, or when it expires.
+        """
+        from pubqueue_spark.write import finish  # noqa: PLC0415
+
+        apps = {it.mark.app for it in finish.finished(messages)} | {self.job.settings.txn_app}
+        for app in apps - {None}:
+            finish.abort(self.job, Mark(str(app), batchId))

@@ -1,0 +1,120 @@
+"""Two processes on one store: what one leaves undone, the other does."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.facts import ANN, BOB, JOBS
+from harness.witness import WatchedFace
+
+from pubqueue.app import other_processes
+from pubqueue.app.broker import Broker
+from pubqueue.app.other_processes import OtherProcesses
+from pubqueue.app.ports import StoreError
+from pubqueue.app.reaper import Reaper
+from pubqueue.core.decision import (
+    Deliver,
+    Unlocked,
+)
+from pubqueue.core.model import ItemId, Jid
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.expire import Arrive, Leave
+from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.wiring import now
+
+
+class Heard(asyncio.Queue):
+    """What a process says, in order."""
+
+    def extend(self, notices):
+        for notice in notices:
+            self.put_nowait(notice)
+
+    async def next(self):
+        async with asyncio.timeout(10):
+            return await self.get()
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    """Return how to start a process: its broker, and what it says."""
+    monkeypatch.setattr(other_processes, "PERIOD", 0.01)
+
+    @asynccontextmanager
+    async def start(*, connected=True):
+        store, heard = SqliteStore(tmp_path / "queue.db"), Heard()
+        await store.open()
+        reaper, watch = Reaper(clock=now), OtherProcesses(store)
+        broker = Broker(
+            store,
+            clock=now,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+            on_moment=reaper.on_moment,
+        )
+        face = WatchedFace(broker, heard)
+        broker.start()
+        if connected:
+            face.up()
+        reaper.start(broker)
+        watch.start(broker)
+        try:
+            yield broker, heard
+        finally:
+            await watch.stop()
+            await reaper.stop()
+            await broker.stop()
+            await store.close()
+
+    return start
+
+
+async def test_what_a_process_without_a_stream_makes_ready_is_handed_out_by_the_other(process):
+    async with process(connected=False) as (cut_off, _), process() as (_, heard):
+        for request in (a_queue(), joins(ANN), publishes("a")):
+            await cut_off.handle(request)
+        delivery = await heard.next()
+        assert (type(delivery), delivery.to, delivery.item.id) == (Deliver, ANN, "a")
+
+
+async def test_a_lock_of_a_process_that_is_gone_is_ended_by_the_other(process):
+    async with process() as (_, heard):
+        async with process() as (gone, _):
+            for request in (a_queue(lock_timeout=1), joins(ANN), publishes("a")):
+                await gone.handle(request)
+        assert await heard.next() == Unlocked(ANN, JOBS, (ItemId("a"),))
+
+
+async def test_an_account_that_one_saw_come_is_gone_when_the_other_sees_it_leave(process):
+    account, phone, laptop = Jid("ann@x"), Jid("ann@x/phone"), Jid("ann@x/laptop")
+    async with process() as (one, heard), process() as (other, heard_too):
+        for request in (a_queue(backoff_min=0), joins(account), Arrive(phone), Arrive(laptop)):
+            await one.handle(request)
+        await one.handle(publishes("a"))
+        assert (await heard.next()).to == account
+        await other.handle(joins(BOB))
+        await other.handle(Leave(phone))
+        assert heard_too.empty()
+        await other.handle(Leave(laptop))
+        assert (await heard_too.next()).to == BOB
+
+
+async def test_a_store_that_cannot_say_is_looked_at(process, monkeypatch):
+    async def cannot(_store):
+        raise StoreError("the disk is gone")
+
+    monkeypatch.setattr(SqliteStore, "changes", cannot)
+    async with process(connected=False) as (cut_off, _), process() as (_, heard):
+        for request in (a_queue(), joins(ANN), publishes("a")):
+            await cut_off.handle(request)
+        assert (await heard.next()).to == ANN
+
+
+async def test_starting_and_stopping_twice_do_no_harm(process):
+    async with process() as (broker, _):
+        watch = OtherProcesses(broker._store)
+        watch.start(broker)
+        watch.start(broker)
+        await watch.stop()
+        await watch.stop()

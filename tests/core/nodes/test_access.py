@@ -1,0 +1,108 @@
+import pytest
+from harness.facts import plain, who
+
+from pubqueue.core.decision import Refusal
+from pubqueue.core.model import AccessModel, Affiliation, PublishModel
+from pubqueue.core.nodes.access import (
+    Action,
+    CreationPolicy,
+    barred,
+    may,
+    may_create,
+    standing,
+)
+
+# XEP-0060 4.1, table 1, on a node that grants nothing by its models. "Manage" is what the table
+# calls configure, delete and purge the node; "observe", to read its log and counts, is ours.
+PRIVILEGES = """
+              subscribe  retrieve  publish  delete-any-item  manage  observe
+owner         yes        yes       yes      yes              yes     yes
+publisher     yes        yes       yes      no               no      yes
+publish-only  no         no        yes      no               no      no
+member        yes        yes       no       no               no      no
+none          no         no        no       no               no      no
+outcast       no         no        no       no               no      no
+"""
+CLOSED = plain(access_model=AccessModel.WHITELIST, publish_model=PublishModel.PUBLISHERS)
+
+
+def cells():
+    head, *rows = PRIVILEGES.strip().splitlines()
+    actions = [Action[word.upper().replace("-", "_")] for word in head.split()]
+    for row in rows:
+        affiliation, *answers = row.split()
+        for action, answer in zip(actions, answers, strict=True):
+            yield pytest.param(Affiliation(affiliation), action, answer == "yes")
+
+
+@pytest.mark.parametrize(("affiliation", "action", "allowed"), list(cells()))
+def test_affiliations_grant_what_the_xep_says(affiliation, action, allowed):
+    assert may(affiliation, action, CLOSED) is allowed
+
+
+@pytest.mark.parametrize("action", [Action.SUBSCRIBE, Action.RETRIEVE])
+@pytest.mark.parametrize("affiliation", Affiliation)
+def test_an_open_node_is_open_to_all_but_outcasts_and_those_who_may_only_publish(
+    affiliation, action
+):
+    excluded = {Affiliation.OUTCAST, Affiliation.PUBLISH_ONLY}
+    assert may(affiliation, action, plain()) is (affiliation not in excluded)
+
+
+@pytest.mark.parametrize(
+    ("model", "subscribed", "allowed"),
+    [
+        (PublishModel.PUBLISHERS, True, False),
+        (PublishModel.SUBSCRIBERS, False, False),
+        (PublishModel.SUBSCRIBERS, True, True),
+        (PublishModel.OPEN, False, True),
+    ],
+)
+def test_the_publish_model_widens_who_may_publish(model, subscribed, allowed):
+    node = plain(publish_model=model)
+    assert may(Affiliation.NONE, Action.PUBLISH, node, subscribed=subscribed) is allowed
+
+
+@pytest.mark.parametrize("action", Action)
+def test_nothing_is_open_to_an_outcast(action):
+    node = plain(publish_model=PublishModel.OPEN)
+    assert not may(Affiliation.OUTCAST, action, node, subscribed=True)
+
+
+@pytest.mark.parametrize("action", [Action.DELETE_ANY_ITEM, Action.MANAGE])
+def test_no_model_hands_out_the_rights_of_an_owner(action):
+    node = plain(publish_model=PublishModel.OPEN)
+    assert not may(Affiliation.PUBLISHER, action, node, subscribed=True)
+
+
+def test_an_administrator_counts_as_owner_whatever_the_node_says():
+    assert standing(who("a@x", admin=True), Affiliation.OUTCAST) is Affiliation.OWNER
+    assert standing(who("a@x", local=True), Affiliation.MEMBER) is Affiliation.MEMBER
+
+
+@pytest.mark.parametrize(
+    ("affiliation", "node", "known", "expected"),
+    [
+        (Affiliation.OUTCAST, plain(), True, Refusal.FORBIDDEN),
+        (Affiliation.OUTCAST, CLOSED, True, Refusal.FORBIDDEN),
+        (Affiliation.NONE, CLOSED, False, Refusal.CLOSED_NODE),
+        (Affiliation.NONE, CLOSED, True, None),
+        (Affiliation.MEMBER, CLOSED, False, None),
+        (Affiliation.NONE, plain(), False, None),
+    ],
+)
+def test_only_outcasts_and_strangers_of_a_whitelist_are_barred(affiliation, node, known, expected):
+    assert barred(affiliation, node, known=known) is expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "anybody", "local", "admin"),
+    [
+        (CreationPolicy.ANYONE, True, True, True),
+        (CreationPolicy.LOCAL, False, True, True),
+        (CreationPolicy.ADMINS, False, False, True),
+    ],
+)
+def test_the_settings_say_who_creates_nodes(policy, anybody, local, admin):
+    people = [who("a@y"), who("a@x", local=True), who("a@y", admin=True)]
+    assert [may_create(asker, policy) for asker in people] == [anybody, local, admin]

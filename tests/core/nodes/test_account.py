@@ -1,0 +1,54 @@
+import pytest
+from harness.facts import BOSS, JOBS, who
+
+from pubqueue.core.decision import MyAffiliations, MySubscriptions, Refusal, Refused
+from pubqueue.core.model import Affiliation, Asker, Jid, NodeName, Subscription
+from pubqueue.core.nodes.account import (
+    AffiliationFacts,
+    ListMyAffiliations,
+    ListMySubscriptions,
+    SubscriptionFacts,
+    list_my_affiliations,
+    list_my_subscriptions,
+)
+
+MORE = NodeName("more")
+NONE, OWNER, OUTCAST = Affiliation.NONE, Affiliation.OWNER, Affiliation.OUTCAST
+ADMIN = Asker(Jid("root@x/y"), admin=True)
+MINE = Subscription(JOBS, Jid("bee@x/1"), "s1", 1)
+
+
+@pytest.mark.parametrize(
+    ("by", "found", "told"),
+    [
+        (who(BOSS), ((JOBS, OWNER), (MORE, NONE)), ((JOBS, OWNER),)),
+        (who(BOSS), ((JOBS, OUTCAST),), ((JOBS, OUTCAST),)),
+        (ADMIN, ((JOBS, NONE), (MORE, OUTCAST)), ((JOBS, OWNER), (MORE, OWNER))),
+        (who(BOSS), (), ()),
+    ],
+)
+def test_an_account_is_told_what_it_counts_as(by, found, told):
+    decision = list_my_affiliations(ListMyAffiliations(by), AffiliationFacts(found))
+    assert (decision.reply, decision.changes) == (MyAffiliations(told), ())
+
+
+def test_of_one_node_it_is_told_only_if_the_node_is_there():
+    asked = ListMyAffiliations(who(BOSS), MORE)
+    assert list_my_affiliations(asked, AffiliationFacts(())).reply == Refused(
+        Refusal.NODE_NOT_FOUND
+    )
+    told = list_my_affiliations(asked, AffiliationFacts(((MORE, NONE),))).reply
+    assert told == MyAffiliations((), MORE)
+
+
+@pytest.mark.parametrize("node", [None, JOBS])
+def test_an_account_is_told_all_of_its_subscriptions(node):
+    asked = ListMySubscriptions(who(BOSS), node)
+    told = list_my_subscriptions(asked, SubscriptionFacts(found=True, entries=(MINE,))).reply
+    assert told == MySubscriptions((MINE,), node)
+
+
+def test_subscriptions_to_a_node_that_is_not_there_are_not_found():
+    asked = ListMySubscriptions(who(BOSS), MORE)
+    decision = list_my_subscriptions(asked, SubscriptionFacts(found=False, entries=()))
+    assert decision.reply == Refused(Refusal.NODE_NOT_FOUND)

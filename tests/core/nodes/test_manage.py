@@ -1,0 +1,299 @@
+"""Nodes and who is what to them (XEP-0060 5, 8)."""
+
+import pytest
+from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who
+from msgspec.structs import replace
+
+from pubqueue.core.changes import (
+    ConfigureNode,
+    CreateNode,
+    DeleteNode,
+    EndSubscription,
+    PurgeNode,
+    SetAffiliation,
+)
+from pubqueue.core.decision import (
+    Affiliations,
+    Created,
+    Decision,
+    Deleted,
+    Described,
+    Done,
+    Listed,
+    Purged,
+    Refusal,
+    Refused,
+)
+from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.manage import (
+    Configure,
+    Create,
+    Declare,
+    Delete,
+    Describe,
+    GetAffiliations,
+    ListItems,
+    ListNodes,
+    NodeFacts,
+    NodeListFacts,
+    Purge,
+    SetAffiliations,
+    configure_node,
+    create,
+    declare,
+    delete,
+    describe,
+    get_affiliations,
+    list_items,
+    list_nodes,
+    purge,
+    set_affiliations,
+)
+from pubqueue.core.nodes.nodeconfig import Settings
+
+OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (
+    Affiliation.OWNER,
+    Affiliation.PUBLISHER,
+    Affiliation.MEMBER,
+    Affiliation.NONE,
+    Affiliation.OUTCAST,
+)
+QUEUE = Settings({"queueing": True})
+OWNED = ((Jid("boss@x"), OWNER),)
+
+
+def facts(node=None, affiliation=NONE, **known):
+    return NodeFacts(NOW, node, affiliation, **known)
+
+
+def refused(refusal, reason="", limit=None):
+    return Decision(Refused(refusal, reason, limit))
+
+
+def test_who_creates_a_node_owns_it():
+    node = Node(JOBS, NodeConfig(queueing=True), Jid("boss@x"), NOW)
+    decision = create(Create(who(BOSS, local=True), JOBS, QUEUE), facts())
+    changes = (CreateNode(node), SetAffiliation(JOBS, Jid("boss@x"), OWNER))
+    assert decision == Decision(Created(JOBS), changes)
+
+
+def test_a_node_is_created_once():
+    request = Create(who(BOSS, local=True), JOBS, QUEUE)
+    assert create(request, facts(queue())) == refused(Refusal.NODE_EXISTS)
+
+
+@pytest.mark.parametrize("node", [None, queue()])
+def test_who_may_not_create_does_not_learn_what_is_there(node):
+    decision = create(Create(who(EVE), JOBS, Settings()), facts(node, policy=CreationPolicy.ADMINS))
+    assert decision == refused(Refusal.FORBIDDEN, "creating nodes is not open to you here")
+
+
+@pytest.mark.parametrize(
+    "wanted", [Settings({"lock_timeout": 0}), Settings({"dead_letter_node": "jobs"})]
+)
+def test_settings_that_do_not_fit_leave_no_node(wanted):
+    decision = create(Create(who(BOSS, local=True), JOBS, wanted), facts())
+    assert isinstance(decision.reply, Refused)
+    assert decision.changes == ()
+
+
+def declaration():
+    people = (Jid("boss@x"),), (Jid("etl@x/spark"), Jid("boss@x"))
+    return Declare(who("queue.x", admin=True), JOBS, QUEUE, *people)
+
+
+def test_a_declared_node_has_its_people_and_ownership_is_the_stronger():
+    node = Node(JOBS, NodeConfig(queueing=True), Jid("queue.x"), NOW)
+    changes = (
+        CreateNode(node),
+        SetAffiliation(JOBS, Jid("etl@x"), PUBLISHER),
+        SetAffiliation(JOBS, Jid("boss@x"), PUBLISHER),
+        SetAffiliation(JOBS, Jid("boss@x"), OWNER),
+    )
+    assert declare(declaration(), facts()) == Decision(Created(JOBS), changes)
+
+
+def test_a_declared_node_that_is_there_is_left_alone():
+    assert declare(declaration(), facts(plain())) == Decision(Created(JOBS))
+
+
+MANAGED = [
+    pytest.param(describe, Describe(who(BOSS), JOBS, manage=True), id="describe"),
+    pytest.param(configure_node, Configure(who(BOSS), JOBS, Settings()), id="configure"),
+    pytest.param(delete, Delete(who(BOSS), JOBS), id="delete"),
+    pytest.param(purge, Purge(who(BOSS), JOBS), id="purge"),
+    pytest.param(get_affiliations, GetAffiliations(who(BOSS), JOBS), id="get affiliations"),
+    pytest.param(set_affiliations, SetAffiliations(who(BOSS), JOBS, OWNED), id="set affiliations"),
+]
+
+
+@pytest.mark.parametrize(("rule", "request_"), MANAGED)
+def test_only_owners_manage(rule, request_):
+    for affiliation in set(Affiliation) - {OWNER}:
+        assert rule(request_, facts(queue(), affiliation)) == refused(Refusal.FORBIDDEN)
+
+
+@pytest.mark.parametrize(("rule", "request_"), MANAGED)
+def test_what_is_not_there_is_not_managed(rule, request_):
+    assert rule(request_, facts()) == refused(Refusal.NODE_NOT_FOUND)
+
+
+@pytest.mark.parametrize(("rule", "request_"), MANAGED)
+def test_an_administrator_manages_every_node(rule, request_):
+    by_admin = replace(request_, by=who("root@x/1", admin=True))
+    decision = rule(by_admin, facts(queue(), OUTCAST, affiliations=OWNED))
+    assert not isinstance(decision.reply, Refused)
+
+
+def test_the_owner_sees_the_settings():
+    node = queue()
+    decision = describe(
+        Describe(who(BOSS), JOBS, manage=True), facts(node, OWNER, affiliations=OWNED)
+    )
+    assert decision == Decision(Described(node, (Jid("boss@x"),)))
+
+
+def test_anybody_sees_that_a_node_is_there():
+    node = queue(access_model=AccessModel.WHITELIST)
+    decision = describe(Describe(who(EVE), JOBS, manage=False), facts(node, affiliations=OWNED))
+    assert decision == Decision(Described(node, (Jid("boss@x"),)))
+
+
+def test_a_node_that_is_not_there_is_not_described():
+    decision = describe(Describe(who(EVE), JOBS, manage=False), facts())
+    assert decision == refused(Refusal.NODE_NOT_FOUND)
+
+
+def configuring(values, node, **known):
+    return configure_node(Configure(who(BOSS), JOBS, Settings(values)), facts(node, OWNER, **known))
+
+
+def test_new_settings_replace_those_that_are_named():
+    decision = configuring({"lock_timeout": "9"}, queue(max_failures=3))
+    changes = (ConfigureNode(JOBS, queue(max_failures=3, lock_timeout=9).config),)
+    assert decision == Decision(Done(), changes)
+
+
+def test_a_bad_setting_changes_nothing():
+    decision = configuring({"lock_timeout": "0"}, queue())
+    reason = "lock_timeout: a whole number from 1 to 31622400 is needed"
+    no = Refused(Refusal.INVALID_CONFIG, reason, setting="lock_timeout")
+    assert decision == Decision(no)
+
+
+def test_a_queue_with_items_stays_a_queue():
+    decision = configuring({"queueing": False}, queue(items=1))
+    assert isinstance(decision.reply, Refused)
+    assert decision.changes == ()
+
+
+def test_closing_a_node_ends_the_subscriptions_of_strangers():
+    decision = configuring(
+        {"access_model": "whitelist"},
+        queue(),
+        audience=(ANN, BOB, BOSS),
+        affiliations=(*OWNED, (Jid("ann@x"), MEMBER)),
+    )
+    config = queue(access_model=AccessModel.WHITELIST).config
+    assert decision.changes == (ConfigureNode(JOBS, config), EndSubscription(JOBS, BOB))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_deletion_is_told_to_subscribers_if_the_node_says_so(told):
+    node = queue(items=9, notify_delete=told)
+    decision = delete(Delete(who(BOSS), JOBS), facts(node, OWNER, audience=(ANN, BOB)))
+    notices = (Deleted(ANN, JOBS), Deleted(BOB, JOBS)) if told else ()
+    assert decision == Decision(Done(), (DeleteNode(JOBS),), notices)
+
+
+def test_a_purge_is_one_event_for_each_subscriber():
+    decision = purge(Purge(who(BOSS), JOBS), facts(queue(items=9), OWNER, audience=(ANN, BOB)))
+    assert decision == Decision(
+        Done(), (PurgeNode(JOBS, 9),), (Purged(ANN, JOBS), Purged(BOB, JOBS))
+    )
+
+
+class TestAffiliations:
+    """XEP-0060 8.9."""
+
+    def change(self, *entries, audience=(), node=None, known=OWNED):
+        request = SetAffiliations(who(BOSS), JOBS, entries)
+        return set_affiliations(
+            request, facts(node or queue(), OWNER, audience=audience, affiliations=known)
+        )
+
+    def test_the_owner_sees_them(self):
+        decision = get_affiliations(
+            GetAffiliations(who(BOSS), JOBS), facts(queue(), OWNER, affiliations=OWNED)
+        )
+        assert decision == Decision(Affiliations(JOBS, OWNED))
+
+    def test_they_belong_to_accounts(self):
+        changes = (SetAffiliation(JOBS, Jid("ann@x"), PUBLISHER),)
+        assert self.change((ANN, PUBLISHER)) == Decision(Done(), changes)
+
+    def test_nobody_is_named_twice(self):
+        decision = self.change((ANN, PUBLISHER), (Jid("ann@x/2"), OUTCAST))
+        assert decision == refused(Refusal.BAD_REQUEST, "a JID is named twice")
+
+    def test_the_last_owner_stays(self):
+        decision = self.change((BOSS, PUBLISHER))
+        no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
+        stays = ((Jid("boss@x"), OWNER),)
+        assert decision == Decision(replace(no, unchanged=stays))
+
+    def test_ownership_can_be_handed_over(self):
+        changes = (
+            SetAffiliation(JOBS, Jid("boss@x"), NONE),
+            SetAffiliation(JOBS, Jid("ann@x"), OWNER),
+        )
+        assert self.change((BOSS, NONE), (ANN, OWNER)) == Decision(Done(), changes)
+
+    def test_an_outcast_loses_every_subscription_of_the_account(self):
+        resource = Jid("ann@x/2")
+        decision = self.change((ANN, OUTCAST), audience=(ANN, resource, BOB))
+        assert decision.changes == (
+            SetAffiliation(JOBS, Jid("ann@x"), OUTCAST),
+            EndSubscription(JOBS, ANN),
+            EndSubscription(JOBS, resource),
+        )
+
+    def test_a_member_of_a_closed_node_who_is_one_no_more_loses_the_subscription(self):
+        known = (*OWNED, (Jid("ann@x"), MEMBER))
+        closed = queue(access_model=AccessModel.WHITELIST)
+        decision = self.change((ANN, NONE), audience=(ANN, BOB), node=closed, known=known)
+        assert decision.changes[1:] == (EndSubscription(JOBS, ANN),)
+
+
+def test_a_listing_names_the_nodes_that_the_asker_may_see():
+    nodes = (
+        (queue(name="closed", access_model=AccessModel.WHITELIST), NONE),
+        (queue(name="member", access_model=AccessModel.WHITELIST, title="M"), MEMBER),
+        (queue(name="open"), NONE),
+        (queue(name="outcast"), OUTCAST),
+    )
+    decision = list_nodes(ListNodes(who(EVE)), NodeListFacts(nodes))
+    assert decision == Decision(Listed((("member", "M"), ("open", ""))))
+
+
+ITEMS = tuple(waiting(seq).id for seq in (1, 2))
+SEEN = Decision(Listed((("i1", ""), ("i2", "")), JOBS))
+NOTHING = Decision(Listed((), JOBS))
+
+
+@pytest.mark.parametrize(
+    ("node", "affiliation", "expected"),
+    [
+        (queue(), OWNER, SEEN),
+        (queue(), PUBLISHER, NOTHING),
+        (queue(), NONE, NOTHING),
+        (plain(), NONE, SEEN),
+        (plain(), Affiliation.PUBLISH_ONLY, NOTHING),
+        (plain(), OUTCAST, refused(Refusal.FORBIDDEN)),
+        (queue(access_model=AccessModel.WHITELIST), NONE, refused(Refusal.CLOSED_NODE)),
+        (None, OWNER, refused(Refusal.NODE_NOT_FOUND)),
+    ],
+)
+def test_the_items_of_a_queue_are_listed_for_its_owners_only(node, affiliation, expected):
+    assert list_items(ListItems(who(EVE), JOBS), facts(node, affiliation, items=ITEMS)) == expected

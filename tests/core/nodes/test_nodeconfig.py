@@ -1,0 +1,152 @@
+"""The settings of a node: their defaults and their bounds."""
+
+import pytest
+from harness.facts import plain, queue
+
+from pubqueue.core.decision import (
+    Refusal,
+    Refused,
+)
+from pubqueue.core.model import AccessModel, NodeConfig
+from pubqueue.core.nodes.nodeconfig import (
+    SETTINGS,
+    Settings,
+    configure,
+    read_boolean,
+    refit,
+    written,
+)
+
+YEAR = 366 * 24 * 3600
+# setting, default, then what it takes and what it does not
+TABLE = {
+    "title": ("", ["", "Jobs", "x" * 1023], ["x" * 1024]),
+    "description": ("", ["what"], ["x" * 1024]),
+    "type": ("", ["urn:x"], ["x" * 1024]),
+    "access_model": ("open", ["open", "whitelist"], ["presence", "roster", ""]),
+    "publish_model": ("publishers", ["publishers", "subscribers", "open"], ["", "all"]),
+    "max_items": ("max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
+    "max_payload_size": ("65536", ["1", "1000000000"], ["0", "1000000001", "max"]),
+    "item_expire": ("max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
+    "notify_retract": ("1", ["0", "1"], ["2", "yes", ""]),
+    "notify_delete": ("1", ["0", "1"], ["2", "yes", ""]),
+    "queueing": ("0", ["0", "1"], ["2", "on", ""]),
+    "lock_timeout": ("300", ["1", str(YEAR)], ["0", str(YEAR + 1), "1.5", "max"]),
+    "max_failures": ("20", ["1", "1000000"], ["0", "1000001"]),
+    "dead_letter_node": ("", ["", "dead"], ["x" * 1024]),
+    "backoff_min": ("1", ["0", "60"], ["-1", "86401"]),
+    "backoff_max": ("60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
+    "dedup_window": ("0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
+    "max_queue_requests": ("1000", ["1", "1000000"], ["0", "1000001"]),
+    "unsubscribe_on_unavailable": ("1", ["0", "1"], ["", "maybe"]),
+    "paused": ("0", ["0", "1"], ["", "yes"]),
+    "publish_paused": ("0", ["0", "1"], ["", "yes"]),
+    "event_log": ("0", ["0", "1"], ["", "yes"]),
+}  # fmt: skip
+GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]
+BAD = [(name, text) for name, (_, _, bad) in TABLE.items() for text in bad]
+DEFAULT = NodeConfig()
+UNREAD = Refused(Refusal.INVALID_CONFIG, "what the face could not read")
+
+
+def configured(objection=None, **values):
+    return configure(DEFAULT, Settings(values, objection))
+
+
+def test_a_new_node_has_these_settings():
+    assert written(DEFAULT) == {name: default for name, (default, *_) in TABLE.items()}
+
+
+def test_every_setting_of_a_node_is_in_the_table():
+    assert tuple(SETTINGS) == NodeConfig.__struct_fields__
+
+
+@pytest.mark.parametrize(("name", "text"), GOOD)
+def test_a_value_within_its_bounds_is_taken_and_written_again(name, text):
+    config = configured(**{name: text})
+    assert isinstance(config, NodeConfig)
+    assert written(config) == written(DEFAULT) | {name: text}
+    assert configured(**{name: getattr(config, name)}) == config
+
+
+@pytest.mark.parametrize(("name", "text"), BAD)
+def test_a_value_beyond_its_bounds_is_refused_with_its_name(name, text):
+    answer = configured(**{name: text})
+    assert isinstance(answer, Refused)
+    assert answer.setting == name
+    assert answer.reason.startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("value", [0, -1, None, True + 10**6, 1.5])
+def test_what_is_typed_has_the_same_bounds(value):
+    reason = "max_failures: a whole number from 1 to 1000000 is needed"
+    assert configured(max_failures=value) == Refused(
+        Refusal.INVALID_CONFIG, reason, setting="max_failures"
+    )
+
+
+def test_an_access_model_of_others_has_its_own_answer():
+    words = "access_model: open, whitelist"
+    assert configured(access_model="presence") == Refused(
+        Refusal.UNSUPPORTED_ACCESS_MODEL, words, setting="access_model"
+    )
+    assert configured(access_model=AccessModel.WHITELIST).access_model is AccessModel.WHITELIST
+
+
+def test_those_that_are_named_change():
+    before = queue(lock_timeout=7, max_failures=3).config
+    after = configure(before, Settings({"max_failures": 9}))
+    assert after == queue(lock_timeout=7, max_failures=9).config
+
+
+def test_with_one_bad_setting_none_changes():
+    assert configured(title="new", max_failures=0).refusal is Refusal.INVALID_CONFIG
+
+
+def test_an_unknown_setting_is_refused():
+    no = Refused(Refusal.INVALID_CONFIG, "speed is no setting of this service")
+    assert configured(speed=1) == no
+
+
+def test_what_a_face_could_not_read_is_refused_behind_what_it_could():
+    assert configured(UNREAD, title="new") == UNREAD
+    assert configured(UNREAD, max_failures=0).setting == "max_failures"
+
+
+def test_the_pauses_have_an_order():
+    reason = "backoff_min is above backoff_max"
+    no = Refused(Refusal.INVALID_CONFIG, reason, setting="backoff_min")
+    assert configured(backoff_min=9, backoff_max=8) == no
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1", True), ("true", True), ("0", False), (" false ", False)]
+)
+def test_a_boolean_is_written_in_four_ways(text, expected):
+    assert read_boolean(text) is expected
+
+
+IN_USE = [plain(items=1), queue(subscriptions=0, items=1), queue(subscriptions=1)]
+
+
+@pytest.mark.parametrize("node", IN_USE)
+def test_the_mode_of_a_node_in_use_cannot_flip(node):
+    other = NodeConfig(queueing=not node.config.queueing)
+    answer = refit(node, other)
+    assert isinstance(answer, Refused)
+    assert answer.refusal is Refusal.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("node", [plain(), queue(subscriptions=0)])
+def test_the_mode_of_an_empty_node_can(node):
+    assert refit(node, NodeConfig(queueing=not node.config.queueing)) is None
+
+
+def test_a_node_in_use_takes_other_settings():
+    node = queue(items=5)
+    assert refit(node, queue(lock_timeout=9).config) is None
+
+
+def test_a_node_is_not_its_own_dead_letter_node():
+    answer = refit(queue(), queue(dead_letter_node="jobs").config)
+    assert answer == Refused(Refusal.INVALID_CONFIG, "a node cannot be its own dead-letter node")

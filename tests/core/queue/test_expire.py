@@ -1,0 +1,255 @@
+"""What time and absence do to items (XEP-0254 4)."""
+
+import pytest
+from harness.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
+from msgspec.structs import replace
+
+from pubqueue.core.changes import (
+    EndSubscription,
+    Forget,
+    ForgetResource,
+    GiveUp,
+    NoteBounces,
+    NoteResource,
+    Release,
+    RemoveItem,
+    Ripen,
+    SetAvailable,
+)
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Unlocked,
+)
+from pubqueue.core.model import Jid, NodeName, State
+from pubqueue.core.queue.ending import Case, DeadLetterPlace
+from pubqueue.core.queue.expire import (
+    MOST_BOUNCES,
+    TIMED_OUT,
+    TOO_OLD,
+    WORKER_LOST,
+    Arrive,
+    ArriveFacts,
+    Bounce,
+    BounceFacts,
+    Expire,
+    ExpireFacts,
+    Leave,
+    LeaveFacts,
+    arrive,
+    bounce,
+    expire,
+    leave,
+)
+
+DLQ = NodeName("jobs-dead")
+OTHER = NodeName("other")
+ACCOUNT = Jid("ann@x")
+OTHER_PLACE = Jid("ann@x/2")
+
+
+def run_out(*, ripe=(), locks=(), lives=()):
+    return expire(Expire(), ExpireFacts(NOW, tuple(ripe), tuple(locks), tuple(lives)))
+
+
+def failing(item, *, place=None, **config):
+    """Return what becomes of an item whose lock has timed out."""
+    decision = run_out(locks=[Case(item, queue(**config), place)])
+    return decision.changes[0]
+
+
+def test_without_anything_due_only_old_ids_are_forgotten():
+    assert run_out() == Decision(Done(), (Forget(NOW),))
+
+
+def test_a_lock_that_runs_out_is_a_failure_and_its_holder_hears_of_it():
+    item = held()
+    expected = Decision(
+        Done(),
+        (Release(item, State.QUEUED, None, failed=1, released=0), Forget(NOW)),
+        (Unlocked(ANN, JOBS, (item.id,)),),
+    )
+    assert run_out(locks=[Case(item, queue())]) == expected
+
+
+@pytest.mark.parametrize(("failed", "pause"), [(0, 0), (1, 2), (2, 4), (3, 8), (4, 8), (15, 8)])
+def test_the_first_failure_costs_no_pause_and_each_further_one_twice_the_last(failed, pause):
+    change = failing(held(failed=failed), backoff_min=2, backoff_max=8)
+    expected = (State.DELAYED, after(pause)) if pause else (State.QUEUED, None)
+    assert (change.state, change.due, change.failed) == (*expected, failed + 1)
+
+
+def test_the_last_failure_allowed_is_the_end():
+    item = held(failed=2)
+    assert failing(item, max_failures=3) == GiveUp(item, NOW, TIMED_OUT, 3, to=None)
+
+
+def test_a_dead_item_moves_to_the_dead_letter_node():
+    item = held()
+    change = failing(item, place=DeadLetterPlace(DLQ, exists=True, taken=False), max_failures=1)
+    assert change == GiveUp(item, NOW, TIMED_OUT, 1, to=DLQ)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        DeadLetterPlace(DLQ, exists=False, taken=False),
+        DeadLetterPlace(DLQ, exists=True, taken=True),
+        DeadLetterPlace(JOBS, exists=True, taken=False),
+    ],
+    ids=["no such node", "its id is taken", "the node itself"],
+)
+def test_a_dead_item_that_cannot_move_stays(place):
+    item = held()
+    assert failing(item, place=place, max_failures=1) == GiveUp(item, NOW, TIMED_OUT, 1, to=None)
+
+
+def two_of_one_name(**lock):
+    """Return items of two nodes with one id and one dead-letter node."""
+    place = DeadLetterPlace(DLQ, exists=True, taken=False)
+    first = held(1, **lock)
+    second = replace(held(2, **lock), id=first.id, node=OTHER)
+    return (
+        Case(first, queue(max_failures=1), place),
+        Case(second, queue(name=OTHER, max_failures=1), place),
+    )
+
+
+def test_of_two_items_with_one_id_that_die_together_one_has_the_place():
+    moved, stays, _ = run_out(locks=two_of_one_name()).changes
+    assert (moved.to, stays.to) == (DLQ, None)
+
+
+def test_a_place_given_to_a_lost_lock_is_not_given_to_an_ended_life():
+    locked, other = two_of_one_name()
+    aged = Case(waiting(2, id=locked.item.id, node=OTHER), other.node, other.place)
+    changes = run_out(locks=[locked], lives=[aged]).changes
+    assert [change.to for change in changes if isinstance(change, GiveUp)] == [DLQ, None]
+
+
+def test_two_items_with_one_id_whose_worker_leaves_share_no_place():
+    decision = leave(Leave(ANN), LeaveFacts(NOW, two_of_one_name(), ()))
+    assert [change.to for change in decision.changes] == [DLQ, None]
+
+
+def test_an_item_whose_life_ended_is_dead_and_has_not_failed_for_it():
+    item = waiting(failed=1, expires=after(-1))
+    assert run_out(lives=[Case(item, queue())]).changes[0] == GiveUp(item, NOW, TOO_OLD, 1)
+
+
+def test_an_item_of_a_plain_node_whose_life_ended_is_gone():
+    # XEP-0060 16.4.4, item_expire: purged
+    item = waiting(expires=after(-1))
+    assert run_out(lives=[Case(item, plain())]).changes[0] == RemoveItem(item)
+
+
+def test_an_item_that_ripens_and_is_too_old_dies():
+    # A delayed item may be due for both; what it is believed to be must still be true.
+    item = waiting(state=State.DELAYED, due=NOW, expires=NOW)
+    other = waiting(2, state=State.DELAYED, due=NOW)
+    changes = run_out(ripe=[item, other], lives=[Case(item, queue())]).changes
+    assert changes == (GiveUp(item, NOW, TOO_OLD, 0), Ripen(other), Forget(NOW))
+
+
+def test_who_comes_back_is_handed_out_to_again():
+    away = window(available=False)
+    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
+    changes = (SetAvailable(JOBS, ANN, available=True),)
+    assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
+
+
+def test_who_comes_is_noted_once_and_an_account_is_no_resource():
+    assert arrive(Arrive(ANN), ArriveFacts((), (BOB,))).changes == (NoteResource(ANN),)
+    assert arrive(Arrive(ANN), ArriveFacts((), (BOB, ANN))).changes == ()
+    assert arrive(Arrive(ACCOUNT), ArriveFacts(())).changes == ()
+
+
+class TestLeave:
+    """Unavailable presence."""
+
+    def go(self, *cases, subscriptions=(), resources=()):
+        return leave(Leave(ANN), LeaveFacts(NOW, cases, tuple(subscriptions), resources))
+
+    def test_an_account_is_gone_with_the_last_resource_that_was_seen(self):
+        item, subscription = held(holder=ACCOUNT), (window(ACCOUNT), queue())
+        decision = self.go(Case(item, queue()), subscriptions=[subscription], resources=(ANN,))
+        release = Release(item, State.QUEUED, None, failed=1, released=0)
+        ended = EndSubscription(JOBS, ACCOUNT)
+        assert decision.changes == (release, ForgetResource(ANN), ended)
+
+    @pytest.mark.parametrize(
+        ("resources", "changes"),
+        [((ANN, OTHER_PLACE), (ForgetResource(ANN),)), ((OTHER_PLACE,), ()), ((), ())],
+    )
+    def test_an_account_stays_for_another_resource_and_for_one_that_was_never_seen(
+        self, resources, changes
+    ):
+        case, subscription = Case(held(holder=ACCOUNT), queue()), (window(ACCOUNT), queue())
+        decision = self.go(case, subscriptions=[subscription], resources=resources)
+        assert decision == Decision(Done(), changes)
+
+    def test_what_the_leaver_holds_is_free_and_nobody_is_told(self):
+        item = held()
+        changes = (Release(item, State.QUEUED, None, failed=1, released=0),)
+        assert self.go(Case(item, queue())) == Decision(Done(), changes)
+
+    def test_leaving_with_an_item_is_a_failure(self):
+        item = held()
+        decision = self.go(Case(item, queue(max_failures=1)))
+        assert decision.changes == (GiveUp(item, NOW, WORKER_LOST, 1),)
+
+    def test_the_subscription_ends(self):
+        decision = self.go(subscriptions=[(window(), queue())])
+        assert decision.changes == (EndSubscription(JOBS, ANN),)
+
+    def test_the_node_may_keep_it_for_the_return(self):
+        node = queue(unsubscribe_on_unavailable=False)
+        decision = self.go(subscriptions=[(window(), node)])
+        assert decision.changes == (SetAvailable(JOBS, ANN, available=False),)
+
+    def test_a_subscription_to_a_plain_node_stays(self):
+        assert self.go(subscriptions=[(window(), plain())]) == Decision(Done())
+
+
+class TestReturn:
+    """A delivery that came back (XEP-0060 12.4)."""
+
+    def back(self, item=None, *, to=ANN, subscription=None, said=None, **config):
+        case = None if item is None else Case(item, queue(**config))
+        request = Bounce(Jid(to), seq=1, token=7, **({"gone": False} | (said or {})))
+        return bounce(request, BounceFacts(NOW, case, subscription))
+
+    def test_the_item_is_free_and_nobody_is_to_blame(self):
+        item = held(failed=2)
+        changes = (Release(item, State.QUEUED, None, failed=2, released=1),)
+        assert self.back(item) == Decision(Done(), changes)
+
+    def test_no_number_of_returns_kills_an_item(self):
+        decision = self.back(held(released=99), max_failures=1)
+        assert isinstance(decision.changes[0], Release)
+
+    def test_an_item_held_by_the_bare_jid_comes_back_from_a_resource(self):
+        assert len(self.back(held(holder="ann@x")).changes) == 1
+
+    def test_only_the_holder_gives_it_back(self):
+        assert self.back(held(holder=BOB)) == Decision(Done())
+
+    def test_a_lock_that_has_ended_is_not_ended_again(self):
+        assert self.back(None) == Decision(Done())
+
+    def test_an_address_that_is_no_more_ends_the_subscription(self):
+        decision = self.back(None, said={"gone": True}, subscription=window())
+        assert decision.changes == (EndSubscription(JOBS, ANN),)
+
+    def test_what_could_not_be_sent_is_no_bounce(self):
+        assert self.back(None, subscription=window(bounces=99)) == Decision(Done())
+
+    def test_an_address_that_is_busy_keeps_it_for_a_while(self):
+        # XEP-0060 12.4: count, and end at a limit
+        bounced = {"bounced": True}
+        often = window(requests=5, bounces=5 + MOST_BOUNCES - 1)
+        changes = (NoteBounces(JOBS, ANN, 5 + MOST_BOUNCES),)
+        assert self.back(None, said=bounced, subscription=often).changes == changes
+        too_often = replace(often, bounces=5 + MOST_BOUNCES)
+        changes = (EndSubscription(JOBS, ANN),)
+        assert self.back(None, said=bounced, subscription=too_often).changes == changes

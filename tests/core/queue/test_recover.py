@@ -1,0 +1,22 @@
+"""After a clock was set back: no lock lasts longer than a new one."""
+
+from harness.facts import NOW, after, held, queue
+
+from pubqueue.core.changes import Extend
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+)
+from pubqueue.core.queue.recover import Recover, RecoverFacts, recover
+
+
+def test_a_lock_lasts_no_longer_than_a_new_one():
+    short, long = queue(lock_timeout=30), queue(lock_timeout=300)
+    first, second, third = (held(n, deadline=after(4000)) for n in (1, 2, 3))
+    facts = RecoverFacts(NOW, ((short, (first, second)), (long, (third,))))
+    changes = Extend(first, after(30)), Extend(second, after(30)), Extend(third, after(300))
+    assert recover(Recover(), facts) == Decision(Done(), changes)
+
+
+def test_otherwise_nothing_changes():
+    assert recover(Recover(), RecoverFacts(NOW, ((queue(), ()),))) == Decision(Done())

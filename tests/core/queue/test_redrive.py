@@ -1,0 +1,101 @@
+"""Redrive: dead items live again."""
+
+import pytest
+from harness.facts import BOSS, JOBS, NOW, held, queue, waiting, who
+
+from pubqueue.core.changes import Revive
+from pubqueue.core.decision import (
+    Decision,
+    Redriven,
+    Refusal,
+    Refused,
+)
+from pubqueue.core.model import Affiliation, DeadLetter, ItemId, NodeName, State
+from pubqueue.core.queue.redrive import Candidate, Redrive, RedriveFacts, redrive
+
+SOURCE = NodeName("source")
+DIED = DeadLetter(1, NOW, "worn out")
+CAME = DeadLetter(2, NOW, "worn out", SOURCE)
+OWNER, PUBLISHER, NONE = Affiliation.OWNER, Affiliation.PUBLISHER, Affiliation.NONE
+
+
+def dead_here(seq=1):
+    """Return an item that died where it is."""
+    return Candidate(waiting(seq, state=State.DEAD, dead_letter=DIED), taken=False)
+
+
+def dead_letter(seq=1, *, taken=False, **changes):
+    """Return an item that came dead from SOURCE and waits in the dead-letter node."""
+    return Candidate(waiting(seq, dead_letter=CAME, **changes), taken)
+
+
+def ask(*candidates, ids=None, to=None, affiliation=OWNER, target=PUBLISHER, **known):
+    targets = {SOURCE: (queue(name=SOURCE), target)} if target else {}
+    facts = RedriveFacts(
+        NOW, queue(), affiliation, candidates, **({"missing": (), "targets": targets} | known)
+    )
+    names = None if ids is None else tuple(map(ItemId, ids))
+    return redrive(Redrive(who(BOSS), JOBS, names, to), facts)
+
+
+def refusal(decision):
+    assert decision.changes == ()
+    return decision.reply.refusal if isinstance(decision.reply, Refused) else None
+
+
+def test_dead_items_go_back_to_where_they_came_from():
+    here, there = dead_here(1), dead_letter(2)
+    changes = Revive(here.item, JOBS), Revive(there.item, SOURCE)
+    assert ask(here, there) == Decision(Redriven(JOBS, 2), changes)
+
+
+def test_they_may_be_sent_elsewhere():
+    candidate = dead_here()
+    assert ask(candidate, to=SOURCE).changes == (Revive(candidate.item, SOURCE),)
+
+
+OBSTACLES = [
+    (dead_letter(taken=True), PUBLISHER, Refusal.ITEM_EXISTS),
+    (dead_letter(), NONE, Refusal.FORBIDDEN),
+    (dead_letter(), None, Refusal.NODE_NOT_FOUND),
+    (Candidate(held(dead_letter=CAME), taken=False), PUBLISHER, Refusal.ITEM_LOCKED),
+]
+
+
+@pytest.mark.parametrize(("candidate", "target", "expected"), OBSTACLES)
+def test_named_items_go_all_or_none(candidate, target, expected):
+    decision = ask(dead_here(2), candidate, ids=["i2", "i1"], target=target)
+    assert refusal(decision) is expected
+
+
+@pytest.mark.parametrize(("candidate", "target", "_expected"), OBSTACLES)
+def test_without_names_those_go_that_can(candidate, target, _expected):
+    free = dead_here(2)
+    expected = Decision(Redriven(JOBS, 1), (Revive(free.item, JOBS),))
+    assert ask(candidate, free, target=target) == expected
+
+
+@pytest.mark.parametrize("to", [None, SOURCE])
+@pytest.mark.parametrize("item", [waiting(), held()])
+def test_what_lives_is_not_moved(item, to):
+    decision = ask(Candidate(item, taken=False), ids=["i1"], to=to)
+    assert refusal(decision) in {Refusal.ITEM_NOT_FOUND, Refusal.ITEM_LOCKED}
+
+
+def test_a_missing_item_refuses_them_all():
+    decision = ask(dead_here(), ids=["i1", "i9"], missing=(ItemId("i9"),))
+    assert refusal(decision) is Refusal.ITEM_NOT_FOUND
+
+
+def test_the_target_has_to_be_there():
+    assert refusal(ask(dead_here(), to=NodeName("nowhere"))) is Refusal.NODE_NOT_FOUND
+
+
+@pytest.mark.parametrize("affiliation", set(Affiliation) - {OWNER})
+def test_only_owners_redrive(affiliation):
+    assert refusal(ask(dead_here(), affiliation=affiliation)) is Refusal.FORBIDDEN
+
+
+def test_without_the_node_there_are_no_dead():
+    facts = RedriveFacts(NOW, None, NONE, (), (), {})
+    assert refusal(redrive(Redrive(who(BOSS), JOBS), facts)) is Refusal.NODE_NOT_FOUND

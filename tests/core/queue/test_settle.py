@@ -1,0 +1,349 @@
+"""Retract and unlock (XEP-0254 2.3, 2.4), cell by cell, in the words of the XEP's errors."""
+
+import pytest
+from harness.facts import (
+    ANN,
+    BOB,
+    BOSS,
+    ETL,
+    EVE,
+    JOBS,
+    NOW,
+    after,
+    held,
+    queue,
+    waiting,
+    who,
+)
+
+from pubqueue.core.changes import (
+    GiveUp,
+    Release,
+    RemoveItem,
+)
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    Refusal,
+    Refused,
+    Retracted,
+    Unlocked,
+)
+from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid, NodeName, State, seconds
+from pubqueue.core.queue.ending import DeadLetterPlace
+from pubqueue.core.queue.settle import (
+    SETTLE,
+    UNEXPLAINED,
+    Outcome,
+    Settle,
+    SettleFacts,
+    Situation,
+    Standing,
+    Verb,
+    settle,
+)
+
+# "held" is somebody who had the item and lost it; "author" its publisher. A holder of an item
+# that is free has lost it. An author has no more say in an unlock than anybody else.
+TABLE = """
+                holds               held                owner           author          subscribed      stranger
+retract gone    item-not-found      item-not-found      item-not-found  item-not-found  item-not-found  item-not-found
+retract free    unexpected-request  unexpected-request  ok              ok              forbidden       forbidden
+retract locked  ok                  conflict            ok              ok              conflict        forbidden
+unlock  gone    item-not-found      item-not-found      item-not-found  item-not-found  item-not-found  item-not-found
+unlock  free    unexpected-request  unexpected-request  forbidden       forbidden       forbidden       forbidden
+unlock  locked  ok                  conflict            conflict        forbidden       conflict        forbidden
+"""
+WORDS = {
+    "ok": None,
+    "item-not-found": Refusal.ITEM_NOT_FOUND,
+    "forbidden": Refusal.NOT_YOURS,
+    "conflict": Refusal.LOCKED_BY_ANOTHER,
+    "unexpected-request": Refusal.LOCK_LOST,
+}
+
+
+def restated():
+    head, *rows = TABLE.strip().splitlines()
+    standings = [Standing[word.upper()] for word in head.split()]
+    table = {}
+    for row in rows:
+        verb, situation, *cells = row.split()
+        for standing, cell in zip(standings, cells, strict=True):
+            table[Verb[verb.upper()], Situation[situation.upper()], standing] = WORDS[cell]
+    return table
+
+
+EXPECTED = restated()
+ITEMS = {
+    Situation.GONE: None,
+    Situation.FREE: waiting(acquired=2),
+    Situation.LOCKED: held(holder=BOB, acquired=2),
+}
+# Who can stand there by facts: nobody holds what is not locked, nobody held what has no row, and
+# being the author counts for a retract only.
+REACHABLE = [
+    cell
+    for cell in EXPECTED
+    if not (cell[2] is Standing.HOLDS and cell[1] is not Situation.LOCKED)
+    and not (cell[1] is Situation.GONE and cell[2] in {Standing.HELD, Standing.AUTHOR})
+    and not (cell[0] is Verb.UNLOCK and cell[2] is Standing.AUTHOR)
+]
+
+
+def ask(by, item, *, verb=Verb.RETRACT, node=None, **facts):
+    """Settle one item, as `by`; `facts` are those that differ from a stranger's."""
+    known = {
+        "now": NOW,
+        "node": queue() if node is None else node,
+        "affiliation": Affiliation.NONE,
+        "items": (item,),
+        "receipts": frozenset(),
+        "subscribed": False,
+    }
+    return settle(Settle(who(by), JOBS, (ItemId("i1"),), verb), SettleFacts(**(known | facts)))
+
+
+def verdict(verb, situation, standing):
+    """Let somebody of that standing ask, and return the refusal."""
+    item = ITEMS[situation]
+    by, facts = {
+        Standing.HOLDS: (BOB, {}),
+        Standing.HELD: (ANN, {"receipts": frozenset({(1, ANN)})}),
+        Standing.OWNER: (BOSS, {"affiliation": Affiliation.OWNER}),
+        Standing.AUTHOR: (ETL, {"affiliation": Affiliation.PUBLISHER}),
+        Standing.SUBSCRIBED: (EVE, {"subscribed": True}),
+        Standing.STRANGER: (EVE, {}),
+    }[standing]
+    reply = ask(by, item, verb=verb, **facts).reply
+    return reply.refusal if isinstance(reply, Refused) else None
+
+
+def verdicts():
+    return {cell: verdict(*cell) if cell in REACHABLE else SETTLE[cell] for cell in SETTLE}
+
+
+def test_every_verb_meets_every_situation_and_standing():
+    assert set(SETTLE) == {(v, s, who_is) for v in Verb for s in Situation for who_is in Standing}
+
+
+def test_the_table_is_the_one_of_the_document():
+    assert SETTLE == EXPECTED
+
+
+@pytest.mark.parametrize("cell", REACHABLE)
+def test_who_may_settle_what(cell):
+    assert verdict(*cell) is EXPECTED[cell]
+
+
+MUTANTS = [
+    pytest.param(cell, other, id="-".join([*(part.name for part in cell), str(other)]))
+    for cell in SETTLE
+    for other in WORDS.values()
+    if other is not SETTLE[cell]
+]
+
+
+@pytest.mark.parametrize(("cell", "other"), MUTANTS)
+def test_one_changed_cell_is_noticed(cell, other, monkeypatch):
+    monkeypatch.setitem(SETTLE, cell, other)
+    assert verdicts() != EXPECTED
+
+
+LOST = frozenset({(1, ANN)})
+
+
+def refused(refusal):
+    return Decision(Refused(refusal))
+
+
+def test_having_lost_the_lock_outranks_being_an_owner():
+    decision = ask(ANN, waiting(), receipts=LOST, affiliation=Affiliation.OWNER)
+    assert decision == refused(Refusal.LOCK_LOST)
+
+
+def test_having_lost_the_lock_outranks_being_the_publisher():
+    decision = ask(ANN, waiting(publisher=Jid("ann@x")), receipts=LOST)
+    assert decision == refused(Refusal.LOCK_LOST)
+
+
+def test_holding_the_item_again_outranks_having_lost_it():
+    item = held(holder=ANN, acquired=2)
+    expected = Decision(Done(), (RemoveItem(item),), (Retracted(ANN, JOBS, (item.id,)),))
+    assert ask(ANN, item, receipts=LOST) == expected
+
+
+def test_a_receipt_of_another_item_counts_for_nothing():
+    assert ask(ANN, waiting(), receipts=frozenset({(2, ANN)})) == refused(Refusal.NOT_YOURS)
+
+
+def test_a_receipt_of_the_bare_jid_counts_for_its_resources():
+    decision = ask(ANN, waiting(), receipts=frozenset({(1, Jid("ann@x"))}))
+    assert decision == refused(Refusal.LOCK_LOST)
+
+
+def test_any_resource_settles_what_the_bare_jid_holds():
+    item = held(holder="ann@x")
+    expected = Decision(Done(), (RemoveItem(item),), (Retracted(Jid("ann@x"), JOBS, (item.id,)),))
+    assert ask("ann@x/other", item) == expected
+
+
+def test_another_resource_does_not_settle_what_a_full_jid_holds():
+    decision = ask("ann@x/2", held(holder=ANN), subscribed=True)
+    assert decision == refused(Refusal.LOCKED_BY_ANOTHER)
+
+
+def test_the_owner_removes_locked_work_and_its_holder_hears_of_it():
+    item = held(holder=ANN)
+    expected = Decision(Done(), (RemoveItem(item),), (Retracted(ANN, JOBS, (item.id,)),))
+    assert ask(BOSS, item, affiliation=Affiliation.OWNER) == expected
+
+
+def test_removing_work_that_nobody_holds_tells_nobody():
+    item = waiting()
+    expected = Decision(Done(), (RemoveItem(item),))
+    assert ask(BOSS, item, affiliation=Affiliation.OWNER) == expected
+
+
+def test_an_administrator_stands_as_an_owner():
+    facts = SettleFacts(NOW, queue(), Affiliation.NONE, (waiting(),), frozenset(), subscribed=False)
+    request = Settle(who("root@x/1", admin=True), JOBS, (ItemId("i1"),), Verb.RETRACT)
+    assert settle(request, facts) == Decision(Done(), (RemoveItem(waiting()),))
+
+
+def test_the_id_of_finished_work_is_kept_for_the_deduplication_window():
+    item = held()
+    decision = ask(ANN, item, node=queue(dedup_window=60), digests=(b"digest",))
+    assert decision.changes == (RemoveItem(item, after(60), b"digest"),)
+
+
+def test_an_unlock_puts_the_item_back_at_once_and_blames_nobody():
+    item = held(failed=2)
+    expected = Decision(
+        Done(),
+        (Release(item, State.QUEUED, None, failed=2, released=1),),
+        (Unlocked(ANN, JOBS, (item.id,)),),
+    )
+    assert ask(ANN, item, verb=Verb.UNLOCK) == expected
+
+
+@pytest.mark.parametrize(("released", "pause"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (20, 60)])
+def test_what_every_subscriber_has_refused_comes_back_ever_more_slowly(released, pause):
+    decision = ask(ANN, held(released=released), verb=Verb.UNLOCK, node=queue(subscriptions=2))
+    (release,) = decision.changes
+    expected = (State.DELAYED, after(pause)) if pause else (State.QUEUED, None)
+    assert (release.state, release.due) == expected
+    assert release.released == released + 1
+
+
+class TestOutcome:
+    """What an unlock may say of the work, in our own namespace."""
+
+    def unlock(self, item, outcome, *, node=None, place=None, **said):
+        facts = SettleFacts(
+            NOW,
+            node or queue(),
+            Affiliation.NONE,
+            (item,),
+            frozenset(),
+            subscribed=True,
+            places=(place,),
+        )
+        request = Settle(who(ANN), JOBS, (item.id,), Verb.UNLOCK, outcome=outcome, **said)
+        return settle(request, facts)
+
+    def test_a_release_may_ask_for_a_pause(self):
+        item = held()
+        decision = self.unlock(item, Outcome.RELEASE, delay=seconds(9))
+        assert decision.changes == (Release(item, State.DELAYED, after(9), 0, released=1),)
+
+    def test_a_failure_counts(self):
+        item = held(failed=1)
+        decision = self.unlock(item, Outcome.FAILED)
+        changes = (Release(item, State.DELAYED, after(1), failed=2, released=0),)
+        assert decision == Decision(Done(), changes, (Unlocked(ANN, JOBS, (item.id,)),))
+
+    def test_a_longer_pause_than_the_backoff_may_be_asked_for_and_no_shorter_one(self):
+        dues = [
+            self.unlock(held(failed=3), Outcome.FAILED, delay=seconds(wish)).changes[0].due
+            for wish in (1, 30)
+        ]
+        assert dues == [after(4), after(30)]
+
+    def test_the_last_failure_allowed_is_the_end_with_its_reason(self):
+        item = held()
+        decision = self.unlock(item, Outcome.FAILED, node=queue(max_failures=1), reason="no seat")
+        assert decision.changes == (GiveUp(item, NOW, "no seat", 1),)
+
+    def test_a_rejected_item_is_dead_at_once_and_moves(self):
+        item, place = held(), DeadLetterPlace(NodeName("dead"), exists=True, taken=False)
+        decision = self.unlock(item, Outcome.REJECT, place=place)
+        assert decision == Decision(
+            Done(),
+            (GiveUp(item, NOW, UNEXPLAINED, 1, to=NodeName("dead")),),
+            (Unlocked(ANN, JOBS, (item.id,)),),
+        )
+
+
+def test_a_token_means_that_very_lock():
+    item = held(token=9)
+    facts = SettleFacts(NOW, queue(), Affiliation.NONE, (item,), frozenset(), subscribed=True)
+    replies = [
+        settle(Settle(who(ANN), JOBS, (item.id,), Verb.RETRACT, token=token), facts).reply
+        for token in (9, 8)
+    ]
+    assert replies[0] == Done()
+    assert isinstance(replies[1], Refused)
+    assert replies[1].refusal is Refusal.LOCK_LOST
+
+
+def settle_three(*items, by=ANN, affiliation=Affiliation.NONE):
+    ids = tuple(ItemId(f"i{number}") for number in range(1, 4))
+    facts = SettleFacts(NOW, queue(), affiliation, items, frozenset(), subscribed=True)
+    return settle(Settle(who(by), JOBS, ids, Verb.RETRACT), facts)
+
+
+def test_several_items_are_settled_with_one_event_for_their_holder():
+    items = held(1), held(2), held(3)
+    ids = tuple(item.id for item in items)
+    expected = Decision(
+        Done(), tuple(RemoveItem(item) for item in items), (Retracted(ANN, JOBS, ids),)
+    )
+    assert settle_three(*items) == expected
+
+
+def test_the_first_item_that_may_not_be_settled_refuses_them_all():
+    decision = settle_three(held(1), None, held(3, holder=BOB))
+    assert decision == refused(Refusal.ITEM_NOT_FOUND)
+
+
+def test_an_owner_who_removes_the_work_of_two_tells_each_of_their_own():
+    items = held(1, holder=ANN), held(2, holder=BOB), held(3, holder=ANN)
+    decision = settle_three(*items, by=BOSS, affiliation=Affiliation.OWNER)
+    assert decision.notices == (
+        Retracted(ANN, JOBS, (ItemId("i1"), ItemId("i3"))),
+        Retracted(BOB, JOBS, (ItemId("i2"),)),
+    )
+
+
+def test_without_the_node_there_is_nothing_to_settle():
+    facts = SettleFacts(NOW, None, Affiliation.NONE, (), frozenset(), subscribed=False)
+    request = Settle(who(ANN), JOBS, (ItemId("i1"),), Verb.RETRACT)
+    assert settle(request, facts) == refused(Refusal.NODE_NOT_FOUND)
+
+
+WHITELIST = queue(access_model=AccessModel.WHITELIST)
+
+
+def test_a_closed_queue_does_not_tell_strangers_which_items_it_has():
+    assert ask(EVE, None, node=WHITELIST) == refused(Refusal.CLOSED_NODE)
+
+
+@pytest.mark.parametrize("facts", [{"subscribed": True}, {"receipts": frozenset({(1, EVE)})}])
+def test_a_closed_queue_answers_those_it_once_let_in(facts):
+    assert ask(EVE, waiting(), node=WHITELIST, **facts) != refused(Refusal.CLOSED_NODE)
+
+
+def test_an_outcast_is_refused_even_what_he_holds():
+    decision = ask(ANN, held(), affiliation=Affiliation.OUTCAST)
+    assert decision == refused(Refusal.FORBIDDEN)

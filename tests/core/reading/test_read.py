@@ -1,0 +1,85 @@
+"""Who may read a queue from outside."""
+
+import pytest
+from harness.facts import EVE, JOBS, plain, queue, who
+
+from pubqueue.core.decision import (
+    Decision,
+    Refusal,
+    Refused,
+)
+from pubqueue.core.model import AccessModel, Affiliation, NodeName
+from pubqueue.core.reading.pages import EventPage
+from pubqueue.core.reading.read import (
+    NodeAccess,
+    ReadEvents,
+    ReadFacts,
+    ReadItems,
+    ReadNodes,
+    owns,
+    read,
+    readable,
+)
+
+PAGE = EventPage((), 1, 9, 9, more=False)
+OPEN, CLOSED = queue(), queue(access_model=AccessModel.WHITELIST)
+MAY = {Affiliation.OWNER, Affiliation.PUBLISHER}
+
+
+def refusal(decision):
+    return decision.reply.refusal if isinstance(decision.reply, Refused) else None
+
+
+@pytest.mark.parametrize("node", [OPEN, plain()])
+@pytest.mark.parametrize("affiliation", Affiliation)
+@pytest.mark.parametrize("request_of", [ReadEvents, ReadItems])
+def test_owners_and_publishers_read_a_node(request_of, affiliation, node):
+    facts = ReadFacts((NodeAccess(node, affiliation),), PAGE)
+    decision = read(request_of(who(EVE), JOBS), facts)
+    assert refusal(decision) is (None if affiliation in MAY else Refusal.FORBIDDEN)
+    assert affiliation not in MAY or decision == Decision(PAGE)
+
+
+def test_administrators_read_everything():
+    facts = ReadFacts((NodeAccess(CLOSED, Affiliation.NONE),), PAGE)
+    for request in (ReadEvents(who(EVE, admin=True)), ReadItems(who(EVE, admin=True), JOBS)):
+        assert read(request, facts) == Decision(PAGE)
+
+
+def test_without_the_node_there_is_nothing_to_read():
+    for request in (ReadEvents(who(EVE), JOBS), ReadItems(who(EVE), JOBS)):
+        assert refusal(read(request, ReadFacts((), None))) is Refusal.NODE_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("affiliation", "subscribed", "expected"),
+    [
+        (Affiliation.NONE, False, Refusal.CLOSED_NODE),
+        (Affiliation.NONE, True, Refusal.FORBIDDEN),
+        (Affiliation.OUTCAST, False, Refusal.FORBIDDEN),
+    ],
+)
+def test_a_closed_node_says_no_more_than_to_others(affiliation, subscribed, expected):
+    facts = ReadFacts((NodeAccess(CLOSED, affiliation, subscribed),), PAGE)
+    assert refusal(read(ReadEvents(who(EVE), JOBS), facts)) is expected
+
+
+@pytest.mark.parametrize("request_of", [ReadEvents, ReadNodes])
+def test_without_naming_a_node_one_needs_one_that_one_may_read(request_of):
+    mine = NodeAccess(queue(name="mine"), Affiliation.PUBLISHER)
+    other = NodeAccess(OPEN, Affiliation.MEMBER)
+    assert read(request_of(who(EVE)), ReadFacts((other, mine), PAGE)) == Decision(PAGE)
+    assert refusal(read(request_of(who(EVE)), ReadFacts((other,), PAGE))) is Refusal.FORBIDDEN
+    assert refusal(read(request_of(who(EVE)), ReadFacts((), None))) is Refusal.FORBIDDEN
+
+
+def test_of_many_nodes_only_those_are_read_that_may_be():
+    nodes = [NodeAccess(queue(name=a.value), a) for a in Affiliation]
+    assert {node.name for node in readable(who(EVE), nodes)} == {a.value for a in MAY}
+    assert len(readable(who(EVE, admin=True), nodes)) == len(nodes)
+
+
+def test_settings_are_for_owners():
+    owned = [a for a in Affiliation if owns(who(EVE), NodeAccess(queue(name=NodeName("n")), a))]
+    assert owned == [Affiliation.OWNER]
+    assert owns(who(EVE, admin=True), NodeAccess(OPEN, Affiliation.NONE))

@@ -1,0 +1,38 @@
+"""How much of the event log goes."""
+
+import pytest
+
+from pubqueue.core.changes import ForgetEvents
+from pubqueue.core.decision import Decision
+from pubqueue.core.model import Millis
+from pubqueue.core.reading.pages import Trimmed
+from pubqueue.core.reading.trim import SLICE, Trim, TrimFacts, trim
+
+
+@pytest.mark.parametrize(
+    ("oldest", "newest", "aged", "through"),
+    [
+        (0, 0, None, None),
+        (1, 100, None, None),
+        (1, 101, None, 1),
+        (51, 250, None, 150),
+        (1, 100, 7, 7),
+        (1, 120, 7, 20),
+        (1, 120, 30, 30),
+        (7, 7, 7, None),
+        (6, 7, 7, 6),
+    ],
+    ids=[
+        *("empty", "just full", "one too many", "many too many", "aged", "both, size", "both, age"),
+        *("the newest stays", "and stays"),
+    ],
+)
+def test_what_is_too_old_or_too_much_goes(oldest, newest, aged, through):
+    expected = Decision(Trimmed(more=False), () if through is None else (ForgetEvents(through),))
+    assert trim(Trim(Millis(1000), 100), TrimFacts(oldest, newest, aged)) == expected
+
+
+def test_a_slice_at_a_time():
+    facts = TrimFacts(11, 11 + 3 * SLICE, None)
+    expected = Decision(Trimmed(more=True), (ForgetEvents(10 + SLICE),))
+    assert trim(Trim(Millis(1000), 100), facts) == expected

@@ -1,0 +1,178 @@
+"""What the event log tells: of every change, and of who asked for it."""
+
+from typing import get_args
+
+import pytest
+from harness.facts import (
+    ANN,
+    BOB,
+    BOSS,
+    ETL,
+    JOBS,
+    NOW,
+    after,
+    draft,
+    held,
+    queue,
+    waiting,
+    who,
+    window,
+)
+from msgspec.structs import replace
+
+from pubqueue.core import changes as c
+from pubqueue.core.event_log import (
+    CAME_BACK,
+    EVENTS,
+    REPLACED,
+    Event,
+    EventKind,
+    PublishedByCommit,
+    events_of,
+)
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
+from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, Verb
+from pubqueue.core.transactions import model as t
+
+DEAD_LETTERS, ETL_ACCOUNT = NodeName("dead-letters"), Jid("etl@x")
+LATER = after(5)
+FREE = waiting(acquired=2)
+LOCKED = held(acquired=3, taken=after(2))
+SPAN = {"age": 5000, "held": 3000}
+
+
+def told(kind, item=FREE, **facts):
+    known = {"attempt": item.acquired, "publisher": item.publisher, "age": 5000} | facts
+    return Event(kind, item.node, item.id, **known)
+
+
+def of_lock(kind, **facts):
+    return told(kind, LOCKED, worker=ANN, **(SPAN | facts))
+
+
+def settle(verb, by=ANN, **words):
+    return Settle(who(by), JOBS, (LOCKED.id,), verb, **words)
+
+
+FREED = c.Release(LOCKED, State.QUEUED, None, failed=0, released=1)
+STAGED = t.Stage(t.Mark("app", 1), ETL_ACCOUNT, JOBS, (), NOW, NOW)
+OUTCOMES = (
+    t.CommittedNode(JOBS, queueing=True, added=2, replaced=0, left=0),
+    t.CommittedNode(DEAD_LETTERS, queueing=False, added=0, replaced=1, left=0),
+)
+COMMITTED = t.Commit("app", ETL_ACCOUNT, 1, NOW, OUTCOMES, 3, 9, t.NO_TOTALS)
+NEW = c.AddItem(JOBS, draft("i1"), ETL_ACCOUNT, LATER, State.QUEUED, None, None)
+
+# The table again: every change with the entries that it makes when nobody in particular asked for it.
+TABLE = [
+    (c.CreateNode(queue()), []),
+    (c.ConfigureNode(JOBS, queue().config), []),
+    (c.DeleteNode(JOBS), []),
+    (c.PurgeNode(JOBS, 7), [Event(EventKind.PURGED, JOBS, detail="7")]),
+    (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
+    (c.AddSubscription(window()), []),
+    (c.SetWindow(JOBS, ANN, 3), []),
+    (c.SetAvailable(JOBS, ANN, available=False), []),
+    (c.EndSubscription(JOBS, ANN), []),
+    (c.NoteBounces(JOBS, ANN, 1), []),
+    (c.NoteResource(ANN), []),
+    (c.ForgetResource(ANN), []),
+    (NEW, [Event(EventKind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0)]),
+    (
+        c.ReplacePayload(FREE, b"<new/>", BOB),
+        [
+            told(EventKind.RETRACTED, detail=REPLACED),
+            told(EventKind.PUBLISHED, age=0, publisher=BOB, detail=REPLACED),
+        ],
+    ),
+    (c.Lock(FREE, BOB, 9, after(9), LATER), [told(EventKind.DELIVERED, attempt=3, worker=BOB)]),
+    (FREED, [of_lock(EventKind.UNLOCKED)]),
+    (c.Postpone(FREE, after(9)), []),
+    (c.Extend(LOCKED, after(9)), []),
+    (c.Revive(FREE, JOBS), [told(EventKind.REQUEUED)]),
+    (
+        c.Revive(FREE, DEAD_LETTERS),
+        [
+            told(EventKind.REQUEUED, to=DEAD_LETTERS),
+            replace(told(EventKind.REQUEUED, origin=JOBS), node=DEAD_LETTERS),
+        ],
+    ),
+    (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
+    (c.Forget(NOW), []),
+    (c.ForgetEvents(7), []),
+    (c.GiveUp(FREE, LATER, "too old", 0), [told(EventKind.DEAD, detail="too old")]),
+    (
+        c.GiveUp(LOCKED, LATER, "no seat", 1),
+        [of_lock(EventKind.UNLOCKED), of_lock(EventKind.DEAD, detail="no seat")],
+    ),
+    (
+        c.GiveUp(FREE, LATER, "too old", 0, DEAD_LETTERS),
+        [
+            told(EventKind.DEAD, detail="too old", to=DEAD_LETTERS),
+            replace(told(EventKind.DEAD, detail="too old", origin=JOBS), node=DEAD_LETTERS),
+        ],
+    ),
+    (c.RemoveItem(FREE), [told(EventKind.RETRACTED)]),
+    (c.RemoveItem(LOCKED), [of_lock(EventKind.RETRACTED)]),
+    (STAGED, []),
+    (
+        COMMITTED,
+        [
+            PublishedByCommit(JOBS, queueing=True, publisher=ETL_ACCOUNT),
+            PublishedByCommit(DEAD_LETTERS, queueing=False, publisher=ETL_ACCOUNT),
+        ],
+    ),
+    (t.Abort("app", 1), []),
+    (t.Sweep(NOW, 9), []),
+]
+
+
+def test_the_table_is_about_every_change():
+    changes = set(get_args(c.Change))
+    assert set(EVENTS) == changes
+    assert {type(change) for change, _ in TABLE} == changes
+
+
+@pytest.mark.parametrize(("change", "entries"), TABLE, ids=lambda cell: type(cell).__name__)
+def test_a_change_is_told_as_this(change, entries):
+    assert events_of(None, [change], LATER) == entries
+
+
+ENDS = [
+    (Expire(), EventKind.EXPIRED, ""),
+    (Leave(ANN), EventKind.UNLOCKED, WORKER_LOST),
+    (Bounce(ANN, 1, 7, gone=False), EventKind.UNLOCKED, CAME_BACK),
+    (settle(Verb.UNLOCK), EventKind.UNLOCKED, ""),
+    (settle(Verb.UNLOCK, reason="kept to itself"), EventKind.UNLOCKED, ""),
+    (settle(Verb.UNLOCK, outcome=Outcome.FAILED), EventKind.UNLOCKED, UNEXPLAINED),
+    (settle(Verb.UNLOCK, outcome=Outcome.FAILED, reason="no seat"), EventKind.UNLOCKED, "no seat"),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind", "detail"), ENDS)
+def test_who_asked_knows_how_a_lock_ended(asked, kind, detail):
+    assert events_of(asked, [FREED], LATER) == [of_lock(kind, detail=detail)]
+    dead = c.GiveUp(LOCKED, LATER, "worn out", 1)
+    ends = [of_lock(kind, detail=detail), of_lock(EventKind.DEAD, detail="worn out")]
+    assert events_of(asked, [dead], LATER) == ends
+
+
+@pytest.mark.parametrize(
+    ("item", "by", "kind"),
+    [
+        (LOCKED, ANN, EventKind.COMPLETED),
+        (replace(LOCKED, holder=Jid("ann@x")), ANN, EventKind.COMPLETED),
+        (LOCKED, BOSS, EventKind.RETRACTED),
+        (LOCKED, ETL, EventKind.RETRACTED),
+        (FREE, ANN, EventKind.RETRACTED),
+    ],
+)
+def test_only_its_holder_completes_an_item(item, by, kind):
+    (event,) = events_of(settle(Verb.RETRACT, by), [c.RemoveItem(item)], LATER)
+    assert event.kind is kind
+
+
+def test_a_clock_set_back_makes_no_negative_spans():
+    (event,) = events_of(Expire(), [FREED], after(-9))
+    assert (event.age, event.held) == (0, 0)

@@ -1,0 +1,187 @@
+"""Commit: all winners or none, and each id as a single publish would treat it."""
+
+import pytest
+from harness.facts import ANN, BOB, ETL, JOBS, NOW, draft, plain, queue, who
+from harness.transactions import APP, commits
+
+from pubqueue.core.decision import (
+    Announce,
+    Decision,
+    Refusal,
+    Refused,
+)
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.core.queue.publish import Known
+from pubqueue.core.transactions.commit import (
+    CommitFacts,
+    CommitNodeFacts,
+    CommitVersion,
+    Part,
+    WinnerCount,
+    commit,
+)
+from pubqueue.core.transactions.model import (
+    App,
+    Commit,
+    Committed,
+    CommittedNode,
+    OpenVersion,
+    Record,
+    Totals,
+)
+
+OWN = App(APP, Jid("etl@x"))
+TOLD = Totals(1, 2, 0.5)
+
+
+def tally(*found, node=None, rows=10, ids=10, **more):
+    node = queue() if node is None else node
+    may = {"affiliation": Affiliation.PUBLISHER, "subscribed": False}
+    return CommitNodeFacts(node.name, node, **(may | more), rows=rows, ids=ids, found=found)
+
+
+def ask(*tallies, items=10, totals=TOLD, **facts):
+    known = {
+        "app": OWN,
+        "open": OpenVersion(immediate=False, items=items, bytes=99),
+        "bytes": 99,
+        "staged": {(0, 3): items},
+    }
+    given = CommitFacts(NOW, nodes=tallies, **(known | facts))
+    return commit(CommitVersion(who(ETL), APP, 1, (Part(0, 3, items),), totals), given)
+
+
+def change(*outcomes, items=10):
+    return Commit(APP, Jid("etl@x"), 1, NOW, outcomes, items, 99, TOLD)
+
+
+def refused(decision):
+    assert (decision.changes, decision.notices) == ((), ())
+    assert isinstance(decision.reply, Refused)
+    return decision.reply
+
+
+def test_winners_are_published():
+    outcome = CommittedNode(JOBS, queueing=True, added=10, replaced=0, left=0)
+    assert ask(tally()) == Decision(Committed(1, 10, 0, already=False), (change(outcome),))
+
+
+# fmt: off
+# What a single publish does to an id (the table in core.publish), for many at once.
+TABLE = [
+    (Known.FINISHED, None,          "left"),
+    (Known.SAME,     State.QUEUED,  "left"),
+    (Known.SAME,     State.DELAYED, "left"),
+    (Known.SAME,     State.LOCKED,  "left"),
+    (Known.SAME,     State.DEAD,    "left"),
+    (Known.OTHER,    State.QUEUED,  "replaced"),
+    (Known.OTHER,    State.DELAYED, "replaced"),
+    (Known.OTHER,    State.LOCKED,  Refusal.ITEM_LOCKED),
+    (Known.OTHER,    State.DEAD,    Refusal.ITEM_EXISTS),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("known", "state", "end"), TABLE)
+def test_what_is_there_already_is_treated_as_a_publish_treats_it(known, state, end):
+    decision = ask(tally(WinnerCount(known, state, 4, ItemId("a7"))))
+    if isinstance(end, Refusal):
+        reply = refused(decision)
+        assert reply.refusal is end
+        assert reply.reason.startswith("item a7 is ")
+        assert reply.reason.endswith("(node jobs)")
+        return
+    counts = {"replaced": 0, "left": 0} | {end: 4}
+    outcome = CommittedNode(JOBS, queueing=True, added=6, **counts)
+    reply = Committed(1, 10 - counts["left"], counts["left"], already=False)
+    assert decision == Decision(reply, (change(outcome),))
+
+
+@pytest.mark.parametrize(("known", "state", "_end"), TABLE)
+def test_in_a_plain_node_everything_is_overwritten(known, state, _end):
+    decision = ask(tally(WinnerCount(known, state, 4, ItemId("a7")), node=plain()))
+    outcome = CommittedNode(JOBS, queueing=False, added=6, replaced=4, left=0)
+    assert decision == Decision(Committed(1, 10, 0, already=False), (change(outcome),))
+
+
+def test_rows_that_a_later_one_supersedes_are_no_more_than_known():
+    outcome = CommittedNode(JOBS, queueing=True, added=7, replaced=0, left=3)
+    decision = ask(tally(rows=10, ids=7))
+    assert decision == Decision(Committed(1, 7, 3, already=False), (change(outcome),))
+
+
+@pytest.mark.parametrize(
+    ("items", "met", "fits"), [(0, 0, True), (1, 0, False), (4, 4, True), (5, 4, False)]
+)
+def test_a_node_has_to_have_room_for_what_is_added(items, met, fits):
+    found = [WinnerCount(Known.SAME, State.QUEUED, met, ItemId("a"))] if met else []
+    decision = ask(tally(*found, node=queue(items=items, max_items=10)))
+    assert (decision.changes != ()) == fits
+    if not fits:
+        assert refused(decision) == Refused(Refusal.NODE_FULL, limit=10)
+
+
+def test_one_node_that_refuses_refuses_for_all():
+    locked = WinnerCount(Known.OTHER, State.LOCKED, 1, ItemId("x"))
+    second = tally(locked, node=queue(name="more"), rows=0, ids=0)
+    assert refused(ask(tally(), second)).refusal is Refusal.ITEM_LOCKED
+
+
+def test_what_may_have_changed_since_is_looked_at_again():
+    gone = CommitNodeFacts(
+        NodeName("jobs"), None, Affiliation.NONE, subscribed=False, rows=10, ids=10
+    )
+    assert refused(ask(gone)).refusal is Refusal.NODE_NOT_FOUND
+    assert refused(ask(tally(affiliation=Affiliation.NONE))).refusal is Refusal.FORBIDDEN
+    paused = tally(node=queue(publish_paused=True))
+    assert refused(ask(paused)).refusal is Refusal.PUBLISH_PAUSED
+    assert ask(tally(node=queue(max_payload_size=1))).changes != ()
+
+
+def test_subscribers_of_a_plain_node_hear_of_it():
+    drafts = draft("a"), draft("b")
+    facts = tally(node=plain(), rows=2, ids=2, audience=(ANN, BOB), drafts=drafts)
+    decision = ask(facts, items=2)
+    by = Jid("etl@x")
+    assert decision.notices == (
+        Announce(ANN, JOBS, drafts[0], by),
+        Announce(BOB, JOBS, drafts[0], by),
+        Announce(ANN, JOBS, drafts[1], by),
+        Announce(BOB, JOBS, drafts[1], by),
+    )
+
+
+@pytest.mark.parametrize("named", [9, 11, 0])
+def test_an_attempt_has_to_have_what_it_is_named_with(named):
+    request = CommitVersion(who(ETL), APP, 1, (Part(0, 3, 10), Part(5, 4, named)))
+    facts = CommitFacts(
+        NOW, OWN, OpenVersion(immediate=False, items=20, bytes=0), None, {(0, 3): 10, (5, 4): 10}
+    )
+    assert refused(commit(request, facts)) == Refused(
+        Refusal.NOT_AS_STAGED,
+        f"part 5 is named with {named} items of attempt 4, and 10 are staged",
+    )
+
+
+def test_a_commit_without_parts_is_no_way_to_lose_what_is_staged():
+    facts = CommitFacts(NOW, OWN, OpenVersion(immediate=False, items=2, bytes=0), None, {(0, 0): 2})
+    assert refused(commit(commits(), facts)).refusal is Refusal.NOT_AS_STAGED
+    nothing = commit(commits(), CommitFacts(NOW, OWN))
+    assert nothing.reply == Committed(1, 0, 0, already=False)
+
+
+def test_a_committed_version_stays_as_it_is():
+    app = App(APP, Jid("etl@x"), 1, NOW)
+    record = Record(7, APP, Jid("etl@x"), 1, NOW, NOW, 10, 99)
+    assert ask(app=app, open=None, record=record) == Decision(Committed(1, 10, 0, already=True))
+    newer = App(APP, Jid("etl@x"), 9, NOW)
+    assert ask(app=newer, open=None) == Decision(Committed(1, 0, 0, already=True))
+
+
+def test_a_commit_is_the_owner_s_alone():
+    assert refused(ask(app=App(APP, Jid("boss@x")))).refusal is Refusal.FORBIDDEN
+
+
+def test_an_immediate_version_is_only_closed():
+    decision = ask(open=OpenVersion(immediate=True, items=10, bytes=99), noted=(10, 3))
+    assert decision == Decision(Committed(1, 7, 3, already=False), (change(),))

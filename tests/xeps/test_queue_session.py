@@ -1,0 +1,405 @@
+"""What the worker does about connections, refusals and its own end, on a real Prosody."""
+
+import asyncio
+import gc
+import os
+import signal
+import tracemalloc
+
+import pytest
+from harness.queue_service import OPTIONS, PUBSUB, QueueService, refuse, result, subscription
+
+from pubqueue_demo.prosody import Prosody
+from pubqueue_xeps.errors import (
+    LockLost,
+    LoginFailed,
+    NoSuchNode,
+    NotAQueue,
+    Refused,
+    Replaced,
+    ServiceUnavailable,
+)
+
+pytestmark = pytest.mark.e2e
+
+SUBSCRIBE_REFUSALS = [
+    (["item-not-found"], NoSuchNode, r"queue\.localhost has no node 'jobs'\."),
+    (["feature-not-implemented", "unsupported"], NotAQueue, "is not a work queue"),
+    (["bad-request", "invalid-options"], NotAQueue, "is not a work queue"),
+    (["forbidden"], Refused, r"refused the request about 'jobs': forbidden\."),
+    (["not-allowed", "closed-node"], Refused, "not-allowed, closed-node"),
+    (["service-unavailable"], ServiceUnavailable, "does not answer now: service-unavailable"),
+]
+
+
+def cut(worker):
+    """Lose the connection, as by a broken cable."""
+    worker._session._client.abort()
+
+
+async def test_a_wrong_password_ends_the_entry(service, worker_of):
+    with pytest.raises(LoginFailed, match="refused bot@localhost: wrong name or password"):
+        await worker_of(password="wrong").__aenter__()
+
+
+@pytest.mark.parametrize(("refusal", "error", "sentence"), SUBSCRIBE_REFUSALS)
+async def test_a_refused_subscription_ends_the_entry(service, worker_of, refusal, error, sentence):
+    service.script["subscribe"] = lambda iq: [refuse(iq, *refusal)]
+    with pytest.raises(error, match=sentence):
+        await worker_of().__aenter__()
+
+
+async def test_a_service_that_is_not_there_ends_the_entry(prosody, worker_of):
+    with pytest.raises(ServiceUnavailable, match=r"queue\.localhost does not answer now"):
+        await worker_of().__aenter__()
+
+
+async def test_a_node_that_grants_no_window_is_no_queue(service, worker_of):
+    service.script["subscribe"] = lambda iq: [result(iq, subscription(iq))]
+    with pytest.raises(NotAQueue, match=r"'jobs' at queue\.localhost is not a work queue"):
+        await worker_of().__aenter__()
+    await service.next("unsubscribe")
+
+
+async def test_a_pending_subscription_is_not_waited_for(service, worker_of):
+    form = OPTIONS % ("result", "<value>1</value>")
+    service.script["subscribe"] = lambda iq: [result(iq, subscription(iq, "pending") + form)]
+    with pytest.raises(Refused, match="left the subscription to 'jobs' pending"):
+        await worker_of().__aenter__()
+
+
+async def test_another_form_is_filled_in(service, worker_of):
+    """XEP-0254 section 2.1: the service may answer a subscription with a form of its own."""
+    form = f"""<options><x xmlns='jabber:x:data' type='form'>
+        <field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#subscribe_options</value></field>
+        <field var='pubsub#deliver' type='boolean'><value>1</value></field>
+        <field var='queue_requests' type='text-single'><required/></field></x></options>"""
+    asked = []
+
+    def negotiate(iq):
+        asked.append(
+            {f.get("var"): f.findtext("{*}value") for f in iq.iter("{jabber:x:data}field")}
+        )
+        if len(asked) == 1:
+            return [refuse(iq, "not-acceptable", "configuration-required", form)]
+        granted = OPTIONS.replace("pubsub#queue", "queue") % ("result", "<value>4</value>")
+        return [result(iq, subscription(iq) + granted)]
+
+    service.script["subscribe"] = negotiate
+    async with worker_of(requests=4):
+        pass
+    name = f"{PUBSUB}#subscribe_options"
+    assert asked == [
+        {"FORM_TYPE": name, "pubsub#queue_requests": "4"},
+        {"FORM_TYPE": name, "pubsub#deliver": "1", "queue_requests": "4"},
+    ]
+
+
+async def test_a_lost_connection_is_made_again_and_subscribed_again(service, worker_of):
+    async with worker_of(requests=2) as worker:
+        first = await service.subscriber()
+        service.deliver(first, "begun")
+        item = await anext(worker)
+        cut(worker)
+        assert (await service.next("unavailable")).get("from") == first
+        assert await service.subscriber() == first
+        await item.retract()
+        assert (await service.next("retract")).get("from") == first
+
+
+async def test_a_retract_that_the_connection_takes_with_it_is_asked_again(service, worker_of):
+    """It was carried out, and the answer was lost; item-not-found then means that it is gone."""
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        service.script["retract"] = lambda iq: cut(worker) or []
+        left = asyncio.create_task(item.retract())
+        await service.next("retract")
+        service.script["retract"] = lambda iq: [refuse(iq, "item-not-found")]
+        await left
+        assert item.state == "retracted"
+
+
+async def test_the_lock_of_an_item_in_hand_may_be_lost_with_the_connection(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(await service.subscriber(), "i1")
+        item = await anext(worker)
+        cut(worker)
+        await service.subscriber()
+        service.script["retract"] = lambda iq: [refuse(iq, "conflict")]
+        with pytest.raises(LockLost):
+            await item.retract()
+
+
+async def test_what_was_waiting_is_given_back_before_the_next_subscription(service, worker_of):
+    async with worker_of(requests=2) as worker:
+        jid = await service.subscriber()
+        for name in ("begun", "waiting"):
+            service.deliver(jid, name)
+        await anext(worker)
+        await service.heard(jid)
+        cut(worker)
+        assert (await service.next("unavailable")).get("from") == jid
+        given_back = await service.next("unlock", "unavailable", "subscribe")
+        assert given_back.find(".//{*}item").get("id") == "waiting"
+        await service.subscriber()
+        service.deliver(jid, "waiting")
+        assert (await anext(worker)).id == "waiting"
+
+
+async def test_with_nothing_in_hand_all_is_given_back_before_the_subscription(service, worker_of):
+    """An earlier session of the same full JID may have left locks that nobody knows of."""
+    async with worker_of() as worker:
+        for _ in range(2):
+            assert (await service.next("unavailable", "subscribe")).get("type") == "unavailable"
+            await service.subscriber()
+            cut(worker)
+            await service.next("unavailable")
+
+
+async def test_it_subscribes_again_after_a_long_silence(service, worker_of):
+    async with worker_of(timings={"refresh": 0.05}):
+        await service.subscriber()
+        await service.subscriber()
+
+
+async def test_it_waits_for_a_service_that_goes_away(service, worker_of):
+    async with worker_of(timings={"refresh": 0.05}) as worker:
+        await service.subscriber()
+        service.script["subscribe"] = lambda iq: [refuse(iq, "remote-server-timeout")]
+        await service.next("subscribe")
+        await service.next("subscribe")
+        service.script["subscribe"] = service.subscribed
+        await service.subscriber()
+        service.deliver(worker.jid, "i1")
+        await anext(worker)
+
+
+async def test_it_comes_back_after_the_server_was_restarted(worker_of):
+    async with Prosody() as server:
+        await server.account("bot", "secret")
+        worker = worker_of(port=server.c2s_port)
+        async with QueueService(server.component_port, server.secret) as before:
+            await worker.__aenter__()
+            await before.subscriber()
+        await server.restart()
+        async with QueueService(server.component_port, server.secret) as after:
+            after.deliver(await after.subscriber(), "i1")
+            async with await anext(worker) as item:
+                pass
+            assert item.state == "retracted"
+            await worker.__aexit__(None, None, None)
+
+
+async def test_a_server_that_is_mute_is_left_and_found_again(worker_of):
+    """A half-open connection is never reported; here the server stands still."""
+    timings = {"refresh": 0.05, "answer": 0.5, "login": 2}
+    async with Prosody() as server, QueueService(server.component_port, server.secret) as service:
+        await server.account("bot", "secret")
+        async with worker_of(port=server.c2s_port, timings=timings) as worker:
+            await service.subscriber()
+            os.kill(server.pid, signal.SIGSTOP)
+            await worker._session._cut.wait()
+            os.kill(server.pid, signal.SIGCONT)
+            await service.next("unavailable")
+            service.deliver(await service.subscriber(), "i1")
+            await anext(worker)
+
+
+async def test_a_second_login_under_the_same_full_jid_ends_the_first(service, worker_of):
+    async with worker_of() as first, worker_of():
+        with pytest.raises(Replaced, match="Another client has logged in as bot@localhost/one"):
+            await anext(first)
+
+
+async def test_a_deleted_node_ends_the_iteration(service, worker_of):
+    async with worker_of() as worker:
+        deleted = service.event(worker.jid, "").replace("items", "delete")
+        service.send(deleted)
+        with pytest.raises(NoSuchNode, match=r"The node 'jobs' at queue\.localhost was deleted"):
+            await anext(worker)
+
+
+async def test_the_subscription_refused_after_a_reconnect_ends_the_iteration(service, worker_of):
+    async with worker_of() as worker:
+        await service.subscriber()
+        service.script["subscribe"] = lambda iq: [refuse(iq, "item-not-found")]
+        cut(worker)
+        with pytest.raises(NoSuchNode):
+            await anext(worker)
+
+
+async def test_stopping_unsubscribes_then_unlocks_what_was_not_begun(service, worker_of):
+    async with worker_of(requests=3) as worker:
+        for name in ("begun", "waiting", "waiting too"):
+            service.deliver(worker.jid, name)
+        item = await anext(worker)
+        await service.heard(worker.jid)
+        worker.stop()
+        await service.next("unsubscribe")
+        for name in ("waiting", "waiting too"):
+            assert (await service.next("unlock")).find(".//{*}item").get("id") == name
+        service.deliver(worker.jid, "late")
+        assert (await service.next("unlock")).find(".//{*}item").get("id") == "late"
+        with pytest.raises(StopAsyncIteration):
+            await anext(worker)
+        await item.retract()
+    assert (await service.next("unavailable")).get("from") == "bot@localhost/one"
+
+
+async def test_who_drains_does_not_subscribe_again_after_a_reconnect(service, worker_of):
+    async with worker_of(timings={"refresh": 0.05}) as worker:
+        service.deliver(await service.subscriber(), "i1")
+        item = await anext(worker)
+        worker.stop()
+        await service.next("unsubscribe")
+        cut(worker)
+        await service.next("unavailable")
+        await item.retract()
+        asked = await service.next("subscribe", "retract")
+        assert asked.find(".//{*}item").get("id") == "i1"
+    assert (await service.next("subscribe", "unavailable")).get("type") == "unavailable"
+
+
+async def test_draining_waits_for_what_is_in_hand(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        drained = asyncio.create_task(worker.drain())
+        await service.next("unsubscribe")
+        assert not drained.done()
+        await item.retract()
+        await drained
+
+
+async def test_draining_ends_with_the_grace(service, worker_of):
+    async with worker_of(grace=0.05) as worker:
+        service.deliver(worker.jid, "i1")
+        await anext(worker)
+        await worker.drain()
+    assert (await service.next("unlock")).find(".//{*}item").get("id") == "i1"
+    await service.next("unavailable")
+
+
+async def test_run_retracts_what_returns_and_unlocks_what_raises(service, worker_of):
+    async def handler(item):
+        if item.id == "bad":
+            raise ZeroDivisionError
+
+    worker = worker_of()
+    running = asyncio.create_task(worker.run(handler))
+    jid = await service.subscriber()
+    service.deliver(jid, "bad")
+    service.deliver(jid, "good")
+    assert (await service.next("unlock")).find(".//{*}item").get("id") == "bad"
+    assert (await service.next("retract")).find(".//{*}item").get("id") == "good"
+    await worker.drain()
+    await running
+
+
+async def test_run_bounds_the_handlers_at_work(service, worker_of):
+    at_work, most, go = 0, 0, asyncio.Event()
+
+    async def handler(item):
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        await go.wait()
+        at_work -= 1
+
+    worker = worker_of(requests=5)
+    running = asyncio.create_task(worker.run(handler, concurrency=2))
+    jid = await service.subscriber()
+    for n in range(5):
+        service.deliver(jid, f"i{n}")
+    await service.heard(jid)
+    go.set()
+    for _ in range(5):
+        await service.next("retract")
+    await worker.drain()
+    await running
+    assert most == 2
+
+
+async def test_memory_does_not_grow_with_what_was_done(service, worker_of):
+    """The first thousand items pay for all that is made once; the next two thousand are free."""
+    kept, done, over = [], 0, asyncio.Event()
+
+    async def handler(item):
+        nonlocal done
+        done += 1
+        if done in (1000, 3000):
+            gc.collect()
+            kept.append(tracemalloc.get_traced_memory()[0])
+        if done == 3000:
+            over.set()
+
+    def next_one(iq):
+        service.seen.clear()
+        service.deliver(iq.get("from"), f"again {done}")
+        return [result(iq), service.retracted(iq)]
+
+    service.script["retract"] = next_one
+    worker = worker_of(requests=20)
+    running = asyncio.create_task(worker.run(handler))
+    jid = await service.subscriber()
+    tracemalloc.start()
+    try:
+        for n in range(20):
+            service.deliver(jid, f"i{n}")
+        await over.wait()
+    finally:
+        tracemalloc.stop()
+    await worker.drain()
+    await running
+    assert kept[1] - kept[0] < 100_000
+
+
+async def test_run_cancels_and_unlocks_what_outlasts_the_grace(service, worker_of):
+    worker = worker_of(grace=0.05)
+    running = asyncio.create_task(worker.run(lambda item: asyncio.Event().wait()))
+    service.deliver(await service.subscriber(), "i1")
+    await service.heard(worker.jid)
+    worker.stop()
+    assert (await service.next("unlock")).find(".//{*}item").get("id") == "i1"
+    await running
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_drains_and_is_left_as_it_was_found(service, worker_of, number):
+    before = signal.getsignal(number)
+    done = []
+    worker = worker_of(signals=(number,), requests=2)
+
+    async def handler(item):
+        os.kill(os.getpid(), number)
+        await service.next("unsubscribe")
+        done.append(item.id)
+
+    running = asyncio.create_task(worker.run(handler, concurrency=1))
+    jid = await service.subscriber()
+    service.deliver(jid, "i1")
+    service.deliver(jid, "i2")
+    await running
+    assert done == ["i1"]
+    assert (await service.next("unlock")).find(".//{*}item").get("id") == "i2"
+    assert signal.getsignal(number) in (before, signal.SIG_DFL, signal.default_int_handler)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"requests": 0}, "one item at a time at least, not 0"),
+        ({"node": ""}, "needs the name of a node"),
+        ({"service": "@"}, "'@' is not a JID"),
+        ({"jid": "@"}, "'@' is not a JID"),
+    ],
+)
+async def test_wrong_settings_are_refused_with_a_sentence(worker_of, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        worker_of(**settings)
+
+
+async def test_a_worker_that_was_not_entered_says_so(worker_of):
+    with pytest.raises(RuntimeError, match="enter it with `async with`"):
+        await anext(worker_of())

@@ -1,0 +1,300 @@
+"""The items that a worker holds: those that are locked to it, waiting or begun.
+
+An item is `waiting` from its delivery until somebody takes it, then `in hand` until it is retracted,
+unlocked or lost. Deliveries of an id that is here already are never handed out twice: a copy of the
+same item only renews the lock, while another item under the old id makes the first one lost.
+
+Stanzas are read synchronously and in their order, because the delivery behind an answer may be of
+the very item which that answer has freed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+from xml.etree.ElementTree import Element, canonicalize, tostring
+
+from pubqueue_xeps.errors import LockLost, NoSuchNode, NotConfirmed, PubqueueError
+from pubqueue_xeps.item import Item, State
+from pubqueue_xeps.log import log
+from pubqueue_xeps.ns import CLIENT
+from pubqueue_xeps.settlement import Answer, Settlements, Verb
+from pubqueue_xeps.touches import LockKeeper, Touches
+from pubqueue_xeps.waiting import WaitingItems
+from pubqueue_xeps.xep_0254.event import (
+    Deleted,
+    Delivered,
+    Purged,
+    QueueEvent,
+    Retracted,
+    Unlocked,
+    read_event,
+)
+
+if TYPE_CHECKING:
+    from pubqueue_xeps.outcome import Outcome
+    from pubqueue_xeps.queue_session import QueueSession
+    from pubqueue_xeps.timings import Timings
+
+IQ: Final = f"{{{CLIENT}}}iq"
+MESSAGE: Final = f"{{{CLIENT}}}message"
+
+
+class HeldItems:
+    """The items of one worker; hears the line, and hands out and settles items."""
+
+    def __init__(self, service: str, node: str, timings: Timings) -> None:
+        self.service, self.node = service, node
+        self.timings = timings
+        self.parting = timings.parting
+        self.failure: PubqueueError | None = None
+        self.ended = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._begun: set[Item] = set()
+        self._held: dict[str, Item] = {}
+        self._stale: list[Item] = []
+        self._waiting = WaitingItems()
+
+    def hold(self, session: QueueSession, touch_for: float) -> None:
+        """Take the line through which items come and go; locks are kept for `touch_for` seconds."""
+        self._session = session
+        self._touches = Touches(self.service, self.node, session, self.timings)
+        self.keeper = LockKeeper(self, session, self.timings, touch_for)
+        self._settlements = Settlements(
+            self.service, self.node, session, self.timings, on_final=self._forget
+        )
+
+    async def take(self) -> Item | None:
+        """Return the next item, in hand now; None when no more will come."""
+        item = await self._waiting.get()
+        if item is None:
+            self._waiting.put_nowait(None)  # for the others who wait
+            return None
+        item.become("in hand")
+        item.begun = asyncio.get_running_loop().time()
+        self._begun.add(item)
+        self._empty.clear()
+        return item
+
+    async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
+        """Retract or unlock an item that was taken; see `Item`."""
+        if item.state in ("retracted", "unlocked"):
+            if item.state == f"{verb}ed":
+                return
+            raise LockLost(f"The item {item.id!r} is {item.state} already.")
+        if item.state == "in hand":
+            await self._ask(item, verb, outcome)
+        self._finish(item)
+        if item.state == "lost" and verb == "retract":
+            raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
+
+    def end(self) -> None:
+        """Give back what nobody has begun, and whatever comes from now on."""
+        if self.ended.is_set():
+            return
+        self.ended.set()
+        for item in self._unbegun():
+            self.return_unbegun(item)
+        self._waiting.put_nowait(None)
+
+    def let_go(self) -> None:
+        """Give back also what has been begun, without waiting for answers."""
+        for item in list(self._held.values()):
+            log.warning("item.let_go", node=self.node, id=item.id)
+            self._settlements.give_back(item)
+            self._drop(item, "unlocked")
+
+    async def touch(self, item: Item, seconds: float | None) -> datetime | None:
+        """Extend the lock on an item that was taken; see `Item`."""
+        if not self._session.extended or item.lock is None:
+            return None
+        try:
+            async with asyncio.timeout(self.timings.patience):
+                asked = 0
+                while item.state == "in hand":
+                    if await self.extend(item, seconds) is Answer.DONE:
+                        return item.deadline
+                    asked += 1
+                    await asyncio.sleep(self.timings.pause(asked))
+                    await self._session.ready()
+        except TimeoutError:
+            raise NotConfirmed(f"The touch of {item.id!r} was not confirmed in time.") from None
+        raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
+
+    # What the keeper of the locks asks for
+
+    def locked(self) -> list[Item]:
+        """Return the items that are locked to us, waiting or in hand, and not being settled."""
+        return [
+            item
+            for item in self._held.values()
+            if item.state != "lost" and not self._settlements.asking(item.id)
+        ]
+
+    async def extend(self, item: Item, seconds: float | None = None) -> Answer:
+        """Ask once to extend the lock on an item, and take the answer."""
+        token = item.token
+        answer = await self._touches.ask(item.id, seconds)
+        if item.token != token or item.lock is None:
+            return Answer.AGAIN  # it has come anew meanwhile: that was about the lock before
+        if isinstance(answer, datetime):
+            item.lock = replace(item.lock, deadline=answer)
+            item.locked = asyncio.get_running_loop().time()
+            return Answer.DONE
+        if answer is not Answer.AGAIN and self._held.get(item.id) is item:
+            self._lose(item.id, answer.value)
+        return answer
+
+    def return_unbegun(self, item: Item) -> None:
+        """Give back an item that is waiting."""
+        self._drop(item, "unlocked")
+        self._settlements.give_back(item)
+
+    async def emptied(self) -> None:
+        """Return when nothing that was begun is still in hand."""
+        await self._empty.wait()
+
+    # What the line tells
+
+    def read(self, stanza: Element) -> bool:
+        """Take an answer to a question of ours, or an event of our queue."""
+        if stanza.get("from") != self.service:
+            return False
+        if stanza.tag == IQ:
+            return self._settlements.read_answer(stanza) or self._touches.read_answer(stanza)
+        if stanza.tag != MESSAGE:
+            return False
+        events = read_event(stanza)
+        ours = [event for event in events if event.node == self.node]
+        for event in ours:
+            self._hear(event)
+        return bool(ours)
+
+    def cut(self) -> None:
+        """Leave what has been begun to its handler; give back what has not, when we are back.
+
+        By then the service may have done so itself, because it was told that we are unavailable.
+        """
+        self._settlements.cut()
+        self._touches.cut()
+        self._put_aside()
+
+    def before_subscribing(self) -> None:
+        """Give back what the service may still hold for our full JID from an earlier session.
+
+        With nothing begun that is everything, also what was sent into the void while nobody was
+        there: it would fill the window until it timed out. Else it is what was waiting.
+        """
+        self._put_aside()
+        if not self._begun:
+            self._session.vanish()
+        else:
+            for item in self._stale:
+                self._settlements.give_back(item)
+        self._stale.clear()
+
+    def failed(self, error: PubqueueError) -> None:
+        """End with an error."""
+        log.error("worker.failed", node=self.node, why=str(error))
+        self.failure = self.failure or error
+        self.end()
+
+    # Events
+
+    def _hear(self, event: QueueEvent) -> None:
+        match event:
+            case Delivered():
+                self._deliver(event)
+            case Retracted():
+                self._settlements.read_retract(event.id)
+                self._lose(event.id, "retracted by another")
+            case Unlocked():
+                self._lose(event.id, "unlocked by the service")
+            case Purged():
+                self._lose_all("purged")
+            case Deleted():
+                self._lose_all("deleted with its node")
+                self.failed(NoSuchNode(f"The node {self.node!r} at {self.service} was deleted."))
+
+    def _deliver(self, event: Delivered) -> None:
+        self._settlements.read_delivery(event.id, event.lock.token if event.lock else None)
+        held = self._held.get(event.id)
+        if self.ended.is_set() and held is None:
+            return self._settlements.give_back(Item(event, self))
+        if held is not None and _same(held, event):
+            held.lock = event.lock
+            held.locked = asyncio.get_running_loop().time()
+            if held.state == "lost":
+                held.become("in hand")
+            return self.keeper.note(held)
+        if held is not None:
+            self._lose(held.id, "replaced")
+        item = Item(event, self)
+        self._held[event.id] = item
+        self._waiting.put_nowait(item)
+        return self.keeper.note(item)
+
+    def _lose(self, id: str, why: str) -> None:  # noqa: A002 - the name of the attribute
+        item = self._held.get(id)
+        if item is None or item.state == "lost" or self._settlements.asking(id):
+            return
+        log.warning("item.lost", node=self.node, id=id, why=why)
+        if item.state == "waiting":
+            self._drop(item, "lost")
+        else:
+            item.become("lost")  # still held: should it come again, its handler goes on with it
+
+    def _lose_all(self, why: str) -> None:
+        for id in list(self._held):  # noqa: A001 - the name of the attribute
+            self._lose(id, why)
+
+    # Settling
+
+    async def _ask(self, item: Item, verb: Verb, outcome: Outcome | None) -> None:
+        try:
+            answer = await self._settlements.settle(verb, item, outcome)
+        except BaseException:
+            self._finish(item)
+            raise
+        if answer is Answer.DONE:
+            item.become("retracted" if verb == "retract" else "unlocked")
+        else:
+            item.become("lost")
+            log.warning("item.lost", node=self.node, id=item.id, why=answer.value)
+
+    def _forget(self, id: str) -> None:  # noqa: A002 - the name of the attribute
+        self._held.pop(id, None)
+
+    def _finish(self, item: Item) -> None:
+        if self._held.get(item.id) is item:
+            del self._held[item.id]
+        self._begun.discard(item)
+        if not self._begun:
+            self._empty.set()
+
+    def _unbegun(self) -> list[Item]:
+        return [item for item in self._held.values() if item.state == "waiting"]
+
+    def _put_aside(self) -> None:
+        for item in self._unbegun():
+            self._drop(item, "lost")
+            self._stale.append(item)
+
+    def _drop(self, item: Item, state: State) -> None:
+        self._waiting.leave(item)
+        item.become(state)
+        self._forget(item.id)
+
+
+def _same(held: Item, event: Delivered) -> bool:
+    """Whether the delivery is of the item that is held, and not of a new one under its id."""
+    if held.published != (event.lock.published if event.lock else None):
+        return False
+    return _text(held.payload) == _text(event.payload)
+
+
+def _text(payload: Element | None) -> str:
+    return "" if payload is None else canonicalize(tostring(payload))

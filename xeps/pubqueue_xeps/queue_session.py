@@ -1,0 +1,262 @@
+"""The session with the queue: one connection, one subscription, kept up over reconnects.
+
+On every session the worker subscribes its full JID again (that is harmless where the subscription
+still exists) and sends directed presence to the service, by which the service learns when the
+worker goes away (XEP-0254 section 4). Servers replay no presence to a service that was restarted,
+and nothing tells a worker that it has been forgotten; so it subscribes again after a long silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from xml.etree.ElementTree import Element
+
+from slixmpp.exceptions import IqError, IqTimeout
+
+from pubqueue_xeps.client import Client, login, logout
+from pubqueue_xeps.clock import moment
+from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServiceUnavailable
+from pubqueue_xeps.log import log
+from pubqueue_xeps.ns import PING, PUBSUB, TIME
+from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.xep_0254.queueing import queueing
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from datetime import datetime
+
+    from slixmpp.xmlstream import StanzaBase
+
+    from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.xep_0254.queueing import XEP_0254
+
+T = TypeVar("T")
+
+
+class Listener(Protocol):
+    """Who wants to know what comes over the line."""
+
+    def read(self, stanza: Element) -> bool:
+        """Take a stanza; False if it is none of ours."""
+
+    def cut(self) -> None:
+        """Learn that the connection is lost."""
+
+    def before_subscribing(self) -> None:
+        """Send what must reach the service, in a new session, before it delivers again."""
+
+    def failed(self, error: PubqueueError) -> None:
+        """Learn that the line will not come back."""
+
+
+class QueueSession:
+    """Connects, subscribes, and does both again whenever it has to, until closed.
+
+    `extended` says whether the service knows `urn:x-pubqueue:0`. It is asked with each
+    subscription, for the service may be another after a silence.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        listener: Listener,
+        timings: Timings,
+        *,
+        service: str,
+        node: str,
+        requests: int,
+    ) -> None:
+        self._client = client
+        self._listener = listener
+        self._timings = timings
+        self._service, self._node, self._requests = service, node, requests
+        self.extended = False
+        self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
+        self._online = asyncio.Event()
+        self._cut = asyncio.Event()
+        self._session = self._fresh = False
+        self._replaced = False
+        self._wanted = True
+        self._heard = 0.0
+        self._unsent: list[bytes] = []
+        self._keeper: asyncio.Task[None] | None = None
+        client.short_way = self._read
+        client.add_event_handler("session_start", self._session_started)
+        client.add_event_handler("disconnected", self._disconnected)
+        client.add_event_handler("stream_error", self._stream_error)
+
+    @property
+    def jid(self) -> str:
+        """The full JID that is subscribed, as the server has bound it."""
+        return str(self._client.boundjid.full)
+
+    async def open(self) -> None:
+        """Connect and subscribe; raise what is in the way."""
+        await login(self._client, timeout=self._timings.login)
+        try:
+            await self._subscribe()
+        except BaseException:
+            await self._leave()
+            raise
+        self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
+
+    async def close(self) -> None:
+        """Tell the service that we leave, and close the stream; nothing is retried any more."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait({self._keeper})
+        self._online.clear()
+        self.vanish()
+        await self._leave()
+
+    async def ready(self) -> None:
+        """Return when the subscription stands."""
+        await self._online.wait()
+
+    def new_id(self) -> str:
+        """Return an id that no other stanza of this process has."""
+        return next(self._ids)
+
+    def send(self, stanza: bytes) -> bool:
+        """Send it, together with all else that is sent before the loop looks at sockets again.
+
+        False if there is no session, and then it is forgotten.
+        """
+        if not self._session:
+            return False
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(stanza)
+        return True
+
+    async def ask_time(self) -> datetime | None:
+        """Return the service's time (XEP-0202), or None where it tells none."""
+        question: Any = self._client.Iq(stype="get", sto=self._service)
+        question.append(Element(f"{{{TIME}}}time"))
+        with suppress(IqError, IqTimeout, ValueError):
+            answer = await question.send(timeout=self._timings.answer)
+            return moment(answer.xml.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or "")
+        return None
+
+    def vanish(self) -> None:
+        """Be unavailable to the service, which frees all that is locked to us and unsubscribes us."""
+        self.send(f"<presence type='unavailable' to={quote(self._service)}/>".encode())
+
+    def unsubscribe(self) -> None:
+        """End the subscription for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
+        self._wanted = False
+        wanted = f"<unsubscribe node={quote(self._node)} jid={quote(self.jid)}/>"
+        self.send(
+            f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
+            f"<pubsub xmlns='{PUBSUB}'>{wanted}</pubsub></iq>".encode()
+        )
+
+    def _flush(self) -> None:
+        if self._session and self._unsent:
+            self._client.send_raw(b"".join(self._unsent))
+        self._unsent.clear()
+
+    async def _leave(self) -> None:
+        self._flush()
+        self._session = False
+        await logout(self._client, timeout=self._timings.parting)
+
+    async def _subscribe(self) -> None:
+        plugin = queueing(self._client)
+        self.extended = await self._answered(plugin.ask_extended(self._service))
+        if self._fresh:
+            self._listener.before_subscribing()
+        if self._wanted:
+            await self._ask_for_items(plugin)
+        self._fresh = False
+        self._heard = asyncio.get_running_loop().time()
+        self._online.set()
+
+    async def _ask_for_items(self, plugin: XEP_0254) -> None:
+        asked = plugin.subscribe_queue(self._service, self._node, self._requests)
+        granted = await self._answered(asked)
+        if not self._online.is_set():
+            log.info(
+                "worker.subscribed",
+                jid=self.jid,
+                node=self._node,
+                requests=granted.queue_requests,
+                extended=self.extended,
+            )
+
+    async def _answered(self, question: Coroutine[Any, Any, T]) -> T:
+        try:
+            async with asyncio.timeout(self._timings.answer):
+                return await question
+        except TimeoutError:
+            await self._drop_dead_connection()
+            raise ServiceUnavailable(f"{self._service} does not answer.") from None
+
+    async def _drop_dead_connection(self) -> None:
+        """Cut the connection if the server is silent too: nobody tells of a half-open one."""
+        ping: Any = self._client.Iq(stype="get", sto=self._client.boundjid.domain)
+        ping.append(Element(f"{{{PING}}}ping"))
+        with suppress(IqError):  # an error is an answer
+            try:
+                await ping.send(timeout=self._timings.answer)
+            except IqTimeout:
+                self._client.abort()
+
+    async def _keep(self) -> None:
+        """Wait until the line needs care, and give it, for ever."""
+        failures = 0
+        while True:
+            try:
+                await self._quiet()
+                if not self._session:
+                    await login(self._client, timeout=self._timings.login)
+                await self._subscribe()
+                failures = 0
+            except (LoginFailed, ServiceUnavailable) as error:
+                pause = self._timings.backoff(failures)
+                failures += 1
+                self._heard = float("-inf")  # no quiet until it stands again
+                log.warning("worker.waiting", why=str(error), seconds=round(pause, 1))
+                await asyncio.sleep(pause)
+            except PubqueueError as error:
+                return self._listener.failed(error)
+
+    async def _quiet(self) -> None:
+        """Return when the connection is cut, or nothing has been heard for `refresh` seconds."""
+        loop = asyncio.get_running_loop()
+        while not self._cut.is_set() and (
+            (left := self._heard + self._timings.refresh - loop.time()) > 0
+        ):
+            try:
+                async with asyncio.timeout(left):
+                    await self._cut.wait()
+            except TimeoutError:
+                continue
+        if self._replaced:
+            raise Replaced(f"Another client has logged in as {self.jid}.")
+
+    def _read(self, stanza: Element) -> bool:
+        if not self._listener.read(stanza):
+            return False
+        self._heard = asyncio.get_running_loop().time()
+        return True
+
+    def _session_started(self, _: object) -> None:
+        self._session = self._fresh = True
+        self._cut.clear()
+
+    def _disconnected(self, reason: object) -> None:
+        if not self._session:
+            return  # an attempt that failed, which login reports, or our own end
+        self._session = False
+        self._online.clear()
+        self._cut.set()
+        log.warning("worker.disconnected", jid=self.jid, why=str(reason))
+        self._listener.cut()
+
+    def _stream_error(self, error: StanzaBase) -> None:
+        self._replaced = error["condition"] == "conflict"
