@@ -101,9 +101,7 @@ async def a_broker():
     )
     broker.start()
     for node in (JOBS, LINES, MAILS):
-        queue = a_queue(node)
-        queue.form["pubsub#publish_model"] = ["open"]
-        await broker.handle(queue)
+        await broker.handle(a_queue(node, publish_model="open"))
     yield broker, store
     await broker.stop()
     await store.close()

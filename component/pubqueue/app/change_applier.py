@@ -315,9 +315,12 @@ class ChangeApplier:
         self._put_subscription(before, now)
         if now is None or has_room(now):
             self.touched[node] = None
-        if (before is None) != (now is None) and (row := self._cache.nodes.get(node)) is not None:
-            by = 1 if before is None else -1
-            self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
+        if (before is None) != (now is None):
+            # what is counted so far is not about a later subscription of this JID, which knows what it holds
+            self._cache.drop(self._locks, (node, jid))
+            if (row := self._cache.nodes.get(node)) is not None:
+                by = 1 if before is None else -1
+                self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
 
     def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
         cache, put = self._cache, self._cache.put

@@ -67,19 +67,18 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     limit = _bounded(request.max, MOST_ITEMS)
     listing = ItemEntries(request.node, end, request.state, request.payloads, LARGEST_ANSWER)
     found = rows.page(listing, request.after, limit + 1)
-    shown, more = _fitting(found, limit)
+    shown = tuple(found[:limit])
+    more = len(found) > limit or _goes_on(rows, listing, shown)
     through = _number(shown[-1], dead=dead) if more else max(end, request.after)
     return ReadFacts(nodes, pages.ItemPage(request.node, shown, newest, through, more, dead))
 
 
-def _fitting(found: list[ItemEntry], limit: int) -> tuple[tuple[ItemEntry, ...], bool]:
-    """Cut what has room off, and say whether there is more."""
-    room = LARGEST_ANSWER
-    for count, shown in enumerate(found):
-        room -= len(shown.payload or b"")
-        if count == limit or (room < 0 and count):
-            return tuple(found[:count]), True
-    return tuple(found), False
+def _goes_on(rows: WorkingSet, listing: ItemEntries, shown: tuple[ItemEntry, ...]) -> bool:
+    """Say whether items stand behind these, which the store cut off for want of room."""
+    if not shown or not listing.payloads:
+        return False
+    last = _number(shown[-1], dead=listing.state is State.DEAD)
+    return bool(rows.page(replace(listing, payloads=False), last, 1))
 
 
 def _number(shown: ItemEntry, *, dead: bool) -> int:
