@@ -25,7 +25,7 @@ from pubqueue.core.decision import (
     Unlocked,
 )
 from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
-from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.nodes.subscribe import Options, Subscribe
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle, Verb
@@ -148,8 +148,7 @@ def _put(by: Asker, _number: int, node: str, item: str, text: str) -> Publish:
 
 
 def _take(by: Asker, number: int, node: str, window: str) -> Subscribe:
-    form = {"pubsub#queue_requests": [window]}
-    return Subscribe(by, NodeName(node), by.jid, f"line-{number}", form)
+    return Subscribe(by, NodeName(node), by.jid, f"line-{number}", Options(window))
 
 
 def _done(by: Asker, _number: int, node: str, item: str) -> Settle:
