@@ -184,7 +184,7 @@ class RowCache:
         rows = (
             len(self.nodes) + len(self.affiliations) + len(self.of_account) + len(self.everywhere)
         )
-        rows += len(self.resources) + sum(map(len, self.in_node.values()))
+        rows += len(self.resources) + len(self.held) + sum(map(len, self.in_node.values()))
         if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
             self.forget()
 
