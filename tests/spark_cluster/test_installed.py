@@ -26,7 +26,7 @@ def test_a_wheel_that_is_installed_on_driver_and_executors_is_found_by_name(
     driver_on, component, options, tmp_path
 ):
     wheel = build_wheel(tmp_path)
-    assert packages(wheel) == PACKAGES
+    assert packages(wheel) == PACKAGES | {"pubqueue_demo"}
     python = python_with(tmp_path / "venv", "pubqueue[spark]", without="pubqueue")
     install(wheel, python)
     assert subprocess.run([python.with_name("pubqueue"), "--version"], check=True).returncode == 0
