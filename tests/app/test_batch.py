@@ -221,3 +221,20 @@ def test_who_leaves_under_a_bare_jid_leaves_once(shell):
     shell.batch(a_queue(), joins(bare))
     assert shell.do(Leave(bare)) == Done()
     assert shell.look(lambda tx: tx.subscribers(JOBS)) == []
+
+
+def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotten(shell):
+    shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a"))
+    shell.batch(retracts(ANN, "a"))
+    shell.wait(11)
+    shell.batch(publishes("a"))
+    again = shell.batch(retracts(ANN, "none"), Expire(), retracts(ANN, "a"))
+    assert [decision.reply for decision in again.decisions[1:]] == [Done(), Done()]
+    assert shell.do(publishes("a")) == Published(JOBS, (ItemId("a"),))
+    assert shell.look(lambda tx: tx.item_ids(JOBS)) == []
+
+
+def test_after_a_batch_that_came_to_nothing_the_store_is_asked_when_something_ends(shell):
+    shell.batch(a_queue(lock_timeout=60), joins(ANN), publishes("a"))
+    shell.changes.forget()
+    assert shell.batch().soonest == after(60)

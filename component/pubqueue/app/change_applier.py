@@ -67,6 +67,7 @@ class ChangeApplier:
         """When something ends next, of what this batch has changed."""
         self.unsure = True
         """Something may end sooner than this process knows of."""
+        self._forgot = False
         self.flushed = False
         """Something was written that undoing in memory does not take back."""
         self._renew()
@@ -81,7 +82,8 @@ class ChangeApplier:
         self.now = now
         self.touched = {}
         self.soonest = NEVER
-        self.unsure = foreign
+        self.unsure = foreign or self._forgot
+        self._forgot = False
         if foreign:
             self._tokens.forget()
             self._numbers.forget()
@@ -89,6 +91,7 @@ class ChangeApplier:
     def forget(self) -> None:
         """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
         self._cache.forget()
+        self._forgot = True
         self._renew()
         self._tokens.forget()
         self._numbers.forget()
@@ -394,7 +397,9 @@ class ChangeApplier:
         self._tell(asked, change, None, None)
         self._write(change)
         self.unsure = True
-        if not isinstance(change, c.Forget | c.ForgetEvents):
+        if isinstance(change, c.Forget):
+            self._cache.finished.clear()
+        elif not isinstance(change, c.ForgetEvents):
             self._cache.forget()
         if isinstance(change, t.Commit):
             self._numbers.forget()  # its items are numbered behind the block
@@ -437,7 +442,7 @@ class ChangeApplier:
         self._rows.tx.write(writes)
 
     # fmt: off
-    _MAKE:                 ClassVar[dict[type, Callable[[ChangeApplier, object, Any], None]]] = {
+    _MAKE: ClassVar[dict[type, Callable[[ChangeApplier, object, Any], None]]] = {
         c.CreateNode:      _node,
         c.ConfigureNode:   _node,
         c.DeleteNode:      _node,
