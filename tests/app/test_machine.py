@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pubqueue.core import changes as c
+from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import (
     Done,
     Published,
@@ -27,7 +28,7 @@ from pubqueue.core.decision import (
     Subscribed,
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import ItemId, Jid, NodeName, State, bare
+from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Options, SetOptions, Unsubscribe
@@ -242,15 +243,15 @@ class Queue(RuleBasedStateMachine):
 
     def may_retract(self, by, item):
         """Its holder may; nobody who has lost it; then the owner and the publisher."""
-        if item is None or item.holder in {by, bare(by)}:
+        if item is None or item.holder in {by, account_of(by)}:
             return item is not None
-        lost = self.shell.look(lambda tx: tx.lost_by(item, (by, bare(by))))
+        lost = self.shell.look(lambda tx: tx.lost_by(item, (by, account_of(by))))
         return by in {BOSS, ETL} and not lost
 
     @rule(by=people, node=nodes, names=names, outcome=st.none() | st.sampled_from(Outcome))
     def unlock_or_touch(self, by, node, names, outcome):
         known = [self.stored(node, name) for name in names]
-        may = all(item is not None and item.holder in {by, bare(by)} for item in known)
+        may = all(item is not None and item.holder in {by, account_of(by)} for item in known)
         unlock = unlocks(by, *names, node=node, outcome=outcome)
         touch = Touch(who(by), node, tuple(names))
         assert isinstance(self.do(touch if outcome is None else unlock), Refused) != may
@@ -294,7 +295,7 @@ class Queue(RuleBasedStateMachine):
             assert isinstance(self.do(retracts(worker, item.id, node=item.node)), Refused)
 
     def has_lost(self, worker, item):
-        jids = (worker, bare(worker))
+        jids = (worker, account_of(worker))
         return item.holder not in jids and self.shell.look(lambda tx: tx.lost_by(item, jids))
 
     def picked(self, pick):

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from pubqueue.core import after as a
 from pubqueue.core import changes as c
+from pubqueue.core.addresses import account_of
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import DeadLetter, Item, Jid, NodeName, State, bare
+from pubqueue.core.model import DeadLetter, Item, Jid, NodeName, State
 from pubqueue.core.transactions import model as t
 
 ELSEWHERE = NodeName("elsewhere")
@@ -33,14 +34,21 @@ AS_NEW = {
 CHANGES = {
     "an item is added": (
         c.AddItem(
-            JOBS, draft("i7", priority=3), bare(ETL), NOW, State.DELAYED, after(5), after(9), seq=7
+            JOBS,
+            draft("i7", priority=3),
+            account_of(ETL),
+            NOW,
+            State.DELAYED,
+            after(5),
+            after(9),
+            seq=7,
         ),
         Item(
             7,
             JOBS,
             "i7",
             State.DELAYED,
-            bare(ETL),
+            account_of(ETL),
             NOW,
             priority=3,
             due=after(5),
@@ -187,17 +195,17 @@ ROWS = (
     t.StagedItem(draft("a"), State.QUEUED, None, None, 10),
     t.StagedItem(draft("b"), State.QUEUED, None, None, 10, over=4),
 )
-STAGE = t.Stage(MARK, bare(ETL), JOBS, ROWS, NOW, after(60))
+STAGE = t.Stage(MARK, account_of(ETL), JOBS, ROWS, NOW, after(60))
 
 
 def test_the_first_that_is_staged_makes_its_rows():
     app, version, attempt, mine, everybody = a.staged(STAGE, None, None, None, None, None)
-    assert app == t.App("app", bare(ETL), used=NOW)
+    assert app == t.App("app", account_of(ETL), used=NOW)
     assert version == t.Version(
-        "app", 3, bare(ETL), immediate=False, began=NOW, until=after(60), items=1, bytes=16
+        "app", 3, account_of(ETL), immediate=False, began=NOW, until=after(60), items=1, bytes=16
     )
     assert attempt == t.Attempt("app", 3, 1, 2, 1, 16)
-    assert (mine, everybody) == (t.StagedTotals(bare(ETL), 1, 16), t.StagedTotals("", 1, 16))
+    assert (mine, everybody) == (t.StagedTotals(account_of(ETL), 1, 16), t.StagedTotals("", 1, 16))
 
 
 def test_more_that_is_staged_is_added():

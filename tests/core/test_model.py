@@ -1,7 +1,8 @@
 import pytest
 from harness.facts import NOW
 
-from pubqueue.core.model import Asker, Jid, bare, covers, digest, later, seconds
+from pubqueue.core.addresses import account_of, covers
+from pubqueue.core.model import Asker, Jid, digest, later, seconds
 
 
 @pytest.mark.parametrize(
@@ -9,7 +10,7 @@ from pubqueue.core.model import Asker, Jid, bare, covers, digest, later, seconds
     [("ann@x/1", "ann@x"), ("ann@x", "ann@x"), ("x/1/2", "x"), ("ann@x/a/b@c", "ann@x")],
 )
 def test_a_bare_jid_ends_at_the_first_slash(jid, expected):
-    assert bare(Jid(jid)) == expected
+    assert account_of(Jid(jid)) == expected
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_a_bare_subscription_is_spoken_for_by_every_resource_and_a_full_one_by_i
 
 
 def test_an_asker_acts_for_an_account():
-    assert Asker(Jid("ann@x/1")).bare == "ann@x"
+    assert Asker(Jid("ann@x/1")).account == "ann@x"
 
 
 def test_spans_are_milliseconds():

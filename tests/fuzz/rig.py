@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
-from pubqueue.core.model import Jid, Millis, bare
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.expire import Expire
 from pubqueue.faces.xmpp import XmppFace
@@ -115,7 +116,7 @@ class Rig:
         self.broker.start()
         stack.push_async_callback(self.broker.stop)
         address = ("127.0.0.1", 1)
-        askers = Askers(admins=[bare(Jid(BOSS))], home=SERVICE.partition(".")[2])
+        askers = Askers(admins=[account_of(Jid(BOSS))], home=SERVICE.partition(".")[2])
         self.face = XmppFace(self.broker, jid=SERVICE, secret="", server=address, askers=askers)
         self._component = self.face.component
         filters = asyncio.create_task(self._component.run_filters())

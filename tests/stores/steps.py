@@ -16,6 +16,7 @@ from pubqueue.app.listings import ItemIds
 from pubqueue.app.rows import AffiliationRow, Finished, Needs, StagedKey, StagedRow, Write, Writes
 from pubqueue.core import after as afterwards
 from pubqueue.core import changes as c
+from pubqueue.core.addresses import account_of
 from pubqueue.core.model import (
     Affiliation,
     Item,
@@ -25,7 +26,6 @@ from pubqueue.core.model import (
     NodeName,
     State,
     Subscription,
-    bare,
 )
 from pubqueue.core.transactions.model import (
     Abort,
@@ -58,8 +58,8 @@ BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, Commit, Abort, Sweep)
 NEEDS: Final = {
     "nodes": lambda key: Needs(nodes={key}),
     "affiliations": lambda key: Needs(affiliations={key}),
-    "subscriptions": lambda key: Needs(subscriptions={(key[0], bare(key[1]))}),
-    "resources": lambda key: Needs(resources={bare(key)}),
+    "subscriptions": lambda key: Needs(subscriptions={(key[0], account_of(key[1]))}),
+    "resources": lambda key: Needs(resources={account_of(key)}),
     "finished": lambda key: Needs(finished={key}),
     "apps": lambda key: Needs(apps={key}),
     "versions": lambda key: Needs(versions={key}),
@@ -289,7 +289,7 @@ async def node_row(store: Store, name: NodeName = JOBS) -> Node | None:
 
 async def window_row(store: Store, jid: str, node: NodeName = JOBS) -> Subscription | None:
     """Return the subscription of exactly this JID."""
-    key = node, bare(Jid(jid))
+    key = node, account_of(Jid(jid))
     rows = await store.batch(lambda tx: tx.load(Needs(subscriptions={key})))
     return next((row for row in rows.subscriptions if row.jid == jid), None)
 

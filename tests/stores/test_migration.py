@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pubqueue.app import listings as li
 from pubqueue.app.rows import AffiliationRow, Finished, Needs, StagedKey, Write, Writes
+from pubqueue.core.addresses import account_of
 from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import (
     Affiliation,
@@ -23,7 +24,6 @@ from pubqueue.core.model import (
     NodeName,
     State,
     Subscription,
-    bare,
 )
 from pubqueue.core.reading.pages import EventEntry
 from pubqueue.core.transactions.model import App, Attempt, Record, StagedTotals, Totals, Version
@@ -32,7 +32,7 @@ from pubqueue.stores.sqlite.schema import APPLICATION_ID, migrations, statements
 
 DEAD_LETTERS = NodeName("dead")
 BOSS = Jid("boss@x")
-OWNER = bare(ETL)
+OWNER = account_of(ETL)
 CONFIG = NodeConfig(queueing=True, dead_letter_node=DEAD_LETTERS, dedup_window=60, event_log=True)
 NODES = (
     Node(DEAD_LETTERS, NodeConfig(queueing=True), BOSS, NOW, 1, 0),
@@ -96,9 +96,9 @@ def rows():
     for row in PEOPLE:
         yield "affiliation", (IDS[row.node], row.account, row.affiliation.value)
     for number, row in enumerate(WINDOWS, 1):
-        who = number, IDS[row.node], row.jid, bare(row.jid), row.subid, row.queue_requests
+        who = number, IDS[row.node], row.jid, account_of(row.jid), row.subid, row.queue_requests
         yield "subscription", (*who, row.in_flight, row.last_served, row.available, row.bounces)
-    yield "resource", (4, BOB, bare(BOB))
+    yield "resource", (4, BOB, account_of(BOB))
     for one in ITEMS:
         yield "item", columns(one)
     for receipt in RECEIPTS:
@@ -178,8 +178,8 @@ async def test_nodes_and_people_read_back(store):
     assert await listed(store, li.AffiliationsOf(JOBS)) == list(PEOPLE)
     assert await listed(store, li.AffiliationsOfAccount(OWNER)) == [PEOPLE[1]]
     assert (await load(store, subscribers={JOBS})).subscriptions == list(WINDOWS)
-    assert (await load(store, accounts={bare(ANN)})).subscriptions == [WINDOWS[1]]
-    assert (await load(store, resources={bare(BOB)})).resources == [BOB]
+    assert (await load(store, accounts={account_of(ANN)})).subscriptions == [WINDOWS[1]]
+    assert (await load(store, resources={account_of(BOB)})).resources == [BOB]
     assert await store.batch(recount) == []
 
 

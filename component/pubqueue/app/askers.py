@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pubqueue.core.model import Asker, bare
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Asker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,7 +29,7 @@ class Askers:
         self.of: Callable[[Jid], Asker] = lru_cache(maxsize=REMEMBERED)(self._make)
 
     def _make(self, address: Jid) -> Asker:
-        account = bare(address)
+        account = account_of(address)
         domain = account.rpartition("@")[2]
         return Asker(address, admin=account in self._admins, local=domain == self._home)
 

@@ -24,6 +24,7 @@ from pubqueue.app.rows import (
     StagedRow,
 )
 from pubqueue.core import changes as c
+from pubqueue.core.addresses import account_of
 from pubqueue.core.after import (
     after,
     begins_anew,
@@ -35,7 +36,7 @@ from pubqueue.core.after import (
     subscription_after,
 )
 from pubqueue.core.event_log import EVENTS
-from pubqueue.core.model import Millis, State, bare
+from pubqueue.core.model import Millis, State
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ class ChangeApplier:
         needs.nodes.update(node for node in nodes if node not in self._cache.nodes)
         for node, jid in holders:
             if self._cache.subscription(node, jid) is ABSENT:
-                needs.subscriptions.add((node, bare(jid)))
+                needs.subscriptions.add((node, account_of(jid)))
         if needs.nodes or needs.subscriptions:
             self._cache.fill(needs, self._rows.tx.load(needs))
 
@@ -309,7 +310,7 @@ class ChangeApplier:
         jid = change.subscription.jid if isinstance(change, c.AddSubscription) else change.jid
         before = self._cache.subscription(node, jid)
         if before is ABSENT:
-            self._rows.needs.subscriptions.add((node, bare(jid)))
+            self._rows.needs.subscriptions.add((node, account_of(jid)))
             self._rows.load()
             before = self._cache.subscription(node, jid)
         if (before is None) != (added is not None):
@@ -329,7 +330,7 @@ class ChangeApplier:
         cache, put = self._cache, self._cache.put
         row = now if now is not None else before
         assert row is not None
-        node, jid, account = row.node, row.jid, bare(row.jid)
+        node, jid, account = row.node, row.jid, account_of(row.jid)
         if (node, jid) not in self._pending.subscriptions:
             put(self._pending.subscriptions, (node, jid), before)
         everybody = cache.in_node.get(node)
@@ -355,7 +356,7 @@ class ChangeApplier:
         return found
 
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
-        group = self._cache.resources.get(bare(change.jid), {})
+        group = self._cache.resources.get(account_of(change.jid), {})
         here = isinstance(change, c.NoteResource)
         if change.jid not in self._pending.resources:
             self._cache.put(self._pending.resources, change.jid, change.jid in group)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pubqueue.app.rows import AffiliationRow, Finished, StagedRow, Write, Writes
+from pubqueue.core.addresses import account_of
 from pubqueue.core.after import is_ready
-from pubqueue.core.model import Affiliation, bare
+from pubqueue.core.model import Affiliation
 
 if TYPE_CHECKING:
     from pubqueue.app.row_cache import RowCache
@@ -101,7 +102,7 @@ class Pending:
         return [
             Write(jid if was else None, jid if now else None)
             for jid, was in self.resources.items()
-            if (now := jid in cache.resources.get(bare(jid), ())) is not was
+            if (now := jid in cache.resources.get(account_of(jid), ())) is not was
         ]
 
 

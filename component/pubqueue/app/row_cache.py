@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core.model import Affiliation, Jid, NodeName, bare
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Affiliation, Jid, NodeName
 
 if TYPE_CHECKING:
     from pubqueue.app.free_windows import FreeWindows
@@ -61,7 +62,7 @@ class RowCache:
         """Return the subscription of exactly this JID, ABSENT if it is not known."""
         group = self.in_node.get(node)
         if group is None:
-            group = self.of_account.get((node, bare(jid)))
+            group = self.of_account.get((node, account_of(jid)))
         return ABSENT if group is None else group.get(jid)
 
     # --- changing, so that it can be undone ---
@@ -98,7 +99,7 @@ class RowCache:
         for subscription in found.subscriptions:
             self._fill_subscription(subscription)
         for jid in found.resources:
-            self.resources[bare(jid)][jid] = None
+            self.resources[account_of(jid)][jid] = None
         for item in found.items:
             self._fill_item(item)
         for seq, payload in found.payloads:
@@ -135,7 +136,7 @@ class RowCache:
         self.noted.update(dict.fromkeys(asked.noted))
 
     def _fill_subscription(self, row: Subscription) -> None:
-        account = bare(row.jid)
+        account = account_of(row.jid)
         if (group := self.of_account.get((row.node, account))) is not None:
             group[row.jid] = row
         if (everybody := self.in_node.get(row.node)) is not None:

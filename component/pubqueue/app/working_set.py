@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue.app.row_cache import ABSENT, RowCache
 from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
-from pubqueue.core.model import Affiliation, Jid, bare
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Affiliation, Jid
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class WorkingSet:
 
     def subscription(self, node: NodeName, jid: Jid) -> Subscription | None:
         """Return the subscription of exactly this JID."""
-        return self._of_account(node, bare(jid)).get(jid)
+        return self._of_account(node, account_of(jid)).get(jid)
 
     def subscribed(self, node: NodeName, account: Jid) -> bool:
         """Say whether any JID of the account subscribes to the node."""

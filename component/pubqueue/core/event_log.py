@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core import changes as c
-from pubqueue.core.model import Millis, covers
+from pubqueue.core.addresses import covers
+from pubqueue.core.model import Millis
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle
 from pubqueue.core.transactions import model as t

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum, unique
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NewType
 
 from msgspec import Struct
+
+from pubqueue.core.addresses import account_of
 
 NodeName = NewType("NodeName", str)
 """A NodeID (XEP-0060 4.6.2), normalised, unique in the service."""
@@ -23,20 +24,6 @@ Millis = NewType("Millis", int)
 
 Headers = tuple[tuple[str, str], ...]
 """What a publisher says about an item beside its payload: names and values, in order (XEP-0131)."""
-
-
-@lru_cache(maxsize=65_536)
-def bare(jid: Jid) -> Jid:
-    """Return the address without its resource."""
-    return Jid(jid.partition("/")[0])
-
-
-def covers(subscribed: Jid, asker: Jid) -> bool:
-    """Say whether `asker` speaks for `subscribed`: any resource for a bare JID, else exactly it.
-
-    Two full JIDs of one account are two entities (XEP-0060 6.1.6).
-    """
-    return asker == subscribed or ("/" not in subscribed and bare(asker) == subscribed)
 
 
 def seconds(count: float) -> Millis:
@@ -108,9 +95,9 @@ class Asker(Struct, frozen=True, gc=False):
     local: bool = False
 
     @property
-    def bare(self) -> Jid:
+    def account(self) -> Jid:
         """The account behind the request."""
-        return bare(self.jid)
+        return account_of(self.jid)
 
 
 class NodeConfig(Struct, frozen=True, gc=False):

@@ -66,7 +66,7 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
 
 
 def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> CommitNodeFacts:
-    rows, account, name = context.rows, request.by.bare, winners.node
+    rows, account, name = context.rows, request.by.account, winners.node
     node = rows.node(name)
     affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
     queueing = node is not None and node.config.queueing

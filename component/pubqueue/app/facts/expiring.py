@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.settling import place_of
 from pubqueue.app.listings import LateLocks, Nodes, Sweepable
-from pubqueue.core.model import Jid, Millis, State, bare
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
 from pubqueue.core.queue.expire import ArriveFacts, BounceFacts, ExpireFacts, LeaveFacts
 from pubqueue.core.queue.recover import RecoverFacts, longest
@@ -56,7 +57,7 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
 
 def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
     """Return what the arrived subscribes to, under its full JID and its bare one."""
-    rows, account = context.rows, bare(request.jid)
+    rows, account = context.rows, account_of(request.jid)
     mine = _exactly(rows, request.jid)
     for subscription in mine:
         rows.node(subscription.node)
@@ -65,7 +66,7 @@ def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
     """Return what the leaver holds, under its full JID and under its bare one, and who else is here."""
-    rows, account = context.rows, bare(request.jid)
+    rows, account = context.rows, account_of(request.jid)
     jids = tuple(dict.fromkeys((request.jid, account)))
     paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
     return LeaveFacts(
@@ -78,8 +79,8 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
 
 def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
     """Return the subscriptions of the full JID and of the bare one, not those of other resources."""
-    jids = {jid, bare(jid)}
-    return [one for one in rows.subscriptions_of_account(bare(jid)) if one.jid in jids]
+    jids = {jid, account_of(jid)}
+    return [one for one in rows.subscriptions_of_account(account_of(jid)) if one.jid in jids]
 
 
 def for_bounce(context: Context, request: Bounce) -> BounceFacts:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.listings import AffiliationsOf, AffiliationsOfAccount, ItemIds, Nodes
-from pubqueue.core.model import Affiliation, bare
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Affiliation
 from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts
 from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
 from pubqueue.core.nodes.subscribe import SubscribeFacts
@@ -44,7 +45,7 @@ def for_subscription(
     return SubscribeFacts(
         now=context.now,
         node=rows.node(request.node),
-        affiliation=rows.affiliation(request.node, request.by.bare),
+        affiliation=rows.affiliation(request.node, request.by.account),
         subscription=subscription,
         held=0 if subscription else _held_in(rows, request.node, request.jid),
     )
@@ -69,7 +70,7 @@ def for_node(
     """Return the node and everybody around it."""
     rows = context.rows
     node = rows.counted(request.node)
-    affiliation = rows.affiliation(request.node, request.by.bare)
+    affiliation = rows.affiliation(request.node, request.by.account)
     if node is None:
         return NodeFacts(context.now, None, affiliation, context.policy)
     everybody = rows.page(AffiliationsOf(request.node), None, ALL)
@@ -87,7 +88,7 @@ def for_items(context: Context, request: ListItems) -> NodeFacts:
     """Return the node and the ids of its oldest items."""
     rows = context.rows
     node = rows.node(request.node)
-    affiliation = rows.affiliation(request.node, request.by.bare)
+    affiliation = rows.affiliation(request.node, request.by.account)
     ids = () if node is None else tuple(rows.page(ItemIds(request.node), None, SHOWN))
     return NodeFacts(context.now, node, affiliation, items=ids)
 
@@ -103,12 +104,12 @@ def all_nodes(rows: WorkingSet, account: Jid) -> list[tuple[Node, Affiliation]]:
 
 def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
     """Return every node, each with what the asker is to it."""
-    return NodeListFacts(tuple(all_nodes(context.rows, request.by.bare)))
+    return NodeListFacts(tuple(all_nodes(context.rows, request.by.account)))
 
 
 def for_my_affiliations(context: Context, request: ListMyAffiliations) -> AffiliationFacts:
     """Return what the account is to the nodes asked about."""
-    rows, account = context.rows, request.by.bare
+    rows, account = context.rows, request.by.account
     if request.node is None:
         found = all_nodes(rows, account)
     else:
@@ -120,6 +121,6 @@ def for_my_affiliations(context: Context, request: ListMyAffiliations) -> Affili
 def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> SubscriptionFacts:
     """Return the account's subscriptions to the nodes asked about."""
     rows, asked = context.rows, request.node
-    mine = rows.subscriptions_of_account(bare(request.by.jid))
+    mine = rows.subscriptions_of_account(account_of(request.by.jid))
     entries = tuple(one for one in mine if asked in {None, one.node})
     return SubscriptionFacts(asked is None or rows.node(asked) is not None, entries)

@@ -25,7 +25,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
     node = rows.node(request.node)
     if node is None:
         return PublishFacts(context.now, None, Affiliation.NONE, subscribed=False, existing=())
-    account = request.by.bare
+    account = request.by.account
     return PublishFacts(
         context.now,
         node,
@@ -67,7 +67,7 @@ def for_stage(context: Context, request: StagePublish) -> StageFacts:
         publish=for_publish(context, looks),
         app=app,
         open=open_version,
-        usage=Usage() if skips else rows.usage(wanted.by.bare),
+        usage=Usage() if skips else rows.usage(wanted.by.account),
         limits=context.limits,
         sizes=tuple(
             None if open_version is None else rows.staged_size(mark, wanted.node, draft.id)

@@ -111,14 +111,16 @@ def for_trim(context: Context, request: Trim) -> TrimFacts:
 
 
 def _all(rows: WorkingSet, by: Asker) -> tuple[NodeAccess, ...]:
-    return tuple(NodeAccess(node, affiliation) for node, affiliation in all_nodes(rows, by.bare))
+    return tuple(NodeAccess(node, affiliation) for node, affiliation in all_nodes(rows, by.account))
 
 
 def _one(rows: WorkingSet, by: Asker, name: NodeName) -> tuple[NodeAccess, ...]:
     node = rows.node(name)
     if node is None:
         return ()
-    return (NodeAccess(node, rows.affiliation(name, by.bare), rows.subscribed(name, by.bare)),)
+    return (
+        NodeAccess(node, rows.affiliation(name, by.account), rows.subscribed(name, by.account)),
+    )
 
 
 def _bounded(wanted: int | None, most: int) -> int:

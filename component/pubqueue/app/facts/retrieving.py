@@ -33,7 +33,7 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
     """Return the dead, and the nodes that they may go to."""
     rows = context.rows
     node = rows.node(request.node)
-    affiliation = rows.affiliation(request.node, request.by.bare)
+    affiliation = rows.affiliation(request.node, request.by.account)
     may = redrive.objection(request.by, node, affiliation) is None
     dead, missing = _dead(rows, request) if may else ([], ())
     candidates = tuple(_candidate(rows, request, item) for item in dead)
@@ -46,7 +46,7 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
         candidates=candidates,
         missing=missing,
         targets={
-            name: (target, rows.affiliation(name, request.by.bare))
+            name: (target, rows.affiliation(name, request.by.account))
             for name, target in nodes
             if target is not None
         },
@@ -73,14 +73,14 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     """Return the rows asked for, as many as fit into one answer; none to whom it may not see any."""
     rows, asker = context.rows, request.by
     node = rows.node(request.node)
-    affiliation = rows.affiliation(request.node, asker.bare)
-    subscribed = rows.subscribed(request.node, asker.bare)
+    affiliation = rows.affiliation(request.node, asker.account)
+    subscribed = rows.subscribed(request.node, asker.account)
     no = retrieve.objection(asker, node, affiliation, subscribed=subscribed)
     if no is not None or node is None:
         return RetrieveFacts(node, affiliation, subscribed, (), whole=True)
     everything = retrieve.sees_all(asker, node, affiliation)
     after = None if request.after is None else rows.item(node.name, request.after)
-    holders = None if everything else (asker.jid, asker.bare)
+    holders = None if everything else (asker.jid, asker.account)
     found, whole = _page(rows, request, holders, 0 if after is None else after.seq)
     missing = request.after is not None and after is None
     return RetrieveFacts(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.app.facts.publishing import audience
-from pubqueue.core.model import Affiliation, NodeName, State, covers
+from pubqueue.core.addresses import covers
+from pubqueue.core.model import Affiliation, NodeName, State
 from pubqueue.core.queue.ending import DeadLetterPlace
 from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb
 
@@ -25,7 +26,7 @@ def for_settle(context: Context, request: Settle | Touch) -> SettleFacts:
     node = rows.node(request.node)
     if node is None:
         return SettleFacts(context.now, None, Affiliation.NONE, (), frozenset(), subscribed=False)
-    account = asker.bare
+    account = asker.account
     items = tuple([rows.item(node.name, item) for item in request.ids])
     return SettleFacts(
         context.now,
@@ -51,7 +52,7 @@ def _receipts(
     ]
     if not asked:
         return frozenset()
-    jids = (asker.jid, asker.bare)
+    jids = (asker.jid, asker.account)
     return frozenset((item.seq, jid) for item in asked for jid in rows.lost_by(item, jids))
 
 

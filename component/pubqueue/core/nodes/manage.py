@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
     Change,
     ConfigureNode,
@@ -30,7 +31,7 @@ from pubqueue.core.decision import (
     Refused,
     refuse,
 )
-from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName, bare
+from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
@@ -141,7 +142,7 @@ def create(request: Create, facts: NodeFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
     if facts.node is not None:
         return refuse(Refusal.NODE_EXISTS)
-    return _make(request, facts, owners=(request.by.bare,))
+    return _make(request, facts, owners=(request.by.account,))
 
 
 def declare(request: Declare, facts: NodeFacts) -> Decision:
@@ -161,12 +162,14 @@ def _make(
     config = configure(NodeConfig(), request.settings)
     if isinstance(config, Refused):
         return Decision(config)
-    node = Node(request.node, config, request.by.bare, facts.now)
+    node = Node(request.node, config, request.by.account, facts.now)
     if (misfit := refit(node, config)) is not None:
         return Decision(misfit)
     changes: list[Change] = [CreateNode(node)]
-    changes += [SetAffiliation(node.name, bare(jid), Affiliation.PUBLISHER) for jid in publishers]
-    changes += [SetAffiliation(node.name, bare(jid), Affiliation.OWNER) for jid in owners]
+    changes += [
+        SetAffiliation(node.name, account_of(jid), Affiliation.PUBLISHER) for jid in publishers
+    ]
+    changes += [SetAffiliation(node.name, account_of(jid), Affiliation.OWNER) for jid in owners]
     return Decision(Created(node.name), tuple(changes))
 
 
@@ -230,7 +233,7 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    wanted = [(bare(jid), affiliation) for jid, affiliation in request.entries]
+    wanted = [(account_of(jid), affiliation) for jid, affiliation in request.entries]
     if any(count > 1 for count in Counter(jid for jid, _ in wanted).values()):
         return refuse(Refusal.BAD_REQUEST, "a JID is named twice")
     before = dict(facts.affiliations)
@@ -240,7 +243,7 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
         no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
         return Decision(replace(no, unchanged=tuple(owners)))
     changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
-    named = [jid for jid in facts.audience if bare(jid) in dict(wanted)]
+    named = [jid for jid in facts.audience if account_of(jid) in dict(wanted)]
     return Decision(Done(), changes + _shut_out(node, named, after))
 
 
@@ -254,7 +257,9 @@ def _shut_out(
     return tuple(
         EndSubscription(node.name, jid)
         for jid in subscribers
-        if not access.may(affiliations.get(bare(jid), Affiliation.NONE), Action.SUBSCRIBE, node)
+        if not access.may(
+            affiliations.get(account_of(jid), Affiliation.NONE), Action.SUBSCRIBE, node
+        )
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
     AddSubscription,
     EndSubscription,
@@ -20,7 +21,7 @@ from pubqueue.core.decision import (
     Subscribed,
     refuse,
 )
-from pubqueue.core.model import Affiliation, Subscription, bare
+from pubqueue.core.model import Affiliation, Subscription
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 
@@ -86,7 +87,7 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
 def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
     """Decide a subscription; on a queue it needs a window, asked for last (XEP-0254 row 33)."""
     node = facts.node
-    if bare(request.jid) != request.by.bare:
+    if account_of(request.jid) != request.by.account:
         return refuse(Refusal.FOREIGN_JID)
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
@@ -176,7 +177,7 @@ def _own(
     """Find the subscription that the request is about, or say why not (XEP-0060 6.2.3, 6.3.4)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    if bare(request.jid) != request.by.bare:
+    if account_of(request.jid) != request.by.account:
         return refuse(Refusal.FORBIDDEN)
     if facts.subscription is None:
         return refuse(Refusal.NOT_SUBSCRIBED)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
     Change,
     EndSubscription,
@@ -30,7 +31,6 @@ from pubqueue.core.decision import (
     Notice,
     Unlocked,
 )
-from pubqueue.core.model import bare
 from pubqueue.core.queue.ending import Case, fail, give_up, release
 from pubqueue.core.transactions.model import Abort, Sweep
 
@@ -155,7 +155,7 @@ def _one_to_a_place(ends: Iterable[Change]) -> Iterator[Change]:
 
 def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     """Hand out to the arrived again, where its absence had left a subscription standing."""
-    is_full = bare(request.jid) != request.jid
+    is_full = account_of(request.jid) != request.jid
     news = is_full and request.jid not in facts.resources
     changes: list[Change] = [NoteResource(request.jid)] if news else []
     changes += [
@@ -173,7 +173,7 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     saw is gone alone.
     """
     last = facts.resources == (request.jid,)
-    gone = {request.jid, bare(request.jid)} if last else {request.jid}
+    gone = {request.jid, account_of(request.jid)} if last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
     ends = [fail(case, facts.now, WORKER_LOST) for case in held]
     changes: list[Change] = [*_one_to_a_place(ends)]
@@ -196,7 +196,7 @@ def bounce(request: Bounce, facts: BounceFacts) -> Decision:
     out: each would be free again at once, and the queue would turn in a circle.
     """
     changes: list[Change] = []
-    if facts.case is not None and facts.case.item.holder in {request.to, bare(request.to)}:
+    if facts.case is not None and facts.case.item.holder in {request.to, account_of(request.to)}:
         changes.append(release(facts.case.item, facts.case.node, facts.now))
     if facts.subscription is not None:
         changes += _after_bounce(request, facts.subscription)

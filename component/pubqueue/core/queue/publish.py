@@ -190,7 +190,7 @@ def _add(request: Publish, facts: PublishFacts, node: Node, draft: Draft) -> Add
     state, due = waiting(now, draft.delay)
     life = life_of(draft, node)
     expires = None if life is None else later(now, life)
-    return AddItem(node.name, draft, request.by.bare, now, state, due, expires)
+    return AddItem(node.name, draft, request.by.account, now, state, due, expires)
 
 
 def life_of(draft: Draft, node: Node) -> Millis | None:
@@ -208,7 +208,7 @@ def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[Notice
     """Tell the subscribers of a plain node; a queue's items are handed out, not announced."""
     if node.config.queueing:
         return ()
-    publisher = request.by.bare
+    publisher = request.by.account
     return tuple(
         Announce(jid, node.name, draft, publisher)
         for draft in request.drafts

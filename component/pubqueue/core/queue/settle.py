@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.core.addresses import covers
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import (
     Decision,
@@ -33,7 +34,6 @@ from pubqueue.core.model import (
     Node,
     NodeName,
     State,
-    covers,
     later,
     seconds,
 )
@@ -214,11 +214,11 @@ def _standing(asker: Asker, verb: Verb, item: Item | None, facts: SettleFacts) -
     if item is not None:
         if item.holder is not None and covers(item.holder, asker.jid):
             return Standing.HOLDS
-        if (item.seq, asker.jid) in facts.receipts or (item.seq, asker.bare) in facts.receipts:
+        if (item.seq, asker.jid) in facts.receipts or (item.seq, asker.account) in facts.receipts:
             return Standing.HELD
     if access.standing(asker, facts.affiliation) is Affiliation.OWNER:
         return Standing.OWNER
-    wrote_it = item is not None and item.publisher == asker.bare
+    wrote_it = item is not None and item.publisher == asker.account
     if wrote_it and verb is Verb.RETRACT:
         return Standing.AUTHOR
     return Standing.SUBSCRIBED if facts.subscribed else Standing.STRANGER
@@ -274,7 +274,7 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
     if len(items) < len(facts.items):
         return refuse(Refusal.ITEM_NOT_FOUND)
     owner = access.may(affiliation, Action.DELETE_ANY_ITEM, node)
-    if not owner and any(item.publisher != request.by.bare for item in items):
+    if not owner and any(item.publisher != request.by.account for item in items):
         return refuse(Refusal.FORBIDDEN)
     told = facts.audience if request.notify or node.config.notify_retract else ()
     ids = tuple(item.id for item in items)

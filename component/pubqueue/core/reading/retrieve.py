@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.addresses import covers
 from pubqueue.core.decision import (
     Decision,
     Refusal,
     Retrieved,
     refuse,
 )
-from pubqueue.core.model import Affiliation, covers
+from pubqueue.core.model import Affiliation
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 

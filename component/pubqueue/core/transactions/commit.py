@@ -149,7 +149,7 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
     known = sum(committed.left for committed in nodes)
     reply = Committed(request.version, rows - known, known, already=False)
     change = _change(request, facts, rows, tuple(nodes))
-    return Decision(reply, (change,), tuple(_announce(request.by.bare, facts.nodes)))
+    return Decision(reply, (change,), tuple(_announce(request.by.account, facts.nodes)))
 
 
 def _node(
@@ -185,7 +185,7 @@ def _node(
 def _change(
     request: CommitVersion, facts: CommitFacts, items: int, nodes: tuple[CommittedNode, ...]
 ) -> Commit:
-    who = request.by.bare
+    who = request.by.account
     return Commit(
         *(request.app, who, request.version, facts.now, nodes),
         items=items,

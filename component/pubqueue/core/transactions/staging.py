@@ -102,7 +102,7 @@ class RecordFacts(Struct, frozen=True, gc=False):
 
 def foreign(by: Asker, app: App | None) -> Decision | None:
     """Refuse whoever is not the account that first spoke for the app."""
-    if app is None or app.owner == by.bare:
+    if app is None or app.owner == by.account:
         return None
     return refuse(Refusal.FORBIDDEN, f"the transactions of {app.name} are another account's")
 
@@ -114,7 +114,7 @@ def done(app: App | None, version: int) -> bool:
 
 def seen_by(asker: Asker) -> Jid | None:
     """Return whose transactions the asker sees; None are those of everybody."""
-    return None if asker.admin else asker.bare
+    return None if asker.admin else asker.account
 
 
 def stage(request: StagePublish, facts: StageFacts) -> Decision:
@@ -181,7 +181,7 @@ def weight(draft: Draft) -> int:
 def _stage(request: StagePublish, facts: StageFacts, rows: tuple[StagedItem, ...]) -> Stage:
     now = facts.publish.now
     until = later(now, facts.limits.staged_for)
-    return Stage(request.mark, request.publish.by.bare, request.publish.node, rows, now, until)
+    return Stage(request.mark, request.publish.by.account, request.publish.node, rows, now, until)
 
 
 def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:

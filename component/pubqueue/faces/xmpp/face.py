@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec.structs import replace
 
+from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Refused, Retracted, Unlocked
-from pubqueue.core.model import Jid, bare
+from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
@@ -165,8 +166,8 @@ class XmppFace:
             case "unavailable":
                 self._broker.submit(Leave(jid), _ignore)
             case "subscribe":
-                self._send_presence(bare(jid), "subscribed")
-                self._send_presence(bare(jid))
+                self._send_presence(account_of(jid), "subscribed")
+                self._send_presence(account_of(jid))
             case "probe":
                 self._send_presence(jid)
             case _:

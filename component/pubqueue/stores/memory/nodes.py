@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from pubqueue.core.model import NodeName, bare
+from pubqueue.core.addresses import account_of
 from pubqueue.stores.memory.order import Order
 from pubqueue.stores.memory.table import Table
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.rows import AffiliationRow
-    from pubqueue.core.model import Jid, Node, Subscription
+    from pubqueue.core.model import Jid, Node, NodeName, Subscription
     from pubqueue.stores.memory.table import Journal
 
 
@@ -135,19 +135,19 @@ class NodeTable:
         node, jid = key
         if before is None and now is not None:
             self._seats_in[node].add((now.place, jid))
-            self._seats_of[bare(jid)].add(key)
+            self._seats_of[account_of(jid)].add(key)
         elif before is not None and now is None:
             _drop(self._seats_in, node, (before.place, jid))
-            mine = self._seats_of[bare(jid)]
+            mine = self._seats_of[account_of(jid)]
             mine.remove(key)
             if not mine:
-                del self._seats_of[bare(jid)]
+                del self._seats_of[account_of(jid)]
 
     def _resource_changed(self, jid: Jid, before: int | None, now: int | None) -> None:
         if before is not None:
-            _drop(self._here, bare(jid), (before, jid))
+            _drop(self._here, account_of(jid), (before, jid))
         if now is not None:
-            self._here[bare(jid)].add((now, jid))
+            self._here[account_of(jid)].add((now, jid))
 
 
 def _drop(orders: dict[Any, Order[Any]], key: object, value: object) -> None:

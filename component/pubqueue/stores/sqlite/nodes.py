@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StaleError
-from pubqueue.core.model import bare
+from pubqueue.core.addresses import account_of
 from pubqueue.stores.sqlite.columns import packed_config, unpacked_config
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]])
             changed.append((now.queue_requests, *counts, *facts))
         elif now is not None:
             state = now.in_flight, now.last_served, int(now.available), now.bounces
-            who = _id(session, now.node), now.jid, bare(now.jid), now.subid
+            who = _id(session, now.node), now.jid, account_of(now.jid), now.subid
             added.append((*who, now.queue_requests, *state))
     session.each("drop_subscription", ended)
     session.each("change_subscription", changed)
@@ -111,7 +111,7 @@ def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]])
 def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
     """Write who is here. No row is guarded: those who came first may have been crowded out."""
     gone = [(write.before,) for write in writes if write.before is not None]
-    come = [(write.after, bare(write.after)) for write in writes if write.after is not None]
+    come = [(write.after, account_of(write.after)) for write in writes if write.after is not None]
     session.many("drop_resource", gone)
     if come:
         session.many("add_resource", come)

@@ -1,0 +1,27 @@
+"""How the addresses of one account belong together, whatever protocol they come by.
+
+A face gives each entity an address: its account, and after a slash which of the account's connections it is, if it
+is one of several. XMPP's bare and full JIDs are such addresses as they stand.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Jid
+
+
+@lru_cache(maxsize=65_536)
+def account_of(address: Jid) -> Jid:
+    """Return the account that the address belongs to; an account's own is itself."""
+    return address.partition("/")[0]  # type: ignore[return-value]  # what is left of an address is one
+
+
+def covers(subscribed: Jid, asker: Jid) -> bool:
+    """Say whether `asker` speaks for `subscribed`: any connection for an account, else exactly it.
+
+    Two connections of one account are two entities (XEP-0060 6.1.6).
+    """
+    return asker == subscribed or ("/" not in subscribed and account_of(asker) == subscribed)
