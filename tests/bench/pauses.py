@@ -1,0 +1,114 @@
+"""`cd tests && ../.venv/bin/python -m bench.pauses`: what everybody waits while somebody has long work done.
+
+Each load is laid into an empty store. Then a trickle of publishes, deliveries and retracts runs in another node, first
+alone, then beside the load until that is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from bench.loads import LOADS
+from bench.trickle import NODE, WORKER, Clock, CountingStore, Service, Trickle
+from harness.asks import a_queue, joins
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.loads import Load
+    from bench.trickle import Effort
+
+ALONE: Final = 0.3
+"""Seconds that the trickle runs before the load comes, and after it."""
+WINDOW: Final = 1000
+ALLOWED: Final = 0.25
+NOTE: Final = """\
+Waits in milliseconds: of a publish from the moment it was planned for to its answer, of a delivery from there to the
+worker, of a retract from the delivery to its answer. "rows" are the rows that the largest batch wrote, "steps" are
+thousands of instructions of SQLite that the longest one took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What the trickle waited beside one load: all waits in seconds, by kind, and how long the load took."""
+
+    load: str
+    size: int
+    took: float
+    waits: dict[str, list[float]]
+    effort: Effort
+
+    def worst(self) -> float:
+        """Return the longest wait of all."""
+        return max(max(waits) for waits in self.waits.values())
+
+
+async def measure(load: Load, size: int, folder: Path) -> Pause:
+    """Run the trickle beside the load."""
+    loop, clock = asyncio.get_running_loop(), Clock()
+    store = CountingStore(folder / "queue.db")
+    await store.open()
+    await load.lay(store, size, clock())
+    service = Service(store, clock)
+    await service.start()
+    await service.do(a_queue(NODE, lock_timeout=86_400))
+    await service.do(joins(WORKER, WINDOW, node=NODE))
+    trickle = Trickle(service)
+    trickle.start()
+    await asyncio.sleep(ALONE)
+    began = loop.time()
+    await load.run(service, size)
+    took = loop.time() - began
+    await asyncio.sleep(ALONE)
+    await trickle.stop()
+    await service.stop()
+    return Pause(load.name, size, took, trickle.waits, store.most)
+
+
+def table(pauses: Sequence[Pause]) -> Table:
+    """Return a row for each load."""
+    grid = Table("load", "size", "took s", *_heads(), "rows", "steps")
+    for one in pauses:
+        cells = [cell for kind in one.waits.values() for cell in (_of(kind, 0.999), _of(kind, 1))]
+        style = "red" if one.worst() > ALLOWED else ""
+        effort = f"{one.effort.rows}", f"{one.effort.steps}"
+        grid.add_row(one.load, f"{one.size}", f"{one.took:.1f}", *cells, *effort, style=style)
+    return grid
+
+
+def _heads() -> list[str]:
+    kinds = "publish", "delivery", "retract"
+    return [head for kind in kinds for head in (f"{kind} 99.9 %", "worst")]
+
+
+def _of(waits: list[float], share: float) -> str:
+    at = min(len(waits) - 1, int(len(waits) * share))
+    return f"{sorted(waits)[at] * 1000:.0f}"
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(sorted(LOADS)))
+@click.option("--scale", default=1.0, show_default=True, help="Sizes, as a multiple of the usual ones.")
+def main(*, names: Sequence[str], scale: float) -> None:
+    """Measure what a trickle of work waits beside each of these loads, or all of them."""
+    console, pauses = Console(), []
+    if not console.is_terminal:
+        console = Console(width=120)
+    for load in [LOADS[name] for name in names] or LOADS.values():
+        with tempfile.TemporaryDirectory(prefix="pq-") as folder:
+            size = max(1, round(load.size * scale))
+            pauses.append(asyncio.run(measure(load, size, Path(folder))))
+    console.print(table(pauses))
+    console.print(NOTE, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

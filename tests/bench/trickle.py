@@ -1,0 +1,186 @@
+"""A broker on a SQLite store, and a steady trickle of work in one node of it, which notes how long everybody waited.
+
+Each publish is planned for a moment, whether or not the one before has been answered, and waits count from that
+moment: so what stands still is not overlooked by whoever stands still with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from harness.asks import publishes, retracts
+from harness.facts import ANN
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.reaper import Reaper
+from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.model import Jid, Millis, NodeName
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pubqueue.app.ports import Transaction
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Notice, Reply
+
+T = TypeVar("T")
+
+NODE: Final = NodeName("trickle")
+WORKER: Final = ANN
+PERIOD: Final = 0.01
+"""Seconds between two publishes."""
+STEPS: Final = 1000
+"""Instructions of SQLite's virtual machine that are counted at once."""
+
+
+@dataclass(slots=True)
+class Effort:
+    """What the largest batch took: rows that it wrote, and thousands of SQLite's instructions."""
+
+    rows: int = 0
+    steps: int = 0
+
+
+class CountingStore(SqliteStore):
+    """Counts what each batch takes."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.most = Effort()
+        self._steps = 0
+
+    def _step(self) -> int:
+        self._steps += 1
+        return 0
+
+    def _transact(self, connection: Any, job: Callable[[Transaction], T]) -> T:
+        connection.set_progress_handler(self._step, STEPS)
+        rows, self._steps = connection.total_changes, 0
+        try:
+            return super()._transact(connection, job)
+        finally:
+            self.most.rows = max(self.most.rows, connection.total_changes - rows)
+            self.most.steps = max(self.most.steps, self._steps)
+
+
+class Face:
+    """Reaches everybody; tells the trickle of its deliveries."""
+
+    def __init__(self) -> None:
+        self.told: Callable[[Deliver], None] = lambda _notice: None
+
+    def claims(self, _address: str) -> bool:
+        """Say yes."""
+        return True
+
+    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
+        """Hand on what the worker of the trickle is given."""
+        for notice in notices:
+            if isinstance(notice, Deliver) and notice.to == WORKER:
+                self.told(notice)
+        return ()
+
+
+@dataclass(slots=True)
+class Clock:
+    """The machine's clock, and how far a load has set it forward."""
+
+    ahead: int = 0
+
+    def __call__(self) -> Millis:
+        """Return the time."""
+        return Millis(time.time_ns() // 1_000_000 + self.ahead)
+
+
+@dataclass
+class Service:
+    """A queue without a face of its own."""
+
+    store: CountingStore
+    clock: Clock = field(default_factory=Clock)
+    face: Face = field(default_factory=Face)
+
+    def __post_init__(self) -> None:
+        self.reaper = Reaper(clock=self.clock)
+        self.broker = Broker(
+            self.store,
+            clock=self.clock,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+            on_moment=self.reaper.on_moment,
+        )
+
+    async def start(self) -> None:
+        """Begin to serve what is in the store."""
+        self.broker.outbox.attach(self.face)
+        self.broker.start()
+        self.broker.outbox.set_up(self.face, up=True)
+        await self.broker.settled()
+        self.store.most = Effort()
+
+    async def do(self, request: Request) -> Reply:
+        """Have a request done, which must succeed."""
+        reply = await self.broker.handle(request)
+        assert not isinstance(reply, Refused), reply
+        return reply
+
+    async def stop(self) -> None:
+        """Stop."""
+        await self.reaper.stop()
+        await self.broker.stop()
+        await self.store.close()
+
+
+class Trickle:
+    """Publishes an item each period, retracts what is delivered, and notes what each step waited, in seconds."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._asked: dict[str, float] = {}
+        self.waits: dict[str, list[float]] = {"publish": [], "delivery": [], "retract": []}
+        self._task: asyncio.Task[None] | None = None
+        service.face.told = self._delivered
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="trickle")
+
+    async def stop(self) -> None:
+        """End, once everything is done."""
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._service.broker.settled()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        moment, number = loop.time(), 0
+        while True:
+            self._publish(f"t{number}", moment)
+            number, moment = number + 1, moment + PERIOD
+            await asyncio.sleep(moment - loop.time())
+
+    def _publish(self, name: str, planned: float) -> None:
+        self._asked[name] = planned
+        self._ask("publish", planned, publishes(name, node=NODE))
+
+    def _ask(self, kind: str, since: float, request: Request) -> None:
+        def answer(reply: Reply) -> None:
+            assert not isinstance(reply, Refused), reply
+            self._note(kind, since)
+
+        self._service.broker.submit(request, answer)
+
+    def _delivered(self, notice: Deliver) -> None:
+        self._note("delivery", self._asked.pop(notice.item.id))
+        now = asyncio.get_running_loop().time()
+        self._ask("retract", now, retracts(Jid(WORKER), notice.item.id, node=NODE))
+
+    def _note(self, kind: str, since: float) -> None:
+        self.waits[kind].append(asyncio.get_running_loop().time() - since)
