@@ -14,7 +14,6 @@ from harness.facts import BOB, BOSS, ETL, who
 from harness.transactions import APP
 from msgspec.structs import replace
 
-from pubqueue.app.listings import ItemIds
 from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
@@ -207,10 +206,15 @@ async def _recover(service: Service, size: int) -> None:
 
 
 def _late_locks(tx: Any) -> int:
-    return int(tx._session.connection.execute(
-        "SELECT count(*) FROM item WHERE state = 'locked' AND deadline > ?",
-        ((tx._session.connection.execute("SELECT max(taken) FROM item").fetchone()[0] or 0) + 10 * HOUR,),
-    ).fetchone()[0])
+    return int(
+        tx._session.connection.execute(
+            "SELECT count(*) FROM item WHERE state = 'locked' AND deadline > ?",
+            (
+                (tx._session.connection.execute("SELECT max(taken) FROM item").fetchone()[0] or 0)
+                + 10 * HOUR,
+            ),
+        ).fetchone()[0]
+    )
 
 
 # fmt: off

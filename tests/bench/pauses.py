@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from harness.asks import a_queue, joins
 from rich.console import Console
 from rich.table import Table
 
 from bench.loads import LOADS
 from bench.trickle import NODE, WORKER, Clock, CountingStore, Service, Trickle
-from harness.asks import a_queue, joins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,9 @@ def _of(waits: list[float], share: float) -> str:
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(sorted(LOADS)))
-@click.option("--scale", default=1.0, show_default=True, help="Sizes, as a multiple of the usual ones.")
+@click.option(
+    "--scale", default=1.0, show_default=True, help="Sizes, as a multiple of the usual ones."
+)
 def main(*, names: Sequence[str], scale: float) -> None:
     """Measure what a trickle of work waits beside each of these loads, or all of them."""
     console, pauses = Console(), []

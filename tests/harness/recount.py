@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ITEMS: Final = "SELECT node.name, item.id, state FROM item JOIN node ON node.id = node_id"
+ITEMS: Final = """SELECT node.name, item.id, state FROM item
+    JOIN contents ON contents.id = item.node_id JOIN node ON node.id = contents.node_id"""
 # Each finds rows that should not be: a sentence for each row.
 # fmt: off
 WRONG: Final = (
     "SELECT 'integrity: ' || integrity_check FROM pragma_integrity_check WHERE integrity_check != 'ok'",
     "SELECT 'a row of ' || \"table\" || ' belongs to nothing' FROM pragma_foreign_key_check",
     """SELECT name || ' counts ' || items || ' items' FROM node
-       WHERE items != (SELECT count(*) FROM item WHERE node_id = node.id)""",
+       WHERE items != (SELECT count(*) FROM item WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
     """SELECT name || ' counts ' || subscriptions || ' subscriptions' FROM node
        WHERE subscriptions != (SELECT count(*) FROM subscription WHERE node_id = node.id)""",
     """SELECT jid || ' counts ' || in_flight || ' items' FROM subscription AS s WHERE in_flight !=
-       (SELECT count(*) FROM item WHERE node_id = s.node_id AND state = 'locked' AND holder = s.jid)""",
+       (SELECT count(*) FROM item WHERE node_id IN (SELECT id FROM contents WHERE node_id = s.node_id) AND state = 'locked' AND holder = s.jid)""",
     """SELECT jid || ' holds more than its window' FROM subscription WHERE in_flight > queue_requests""",
     """SELECT 'item ' || id || ' is ' || state || ', and held by ' || coalesce(holder, 'nobody') FROM item
        WHERE (state = 'locked') != (holder IS NOT NULL) OR (state = 'locked') != (deadline IS NOT NULL)""",

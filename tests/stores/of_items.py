@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.facts import ANN, BOB, JOBS, NOW, after, waiting, window
-from harness.store_contents import everything
+from harness.store_contents import contents, everything, recount
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,
@@ -21,14 +21,16 @@ from stores.steps import (
     payloads,
     ready,
     release,
+    sweep,
     window_row,
     write,
 )
 
 from pubqueue.app.listings import DeadItems, ItemIds, Items
-from pubqueue.app.rows import Finished, Rows, Write
+from pubqueue.app.rows import Due, Finished, Rows, Write
 from pubqueue.core import changes as c
-from pubqueue.core.model import DeadLetter, ItemId, Jid, State, digest
+from pubqueue.core.model import NO_TIME, DeadLetter, ItemId, Jid, State, digest
+from pubqueue.core.transactions.model import Sweep
 
 
 class OfItems:
@@ -396,5 +398,28 @@ class OfItems:
         seen = await store.batch(everything)
         assert seen[:2] == expected
         assert [row.name for row in seen[2:3]] == [DEAD]
-        keys = {"payloads": {held.seq}, "receipts": {held.seq}, "held": {ANN, ANN_ACCOUNT}}
-        assert await load(store, **keys) == Rows()
+        assert await load(store, held={ANN, ANN_ACCOUNT}, numbers={held.seq}) == Rows()
+        await sweep(store, 2)
+        assert await load(store, payloads={held.seq}, receipts={held.seq}) == Rows()
+
+    async def test_what_is_purged_is_no_longer_there_while_it_is_swept(self, store):
+        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "ab"))
+        await make(store, add("later", state=State.DELAYED, due=after(1)), add("old", expires=NOW))
+        await lock(store, "a", token=7)
+        await make(store, c.PurgeNode(JOBS), add("a", payload=b"<new/>"), add("c"))
+        again = await lock(store, "c", token=8)
+        for _ in range(3):
+            assert [row.id for row, _ in await store.batch(lambda tx: contents(tx, JOBS))] == [
+                "a",
+                "c",
+            ]
+            assert await ready(store) == ("a", "")
+            assert (await load(store, held={ANN})).items == [again]
+            due = await store.batch(lambda tx: tx.due(after(9_999), 99))
+            assert due == Due([again], [], [], [])
+            assert await store.batch(recount) == []
+            await make(store, Sweep(NO_TIME, 1))
+        await sweep(store, 1)
+        await make(store, c.PurgeNode(JOBS), add("b"))
+        await sweep(store, 1)
+        assert await ready(store) == ("b", "")

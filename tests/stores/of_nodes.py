@@ -19,6 +19,7 @@ from stores.steps import (
     make,
     node_row,
     release,
+    sweep,
     window_row,
     write,
 )
@@ -158,12 +159,11 @@ class OfNodes:
             "items": {(JOBS, "i1"), (JOBS, "i2")},
             "numbers": {item.seq},
             "held": {ANN},
-            "payloads": {item.seq},
-            "receipts": {item.seq},
             "finished": {(JOBS, "done")},
         }
         assert await load(store, **gone) == Rows()
-        assert await store.batch(lambda tx: tx.next_due()) is None
+        await sweep(store, 1)
+        assert await load(store, payloads={item.seq}, receipts={item.seq}, **gone) == Rows()
         await make(store, c.CreateNode(EMPTY))
         assert await load(store, **gone) == Rows(nodes=[EMPTY])
         assert await store.batch(everything) == [EMPTY]

@@ -18,6 +18,7 @@ from pubqueue.core import after as afterwards
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import (
+    NO_TIME,
     Affiliation,
     Item,
     ItemId,
@@ -326,3 +327,9 @@ def of_state(rows: Sequence[tuple[Item, bytes]], *, aside: bool) -> str:
 def release(item: Item, **changes) -> c.Release:
     known = c.Release(item, State.QUEUED, None, failed=item.failed, released=item.released + 1)
     return replace(known, **changes)
+
+
+async def sweep(store: Store, limit: int) -> None:
+    """Sweep in slices of so many rows, until nothing is left that is due."""
+    while (moment := await store.batch(lambda tx: tx.next_due())) is not None and moment <= NOW:
+        await make(store, Sweep(NO_TIME, limit))

@@ -20,7 +20,8 @@ from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release  # noq
 
 from pubqueue.app.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes  # noqa: E402  # as above
 from pubqueue.core import changes as c  # noqa: E402  # as above
-from pubqueue.core.model import State  # noqa: E402  # as above
+from pubqueue.core.model import NO_TIME, State  # noqa: E402  # as above
+from pubqueue.core.transactions.model import Sweep  # noqa: E402  # as above
 from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
 from pubqueue.stores.memory.order import LONGEST, Order  # noqa: E402  # as above
 from pubqueue.stores.sqlite import SqliteStore  # noqa: E402  # as above
@@ -147,7 +148,7 @@ def some_changes(tx, chance, number):
     for serial in range(6):
         do(tx, some_change(chance, tx, 10 * number + serial))
     if number == PURGING:
-        do(tx, c.PurgeNode(JOBS))
+        do(tx, c.PurgeNode(JOBS), Sweep(NO_TIME, 1000))  # what is purged is swept at once in memory
     if number % 3 == 0:
         raise BrokenError
 

@@ -293,6 +293,7 @@ class ChangeApplier:
         if isinstance(change, c.DeleteNode):
             self._write()
             self._cache.forget()
+            self.unsure = True  # what was in it is to be swept
 
     def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
         key = change.node, change.jid
@@ -400,6 +401,10 @@ class ChangeApplier:
         self.unsure = True
         if isinstance(change, c.Forget):
             self._cache.finished.clear()
+        elif isinstance(
+            change, t.Sweep
+        ):  # nobody sees what it removes, but for apps that nobody uses
+            self._cache.apps.clear()
         elif not isinstance(change, c.ForgetEvents):
             self._cache.forget()
         if isinstance(change, t.Commit):

@@ -93,9 +93,9 @@ class Needs(Struct):
     held: set[Jid] = field(default_factory=set)
     """All items locked to exactly this JID, in any node."""
     payloads: set[int] = field(default_factory=set)
-    """By the item's sequence number."""
+    """By the sequence number of an item that is there."""
     receipts: set[int] = field(default_factory=set)
-    """All who held the item of this sequence number and lost it."""
+    """All who held the item of this sequence number, which is there, and lost it."""
     finished: set[tuple[NodeName, ItemId]] = field(default_factory=set)
     apps: set[str] = field(default_factory=set)
     versions: set[tuple[str, int]] = field(default_factory=set)

@@ -82,9 +82,9 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
 
 
 def items_of(session: Session, rows: Sequence[Sequence[Any]]) -> list[Item]:
-    """Make items of rows."""
-    names = session.names({row[0] for row in rows})
-    return [item_of(names, row) for row in rows]
+    """Make items of rows; those of a node that was purged or deleted since are not there any more."""
+    names = session.holding({row[0] for row in rows})
+    return [item_of(names, row) for row in rows if row[0] in names]
 
 
 def with_payloads(session: Session, rows: Iterable[Sequence[Any]]) -> list[tuple[Item, bytes]]:

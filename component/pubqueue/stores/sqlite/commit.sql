@@ -41,7 +41,8 @@ JOIN winner w ON w.attempt_id = s.attempt_id WHERE w.part < twice.last;
 INSERT OR IGNORE INTO met (attempt_id, row, node, id, item_seq, state, same)
 SELECT s.attempt_id, s.row, s.node, s.id, i.seq, i.state, CASE WHEN i.payload = s.payload THEN 1 END
 FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
-CROSS JOIN node n ON n.name = s.node CROSS JOIN item i ON i.node_id = n.id AND i.id = s.id
+CROSS JOIN node n ON n.name = s.node CROSS JOIN contents c ON c.node_id = n.id
+CROSS JOIN item i ON i.node_id = c.id AND i.id = s.id
 WHERE s.txn_id = ?;
 
 -- meet_finished: winners whose id is that of finished work which still counts
@@ -88,7 +89,7 @@ WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('q
 -- appear: the winners take their places, by part and then as they came; each node's id is looked up once, and
 -- the numbers go on from the first that is reserved for them
 INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, payload)
-SELECT ?5 - 1 + row_number() OVER (ORDER BY w.part, s.row), (SELECT id FROM node WHERE name = s.node), s.id, s.state,
+SELECT ?5 - 1 + row_number() OVER (ORDER BY w.part, s.row), (SELECT c.id FROM node n JOIN contents c ON c.node_id = n.id WHERE n.name = s.node), s.id, s.state,
     ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.payload
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
@@ -139,6 +140,16 @@ DELETE FROM staged WHERE (attempt_id, row) IN (
 
 -- sweep_attempts: attempts of which no row is left
 DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
+
+-- sweep_items: a slice of what nobody contains any more
+DELETE FROM item WHERE seq IN (
+    SELECT i.seq FROM contents c CROSS JOIN item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT ?
+);
+
+-- sweep_contents: contents of which no item is left
+DELETE FROM contents WHERE id IN (
+    SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id) LIMIT ?
+);
 
 -- sweep_usage: accounts of which nothing waits
 DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;

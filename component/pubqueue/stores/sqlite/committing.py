@@ -73,9 +73,11 @@ def abort(session: Session, change: Abort) -> None:
 
 
 def sweep(session: Session, change: Sweep) -> None:
-    """Drop a slice of what no version wants any more, and records that are too old."""
+    """Drop a slice of what no version wants any more or no node has, and records that are too old."""
     session.run("sweep_staged", change.limit)
     session.run("sweep_attempts")
+    session.run("sweep_items", change.limit)
+    session.run("sweep_contents", change.limit)
     session.run("sweep_usage")
     session.run("sweep_records", change.before, change.limit)
     session.run("sweep_apps", change.before)

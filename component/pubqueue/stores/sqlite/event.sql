@@ -6,7 +6,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- add_superseded: items that the winners of a commit replace in a node; ?4 says that it is a queue
 INSERT INTO event (at, kind, node_id, item, attempt, publisher, age, detail)
-SELECT ?1, ?2, i.node_id, i.id, i.acquired, i.publisher, max(0, ?1 - i.published), ?5
+SELECT ?1, ?2, (SELECT id FROM node WHERE name = ?3), i.id, i.acquired, i.publisher, max(0, ?1 - i.published), ?5
 FROM met m JOIN item i ON i.seq = m.item_seq WHERE m.node = ?3 AND (m.same = 0 OR NOT ?4);
 
 -- add_winners: items that the winners of a commit add to a node, or replace there

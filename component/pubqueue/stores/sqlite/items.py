@@ -35,7 +35,7 @@ class ItemWrites:
         self._payloads = writes.payloads
         self._added: set[int] = set()
         rows = [row for write in writes.items for row in (write.before, write.after)]
-        self._ids = session.ids({row.node for row in rows if row is not None})
+        self._ids = session.contents({row.node for row in rows if row is not None})
         self._rows: defaultdict[str, list[Values]] = defaultdict(list)
         self._moved: list[tuple[Item, Item]] = []
         for write in writes.items:

@@ -8,9 +8,15 @@ SELECT n.name, n.id FROM json_each(?) k CROSS JOIN node n ON n.name = k.value;
 -- node_names: the names of nodes by their ids
 SELECT n.name, n.id FROM json_each(?) k CROSS JOIN node n ON n.id = k.value;
 
--- nodes: nodes by their names
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
-FROM json_each(?) k CROSS JOIN node n ON n.name = k.value;
+-- contents_of: the ids of what nodes contain, by the names of the nodes
+SELECT n.name, c.id FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id;
+
+-- nodes_holding: the names of nodes by the ids of what they contain
+SELECT n.name, c.id FROM json_each(?) k CROSS JOIN contents c ON c.id = k.value CROSS JOIN node n ON n.id = c.node_id;
+
+-- nodes: nodes by their names, with the ids of what they contain
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, c.id
+FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id;
 
 -- affiliations: what accounts are to nodes
 SELECT a.node_id, a.jid, a.affiliation FROM json_each(?) n CROSS JOIN json_each(n.value) k
@@ -134,4 +140,5 @@ SELECT min(moment) FROM (
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
 );

@@ -67,7 +67,7 @@ def _by_node(session: Session, query: str, pairs: Iterable[tuple[NodeName, str]]
     lists: dict[NodeName, list[str]] = {}
     for node, key in pairs:
         lists.setdefault(node, []).append(key)
-    ids = session.ids(lists)
+    ids = session.contents(lists) if query == "items" else session.ids(lists)
     keys = {str(ids[node]): some for node, some in lists.items() if node in ids}
     return _keyed(session, query, keys) if keys else []
 
@@ -76,7 +76,8 @@ def _nodes(session: Session, needs: Needs) -> list[Node]:
     rows = _keyed(session, "nodes", needs.nodes)
     for row in rows:
         session.nodes.note(row[1], row[0])
-    return [node_of(row) for row in rows]
+        session.nodes.note_contents(row[1], row[7])
+    return [node_of(row[:7]) for row in rows]
 
 
 def _affiliations(session: Session, needs: Needs) -> list[AffiliationRow]:

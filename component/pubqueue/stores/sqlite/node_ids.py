@@ -1,7 +1,8 @@
-"""The ids of nodes by their names and back: statements know a node by its number.
+"""The ids of nodes and of their contents, by the nodes' names and back: statements know both by number.
 
-A node never changes its name and an id is never used again, so what is remembered holds until a node is
-deleted. The memory is dropped when a transaction is undone and when another process has written.
+Items belong to contents, all else to the node itself. A node never changes its name, and its contents until it is
+purged, so what is remembered holds until a node is purged or deleted. The memory is dropped when a transaction is
+undone and when another process has written.
 """
 
 from __future__ import annotations
@@ -24,38 +25,64 @@ class NodeIds:
     def __init__(self) -> None:
         self._ids: dict[NodeName, int] = {}
         self._names: dict[int, NodeName] = {}
+        self._contents: dict[NodeName, int] = {}
+        self._holding: dict[int, NodeName] = {}
 
     def clear(self) -> None:
         """Remember nothing."""
         self._ids.clear()
         self._names.clear()
+        self._contents.clear()
+        self._holding.clear()
 
     def note(self, name: NodeName, number: int) -> None:
         """Remember a node."""
         self._ids[name] = number
         self._names[number] = name
 
+    def note_contents(self, name: NodeName, number: int) -> None:
+        """Remember what a node contains."""
+        self._contents[name] = number
+        self._holding[number] = name
+
     def forget(self, name: NodeName) -> None:
-        """Forget a node that is deleted."""
+        """Forget a node that is purged or deleted."""
         self._names.pop(self._ids.pop(name, 0), None)
+        self._holding.pop(self._contents.pop(name, 0), None)
 
     def ids(self, connection: sqlite3.Connection, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids by name, of all nodes that are remembered and of these as far as they are there."""
         if missing := [name for name in names if name not in self._ids]:
-            self._look(connection, "node_ids", missing)
+            for name, number in connection.execute(SQL["node_ids"], (packed_keys(missing),)):
+                self.note(NodeName(name), number)
         return self._ids
+
+    def contents(
+        self, connection: sqlite3.Connection, names: Iterable[NodeName]
+    ) -> dict[NodeName, int]:
+        """Return the ids of contents by the nodes' names, as `ids`."""
+        if missing := [name for name in names if name not in self._contents]:
+            self._look_for_contents(connection, "contents_of", missing)
+        return self._contents
 
     def names(self, connection: sqlite3.Connection, ids: set[int]) -> dict[int, NodeName]:
         """Return the names by id, of all nodes that are remembered and of these."""
         if not ids <= self._names.keys():
-            self._look(connection, "node_names", list(ids))
+            for name, number in connection.execute(SQL["node_names"], (packed_keys(list(ids)),)):
+                self.note(NodeName(name), number)
         return self._names
 
-    def _look(
+    def holding(self, connection: sqlite3.Connection, ids: set[int]) -> dict[int, NodeName]:
+        """Return the names of nodes by the ids of contents; nobody's are not in it."""
+        if not ids <= self._holding.keys():
+            self._look_for_contents(connection, "nodes_holding", list(ids))
+        return self._holding
+
+    def _look_for_contents(
         self, connection: sqlite3.Connection, query: str, keys: list[NodeName] | list[int]
     ) -> None:
         for name, number in connection.execute(SQL[query], (packed_keys(keys),)):
-            self.note(NodeName(name), number)
+            self.note_contents(NodeName(name), number)
 
 
 def packed_keys(keys: object) -> str:

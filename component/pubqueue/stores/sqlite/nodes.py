@@ -35,6 +35,7 @@ def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
         if write.before is None and (node := write.after) is not None:
             facts = node.name, packed_config(node.config), node.creator, node.created
             session.must("add_node", 1, *facts, node.items, node.subscriptions)
+            session.must("add_contents", 1, node.name)
 
 
 def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
@@ -62,7 +63,7 @@ def _check_config(session: Session, node: int, before: Node) -> None:
 
 
 def drop_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
-    """Delete nodes, each with all that hangs on it: last of all."""
+    """Delete nodes, each with all around it: last of all. What they contain is nobody's, and is swept in slices."""
     for write in writes:
         before = write.before
         if before is not None and write.after is None:

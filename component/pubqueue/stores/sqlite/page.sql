@@ -1,4 +1,4 @@
--- Pages of rows, for the listings of the seam. Nodes come as their ids; %(item)s are the columns of an item.
+-- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes: nodes by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
@@ -8,8 +8,8 @@ FROM node n WHERE n.name > ? ORDER BY n.name LIMIT ?;
 SELECT n.name FROM node n WHERE n.name > ? AND json_extract(n.config, '$.queueing') AND EXISTS (
     SELECT 1 FROM subscription WHERE node_id = n.id AND available AND in_flight < queue_requests
 ) AND (
-    EXISTS (SELECT 1 FROM item WHERE node_id = n.id AND state = 'queued')
-    OR EXISTS (SELECT 1 FROM item WHERE node_id = n.id AND aside)
+    EXISTS (SELECT 1 FROM contents c CROSS JOIN item i ON i.node_id = c.id AND i.state = 'queued' WHERE c.node_id = n.id)
+    OR EXISTS (SELECT 1 FROM contents c CROSS JOIN item i ON i.node_id = c.id AND i.aside WHERE c.node_id = n.id)
 ) ORDER BY n.name LIMIT ?;
 
 -- affiliations_of: everybody who is something to a node
@@ -62,12 +62,12 @@ SELECT coalesce(max(death), 0) FROM item WHERE node_id = ? AND death IS NOT NULL
 
 -- node_entries: nodes with their items by state; a locked item is found by its lock, for there are few
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
-    (SELECT count(*) FROM item WHERE node_id = n.id AND state = 'queued'),
-    (SELECT count(*) FROM item WHERE state = 'locked' AND +node_id = n.id),
-    (SELECT count(*) FROM item WHERE node_id = n.id AND death IS NOT NULL AND state = 'dead'),
+    (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued'),
+    (SELECT count(*) FROM item WHERE state = 'locked' AND +node_id = c.id),
+    (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead'),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
-    (SELECT published FROM item WHERE seq = (SELECT min(seq) FROM item WHERE node_id = n.id AND state = 'queued'))
-FROM json_each(?) k CROSS JOIN node n ON n.name = k.value WHERE n.name > ? ORDER BY n.name LIMIT ?;
+    (SELECT published FROM item WHERE seq = (SELECT min(seq) FROM item WHERE node_id = c.id AND state = 'queued'))
+FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
 -- events: a page of the log
 SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
@@ -113,6 +113,7 @@ WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
 
 -- litter: whether there is anything to sweep
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
+    OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));

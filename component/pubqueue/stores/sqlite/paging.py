@@ -57,7 +57,7 @@ def _affiliations_of_account(
 
 
 def _item_ids(session: Session, which: li.ItemIds, after: int | None, limit: int) -> list[ItemId]:
-    rows = session.rows("item_ids", session.id(which.node), after or 0, limit)
+    rows = session.rows("item_ids", session.contents_of(which.node), after or 0, limit)
     return [ItemId(row[0]) for row in rows]
 
 
@@ -65,7 +65,7 @@ def _items(
     session: Session, which: li.Items, after: int | None, limit: int
 ) -> list[tuple[Item, bytes]]:
     query = "newest" if which.newest else "oldest"
-    values: tuple[object, ...] = session.id(which.node), after or 0, limit
+    values: tuple[object, ...] = session.contents_of(which.node), after or 0, limit
     if which.holders is not None:
         query += "_held"
         values = *values, packed_keys(which.holders)
@@ -74,11 +74,13 @@ def _items(
 
 
 def _dead(session: Session, which: li.DeadItems, after: int | None, limit: int) -> list[Item]:
-    return items_of(session, session.rows("dead", session.id(which.node), after or 0, limit))
+    return items_of(
+        session, session.rows("dead", session.contents_of(which.node), after or 0, limit)
+    )
 
 
 def _late_locks(session: Session, which: li.LateLocks, _after: object, limit: int) -> list[Item]:
-    rows = session.rows("late_locks", session.id(which.node), which.moment, limit)
+    rows = session.rows("late_locks", session.contents_of(which.node), which.moment, limit)
     return items_of(session, rows)
 
 
@@ -87,7 +89,7 @@ def _shown(
 ) -> list[ItemEntry]:
     query = SQL["shown_dead" if which.state is State.DEAD else "shown"]
     state = None if which.state is None else which.state.value
-    values = session.id(which.node), after or 0, which.until, state, which.payloads, limit
+    values = session.contents_of(which.node), after or 0, which.until, state, which.payloads, limit
     room = which.room
     rows: list[Any] = []
     cursor = session.connection.execute(query, values)
@@ -103,7 +105,7 @@ def _shown(
 
 def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) -> list[int]:
     query = "newest_death" if which.dead else "newest_item"
-    return [int(session.row(query, session.id(which.node))[0])][:limit]
+    return [int(session.row(query, session.contents_of(which.node))[0])][:limit]
 
 
 def _tallies(

@@ -21,7 +21,7 @@ def ready(
     session: Session, rooms: Mapping[NodeName, int], now: Millis, octets: int
 ) -> list[tuple[Item, bytes]]:
     """Return the next items of each node, until their payloads are so many bytes; one at least."""
-    ids = session.ids(rooms)
+    ids = session.contents(rooms)
     here = {ids[node]: room for node, room in rooms.items() if room > 0 and node in ids}
     if not here:
         return []

@@ -75,3 +75,15 @@ class Session:
     def names(self, ids: set[int]) -> dict[int, NodeName]:
         """Return the names of nodes by id."""
         return self.nodes.names(self.connection, ids)
+
+    def contents(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the ids of the contents of nodes by name."""
+        return self.nodes.contents(self.connection, names)
+
+    def contents_of(self, name: NodeName) -> int:
+        """Return the id of the contents of a node, 0 if it is not there."""
+        return self.contents((name,)).get(name, 0)
+
+    def holding(self, ids: set[int]) -> dict[int, NodeName]:
+        """Return the names of nodes by the ids of contents; nobody's are not in it."""
+        return self.nodes.holding(self.connection, ids)

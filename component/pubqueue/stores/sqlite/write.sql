@@ -16,7 +16,7 @@ SELECT config FROM node WHERE id = ?;
 -- configure: other settings
 UPDATE node SET config = ? WHERE id = ?;
 
--- drop_node: a node with all that hangs on it
+-- drop_node: a node with all around it; its contents are nobody's then
 DELETE FROM node WHERE id = ?;
 
 -- add_affiliation: what an account is to a node from now on
@@ -104,14 +104,20 @@ UPDATE finished SET digest = ?, until = ? WHERE node_id = ? AND id = ? AND diges
 -- drop_finished: the id absorbs nothing
 DELETE FROM finished WHERE node_id = ? AND id = ? AND digest = ? AND until = ?;
 
--- purge_node: all items of a node
-DELETE FROM item WHERE node_id = ?;
+-- add_contents: the first contents of a node have its number
+INSERT INTO contents (id, node_id) SELECT id, id FROM node WHERE name = ?;
+
+-- leave_contents: what a node contains is nobody's any more
+UPDATE contents SET node_id = NULL WHERE node_id = ?;
+
+-- new_contents: another number than any node's, now or later
+INSERT INTO contents (id, node_id) SELECT max(1 << 40, 1 + max(id)), ? FROM contents;
 
 -- no_items: a purged node counts from zero
 UPDATE node SET items = 0 WHERE id = ?;
 
 -- no_locks: and nobody holds anything of it
-UPDATE subscription SET in_flight = 0 WHERE node_id = ?;
+UPDATE subscription SET in_flight = 0 WHERE node_id = ? AND in_flight > 0;
 
 -- forget: ids of finished work that no longer count, so many at once that a batch stays short
 DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= ? LIMIT 50000);

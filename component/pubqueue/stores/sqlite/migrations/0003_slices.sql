@@ -1,0 +1,21 @@
+-- Long work goes in slices: what is purged or deleted is cut off at once, and its rows go by and by.
+
+-- What items belong to: the contents that a node has at present, or had. A purge gives a node new contents, and a
+-- node that is deleted leaves its own behind: contents without a node are nobody's, their items are not to be seen,
+-- and are removed in slices. The first contents of a node have its number; later ones have higher numbers than nodes.
+CREATE TABLE contents (
+    id      INTEGER PRIMARY KEY,
+    node_id INTEGER UNIQUE REFERENCES node ON DELETE SET NULL
+) STRICT;
+
+INSERT INTO contents SELECT id, id FROM node;
+CREATE INDEX contents_gone ON contents (id) WHERE node_id IS NULL;
+
+-- item.node_id is the number of contents from now on. Finished work of a node that is deleted goes with its time:
+-- numbers of nodes are never used again. Both only change what a column refers to, so no row is written anew.
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema SET sql = replace(sql, 'REFERENCES node ON DELETE CASCADE', 'REFERENCES contents')
+WHERE type = 'table' AND name = 'item';
+UPDATE sqlite_schema SET sql = replace(sql, ' REFERENCES node ON DELETE CASCADE', '')
+WHERE type = 'table' AND name = 'finished';
+PRAGMA writable_schema = RESET;
