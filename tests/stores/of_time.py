@@ -20,7 +20,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import Items, LateLocks
+from pubqueue.app.listings import Items, Locks
 from pubqueue.app.rows import Due
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
@@ -134,16 +134,21 @@ class OfTime:
         a, b, c_ = await items(store, *"abc")
         assert await due(store, after(30)) == Due([c_, b, a], [], [], [])
 
-    async def test_locks_that_end_late_are_found_in_their_node(self, store):
+    async def test_locks_come_in_pages_the_last_to_end_first(self, store):
         other = queue(name=DEAD, subscriptions=0)
         await make(store, c.CreateNode(other), *map(add, "abc"), add("a", node=DEAD))
         for name, deadline in (("a", 30), ("b", 20), ("c", 10)):
             await lock(store, name, deadline=after(deadline))
         (elsewhere,) = await items(store, "a", node=DEAD)
-        await make(store, c.Lock(elsewhere, BOB, 9, after(40), NOW))
-        assert names(await listed(store, LateLocks(JOBS, after(10)))) == "ba"
-        assert names(await listed(store, LateLocks(JOBS, after(0)), None, 2)) == "cb"
-        assert await listed(store, LateLocks(JOBS, after(30))) == []
+        await make(store, c.Lock(elsewhere, BOB, 9, after(20), NOW))
+        seen = [(row.node, row.id) for row in await listed(store, Locks())]
+        assert seen == [(JOBS, "a"), (DEAD, "a"), (JOBS, "b"), (JOBS, "c")]
+        last = after(20), elsewhere.seq
+        assert names(await listed(store, Locks(), last, 1)) == "b"
+        assert names(await listed(store, Locks(), last)) == "bc"
+        await make(store, c.PurgeNode(JOBS))
+        assert [row.node for row in await listed(store, Locks(), None, 1)] == [DEAD]
+        assert await listed(store, Locks(), last) == []
 
     async def test_lives_end_unless_somebody_works_on_the_item(self, store):
         await make(

@@ -224,7 +224,10 @@ class Broker:
         """Speak of what is committed now."""
         self._rows.cache.shrink()
         for (_, answer), decision in zip(taken, done.decisions, strict=True):
-            answer(decision.reply)
+            if decision.then is None or self._stopping:  # what is left is found at the next start
+                answer(decision.reply)
+            else:
+                self._waiting.append((decision.then, answer))
             self._say(decision.notices)
         self._rest = done.rest if self._dispatching else ()
         self._say(done.deliveries)

@@ -65,11 +65,8 @@ class DeadItems(Listing[Item], frozen=True, gc=False):
     node: NodeName
 
 
-class LateLocks(Listing[Item], frozen=True, gc=False):
-    """The node's locked items whose deadline is later than `moment`, the nearest first; no `after`."""
-
-    node: NodeName
-    moment: Millis
+class Locks(Listing[Item], frozen=True, gc=False):
+    """All locked items, the last to end first; `after` is the deadline and the number of one."""
 
 
 class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):

@@ -236,11 +236,16 @@ Notice = Deliver | Announce | Retracted | Unlocked | Purged | Deleted
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """A rule's answer. A refusal carries no change and no notice."""
+    """A rule's answer. A refusal carries no change and no notice.
+
+    `then` is a request to go on with: this was a slice of long work, others are served before the next one, and
+    whoever asked is answered when the last one is done.
+    """
 
     reply: Reply
     changes: tuple[Change, ...] = ()
     notices: tuple[Notice, ...] = ()
+    then: Struct | None = None
 
 
 def refuse(refusal: Refusal, reason: str = "", *, limit: int | None = None) -> Decision:

@@ -13,10 +13,17 @@ from pubqueue.core.queue.recover import Recover, RecoverFacts, recover
 def test_a_lock_lasts_no_longer_than_a_new_one():
     short, long = queue(lock_timeout=30), queue(lock_timeout=300)
     first, second, third = (held(n, deadline=after(4000)) for n in (1, 2, 3))
-    facts = RecoverFacts(NOW, ((short, (first, second)), (long, (third,))))
+    facts = RecoverFacts(NOW, ((first, short), (second, short), (third, long)))
     changes = Extend(first, after(30)), Extend(second, after(30)), Extend(third, after(300))
     assert recover(Recover(), facts) == Decision(Done(), changes)
 
 
 def test_otherwise_nothing_changes():
-    assert recover(Recover(), RecoverFacts(NOW, ((queue(), ()),))) == Decision(Done())
+    facts = RecoverFacts(NOW, ((held(1, deadline=after(30)), queue(lock_timeout=30)),))
+    assert recover(Recover(), facts) == Decision(Done())
+
+
+def test_what_is_behind_a_slice_comes_in_the_next():
+    last = after(40), 7
+    facts = RecoverFacts(NOW, (), last)
+    assert recover(Recover(), facts) == Decision(Done(), then=Recover(last))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.settling import place_of
-from pubqueue.app.listings import LateLocks, Nodes, Sweepable
+from pubqueue.app.listings import Locks, Sweepable
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
 from pubqueue.core.queue.expire import ArriveFacts, BounceFacts, ExpireFacts, LeaveFacts
-from pubqueue.core.queue.recover import RecoverFacts, longest
+from pubqueue.core.queue.recover import RecoverFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,22 +19,20 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Item, Subscription
     from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+    from pubqueue.core.queue.recover import Recover
 
 AT_ONCE: Final = 1000
 """How many rows of a kind one batch ends at most for the clock's sake; the rest follows in the next."""
 
-ALL: Final = 1 << 30
 
-
-def for_recovery(context: Context, _request: object) -> RecoverFacts:
-    """Return the locks that end later than they could."""
-    rows, now = context.rows, context.now
-    queues = [node for node in rows.page(Nodes(), None, ALL) if node.config.queueing]
-    late = (
-        (node, tuple(rows.page(LateLocks(node.name, longest(node, now)), None, ALL)))
-        for node in queues
-    )
-    return RecoverFacts(now, tuple(late))
+def for_recovery(context: Context, request: Recover) -> RecoverFacts:
+    """Return the next of all locks, the last to end first."""
+    rows = context.rows
+    items = rows.page(Locks(), request.before, AT_ONCE)
+    paired = tuple((item, node) for item in items if (node := rows.node(item.node)))
+    last = items[-1] if len(items) == AT_ONCE else None
+    rest = None if last is None or last.deadline is None else (last.deadline, last.seq)
+    return RecoverFacts(context.now, paired, rest)
 
 
 def for_expiry(context: Context, _request: object) -> ExpireFacts:

@@ -18,18 +18,25 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import later, seconds
 
 if TYPE_CHECKING:
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, Millis, Node
 
 
 class Recover(Struct, frozen=True, gc=False):
-    """Put right what a clock that was set back has left."""
+    """Put right what a clock that was set back has left, slice by slice.
+
+    `before` is the deadline and the number of the last item that was looked at; the latest deadline comes first.
+    """
+
+    before: tuple[Millis, int] | None = None
 
 
 class RecoverFacts(Struct, frozen=True, gc=False):
-    """Every queue with its locks that end after `longest` from `now`."""
+    """The next locked items, each with its node; `rest` is behind which of them there may be more."""
 
     now: Millis
-    late: tuple[tuple[Node, tuple[Item, ...]], ...]
+    locked: tuple[tuple[Item, Node], ...]
+    rest: tuple[Millis, int] | None = None
 
 
 def longest(node: Node, now: Millis) -> Millis:
@@ -39,7 +46,10 @@ def longest(node: Node, now: Millis) -> Millis:
 
 def recover(_request: Recover, facts: RecoverFacts) -> Decision:
     """Let no lock last longer than a new one."""
-    changes = [
-        Extend(item, longest(node, facts.now)) for node, items in facts.late for item in items
-    ]
-    return Decision(Done(), tuple(changes))
+    changes: list[Change] = []
+    for item, node in facts.locked:
+        end = longest(node, facts.now)
+        if item.deadline is not None and item.deadline > end:
+            changes.append(Extend(item, end))
+    then = None if facts.rest is None else Recover(facts.rest)
+    return Decision(Done(), tuple(changes), then=then)

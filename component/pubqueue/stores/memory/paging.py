@@ -133,11 +133,10 @@ def _dead_items(contents: Contents, which: l.DeadItems, after: int | None) -> It
         yield contents.items.items.rows[seq]
 
 
-def _late_locks(contents: Contents, which: l.LateLocks, _after: object) -> Iterator[Item]:
-    for _, seq in contents.items.locks.behind((which.moment, LAST)):
-        item = contents.items.items.rows[seq]
-        if item.node == which.node:
-            yield item
+def _locks(contents: Contents, _which: l.Locks, after: tuple[int, int] | None) -> Iterator[Item]:
+    for key in reversed(contents.items.locks):
+        if after is None or key < after:
+            yield contents.items.items.rows[key[1]]
 
 
 def _shown_items(
@@ -241,7 +240,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.ItemIds:               _item_ids,
     l.Items:                 _items,
     l.DeadItems:             _dead_items,
-    l.LateLocks:             _late_locks,
+    l.Locks:                 _locks,
     l.ItemEntries:           _shown_items,
     l.NewestItem:            _newest_item,
     l.Events:                _events,

@@ -42,9 +42,14 @@ ORDER BY i.seq DESC LIMIT ?3;
 SELECT %(item)s FROM item i
 WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > ? ORDER BY i.seq LIMIT ?;
 
--- late_locks: a node's locks that end after a moment; the sign + keeps SQLite from walking the whole node
-SELECT %(item)s FROM item i
-WHERE i.state = 'locked' AND i.deadline > ?2 AND +i.node_id = ?1 ORDER BY i.deadline LIMIT ?3;
+-- locks: all locks, the last to end first: the rest of those that end together, then earlier ones
+SELECT * FROM (
+    SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3
+) UNION ALL SELECT * FROM (
+    SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline < ?1 ORDER BY i.deadline DESC, i.seq DESC LIMIT ?3
+) LIMIT ?3;
 
 -- shown: a page of a node's items, with their sizes
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i

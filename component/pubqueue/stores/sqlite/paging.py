@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+LAST_OF_ALL: Final = (1 << 62, 0)
+"""Later than any deadline, with a number."""
+
 
 def page(session: Session, which: li.Listing[R], after: object, limit: int) -> list[R]:
     """Return rows of a listing behind `after`, so many at most."""
@@ -79,9 +82,10 @@ def _dead(session: Session, which: li.DeadItems, after: int | None, limit: int) 
     )
 
 
-def _late_locks(session: Session, which: li.LateLocks, _after: object, limit: int) -> list[Item]:
-    rows = session.rows("late_locks", session.contents_of(which.node), which.moment, limit)
-    return items_of(session, rows)
+def _locks(
+    session: Session, _which: li.Locks, after: tuple[int, int] | None, limit: int
+) -> list[Item]:
+    return items_of(session, session.rows("locks", *(after or LAST_OF_ALL), limit))
 
 
 def _shown(
@@ -173,7 +177,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.ItemIds:               _item_ids,
     li.Items:                 _items,
     li.DeadItems:             _dead,
-    li.LateLocks:             _late_locks,
+    li.Locks:                 _locks,
     li.ItemEntries:           _shown,
     li.NewestItem:            _newest,
     li.NodeEntries:           _tallies,
