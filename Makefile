@@ -8,6 +8,7 @@ ORDERS ?=
 PICTURE ?=
 SEED ?=
 SERVER ?=
+SCALE ?=
 PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
@@ -51,6 +52,9 @@ bench: setup ## this component against one that stores nothing, behind Prosody a
 	cd tests && ../.venv/bin/python -m bench.worker_cost
 	cd tests && ../.venv/bin/python -m bench.spark
 
+pauses: setup ## what a trickle of work waits beside long work: purges, commits, recovery (SCALE=0.1 for smaller ones)
+	cd tests && ../.venv/bin/python -m bench.pauses $(if $(SCALE),--scale $(SCALE))
+
 faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300, SERVER=prosody)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER))
 
@@ -65,4 +69,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick test test-spark bench faults fuzz lock clean
+.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults fuzz lock clean

@@ -14,6 +14,7 @@ from harness.facts import BOB, BOSS, ETL, who
 from harness.transactions import APP
 from msgspec.structs import replace
 
+from pubqueue.app.listings import Locks
 from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from bench.trickle import CountingStore, Service
-    from pubqueue.app.ports import Store
+    from pubqueue.app.ports import Store, Transaction
 
 HEAVY: Final = NodeName("heavy")
 HOUR: Final = seconds(3600)
 AT_ONCE: Final = 5000
 PAYLOAD: Final = b"<job xmlns='urn:x'>" + b"x" * 180 + b"</job>"
-ALL: Final = 1 << 30
+PAUSE: Final = 0.05
+"""Seconds between two looks whether a load is dealt with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ async def _swept(service: Service) -> None:
         moment = await service.store.read(lambda tx: tx.next_due())
         if moment is None or moment > service.clock():
             return
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(PAUSE)
 
 
 async def _lay_delayed_nodes(store: CountingStore, size: int, now: Millis) -> None:
@@ -159,11 +161,6 @@ async def _expire(service: Service, _size: int) -> None:
     await _ripen(service, 0)
 
 
-async def _lay_expired(store: CountingStore, size: int, now: Millis) -> None:
-    await lay_node(store, HEAVY, dead_letter_node="")
-    await lay_items(store, HEAVY, size, expires=Millis(now + HOUR))
-
-
 async def _lay_staged(store: CountingStore, size: int, now: Millis) -> None:
     await lay_node(store, HEAVY)
     until = Millis(now + 24 * HOUR)
@@ -199,22 +196,16 @@ async def _lay_late_locks(store: CountingStore, size: int, now: Millis) -> None:
         await _lay_worker(store, name, in_flight=1)
 
 
-async def _recover(service: Service, size: int) -> None:
+async def _recover(service: Service, _size: int) -> None:
     service.reaper.start(service.broker)
-    while await service.store.read(_late_locks) > 0:
-        await asyncio.sleep(0.05)
+    while not await service.store.read(_in_time):
+        await asyncio.sleep(PAUSE)
 
 
-def _late_locks(tx: Any) -> int:
-    return int(
-        tx._session.connection.execute(
-            "SELECT count(*) FROM item WHERE state = 'locked' AND deadline > ?",
-            (
-                (tx._session.connection.execute("SELECT max(taken) FROM item").fetchone()[0] or 0)
-                + 10 * HOUR,
-            ),
-        ).fetchone()[0]
-    )
+def _in_time(tx: Transaction) -> bool:
+    """Say whether no lock lasts longer than it may."""
+    (last,) = tx.page(Locks())
+    return last.deadline is not None and last.deadline < (last.taken or 0) + 2 * HOUR
 
 
 # fmt: off

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -227,7 +227,7 @@ class Broker:
             if decision.then is None or self._stopping:  # what is left is found at the next start
                 answer(decision.reply)
             else:
-                self._waiting.append((decision.then, answer))
+                self._waiting.append((cast("Request", decision.then), answer))
             self._say(decision.notices)
         self._rest = done.rest if self._dispatching else ()
         self._say(done.deliveries)

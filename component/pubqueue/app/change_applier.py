@@ -405,7 +405,7 @@ class ChangeApplier:
             change, t.Sweep
         ):  # nobody sees what it removes, but for apps that nobody uses
             self._cache.apps.clear()
-        elif not isinstance(change, c.ForgetEvents):
+        elif not isinstance(change, c.ForgetEvents | t.Moved):
             self._cache.forget()
         if isinstance(change, t.Commit):
             self._numbers.forget()  # its items are numbered behind the block
@@ -475,6 +475,7 @@ class ChangeApplier:
         c.ForgetEvents:    _bulk,
         t.Stage:           _stage,
         t.Commit:          _bulk,
+        t.Moved:           _bulk,
         t.Abort:           _bulk,
         t.Sweep:           _bulk,
     }

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pubqueue.app.rows import AffiliationRow, Contest
 from pubqueue.core.model import Draft, Item, ItemId, Jid, Millis, Node, NodeName, State
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
-from pubqueue.core.transactions.model import Attempt, Record
+from pubqueue.core.transactions.model import Attempt, Record, WinnerRow
 
 R = TypeVar("R")
 
@@ -139,6 +139,23 @@ class AttemptsOf(Listing[Attempt], frozen=True, gc=False):
 
     app: str
     version: int
+
+
+class WinnerRows(Listing[WinnerRow], frozen=True, gc=False):
+    """What these attempts at a version have staged, by part and then as it came; `after` is a part and a row.
+
+    Without `parts` the version is committed, and these are what is still to be moved. Of the payloads no more than
+    `room` bytes are returned, then the page ends, but one row at least is.
+    """
+
+    app: str
+    version: int
+    parts: tuple[tuple[int, int], ...] | None
+    room: int
+
+
+class Unmoved(Listing[tuple[str, int]], frozen=True, gc=False):
+    """Committed versions of which something is still to be moved, the oldest commit first: app and version."""
 
 
 # --- the winners of one version: `Winners` begins, the others are about its winners ---------------

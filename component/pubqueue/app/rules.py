@@ -8,6 +8,7 @@ from pubqueue.app.facts import (
     committing,
     expiring,
     managing,
+    moving,
     publishing,
     retrieving,
     settling,
@@ -19,6 +20,7 @@ from pubqueue.core.nodes import account, manage, subscribe
 from pubqueue.core.queue import expire, publish, recover, redrive, settle, touch
 from pubqueue.core.reading import read, retrieve, trim
 from pubqueue.core.transactions import commit, staging
+from pubqueue.core.transactions import moving as moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +58,9 @@ Request = (
     | staging.AskLastVersion
     | staging.ListTransactions
     | commit.CommitVersion
+    | commit.LookAtWinners
+    | moves.MoveWinners
+    | moves.ResumeMoves
     | expire.Arrive
     | expire.Expire
     | expire.Leave
@@ -117,6 +122,9 @@ RULES: Final[dict[type, Rule]] = {
     staging.AskLastVersion:      _rule(committing.for_app, staging.last_version),
     staging.ListTransactions:    _rule(committing.for_list, staging.list_transactions),
     commit.CommitVersion:        _rule(committing.for_commit, commit.commit, validity.of_commit),
+    commit.LookAtWinners:        _rule(moving.for_look, moves.look),
+    moves.MoveWinners:           _rule(moving.for_move, moves.move),
+    moves.ResumeMoves:           _rule(moving.for_resume, moves.resume),
     expire.Arrive:               _rule(expiring.for_arrive, expire.arrive),
     expire.Expire:               _rule(expiring.for_expiry, expire.expire),
     expire.Leave:                _rule(expiring.for_leave, expire.leave),

@@ -199,6 +199,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.RemoveItem:      _removed,
     t.Stage:           _nothing,   # nobody can see it yet
     t.Commit:          _committed,
+    t.Moved:           _nothing,   # each item is told of by itself
     t.Abort:           _nothing,
     t.Sweep:           _nothing,
 }

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions.commit import CommitVersion
     from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 
+MOST_WINNERS: Final = 2000
+MOST_OCTETS: Final = 4 << 20
+"""Items, and bytes of their payloads, that are committed in one batch; more of them are moved in slices."""
+
 COMPARED: Final = 500
 """Payloads that are compared by meaning at a time."""
 
@@ -40,13 +44,31 @@ ALL: Final = 1 << 30
 
 
 def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
-    """Return the app and its attempts; the winners only if they are going to count."""
+    """Return the app and its attempts; the winners only if they are going to count, and one batch can hold them."""
+    rows, facts = context.rows, standing(context, request)
+    open_version = facts.open
+    if open_version is None or rows.gathering or rows.lacking:
+        return facts
+    if objection(request, facts) is not None:
+        return facts
+    named = tuple((part.number, part.attempt) for part in request.parts)
+    if open_version.immediate:
+        noted = rows.page(NotedWinners(request.app, request.version, named))
+        return replace(facts, noted=noted[0])
+    if sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS:
+        return replace(facts, too_many=True)
+    nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
+    return replace(facts, nodes=tuple(_of_node(context, request, winners) for winners in nodes))
+
+
+def standing(context: Context, request: CommitVersion) -> CommitFacts:
+    """Return the app and its attempts."""
     rows = context.rows
     app, open_version = rows.standing(request.app, request.version)
     there = rows.page(AttemptsOf(request.app, request.version), None, ALL) if open_version else []
     attempts = {(one.part, one.number): one for one in there}
     named = tuple((part.number, part.attempt) for part in request.parts)
-    facts = CommitFacts(
+    return CommitFacts(
         now=context.now,
         app=app,
         open=open_version,
@@ -54,15 +76,6 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
         staged={key: one.items for key, one in attempts.items()},
         bytes=sum(attempts[key].bytes for key in named if key in attempts),
     )
-    if open_version is None or rows.gathering or rows.lacking:
-        return facts
-    if objection(request, facts) is not None:
-        return facts
-    if open_version.immediate:
-        noted = rows.page(NotedWinners(request.app, request.version, named))
-        return replace(facts, noted=noted[0])
-    nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
-    return replace(facts, nodes=tuple(_of_node(context, request, winners) for winners in nodes))
 
 
 def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> CommitNodeFacts:

@@ -31,12 +31,13 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         node,
         rows.affiliation(node.name, account),
         rows.subscribed(node.name, account),
-        tuple([_existing(context, node, draft) for draft in request.drafts]),
+        tuple([existing(context, node, draft) for draft in request.drafts]),
         audience(rows, node),
     )
 
 
-def _existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | None]:
+def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | None]:
+    """Return what the node knows of the draft's id."""
     rows = context.rows
     item = rows.item(node.name, draft.id)
     if item is not None:

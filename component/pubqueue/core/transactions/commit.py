@@ -16,6 +16,7 @@ from pubqueue.core.decision import (
     Announce,
     Decision,
     Refusal,
+    Refused,
     refuse,
 )
 from pubqueue.core.queue.publish import (
@@ -67,6 +68,18 @@ class CommitVersion(Struct, frozen=True, gc=False):
     totals: Totals = NO_TOTALS
 
 
+class LookAtWinners(Struct, frozen=True, gc=False):
+    """Judge the winners of a commit behind `after`, a part and a row of it.
+
+    `added` is how many the ones before them add to each node, `known` how many change nothing.
+    """
+
+    commit: CommitVersion
+    after: tuple[int, int] | None = None
+    added: tuple[tuple[NodeName, int], ...] = ()
+    known: int = 0
+
+
 class WinnerCount(Struct, frozen=True, gc=False):
     """So many winners met this under their ids; `first` is one of them."""
 
@@ -106,6 +119,8 @@ class CommitFacts(Struct, frozen=True, gc=False):
     nodes: tuple[CommitNodeFacts, ...] = ()
     bytes: int = 0
     noted: tuple[int, int] = (0, 0)
+    too_many: bool = False
+    """There are more winners than one batch can hold: they are not looked at yet."""
 
 
 def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
@@ -139,6 +154,9 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
         rows, known = facts.noted
         reply = Committed(request.version, rows - known, known, already=False)
         return Decision(reply, (_change(request, facts, rows, ()),))
+    if facts.too_many:
+        reason = "the service stops before it is committed"
+        return Decision(Refused(Refusal.STORE_FAILED, reason), then=LookAtWinners(request))
     nodes: list[CommittedNode] = []
     for winners in facts.nodes:
         committed = _node(request, facts, winners)

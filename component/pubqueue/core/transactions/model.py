@@ -186,6 +186,17 @@ class StagedItem(Struct, frozen=True, gc=False):
     known: bool = False
 
 
+class WinnerRow(Struct, frozen=True, gc=False):
+    """A row of an attempt that stands for its part; `superseded` by a later winner under the same id."""
+
+    part: int
+    attempt: int
+    row: int
+    node: NodeName
+    item: StagedItem
+    superseded: bool
+
+
 class Stage(Struct, frozen=True, gc=False):
     """Items wait under the mark, those of the same id in the same attempt overwritten."""
 
@@ -213,7 +224,8 @@ class CommittedNode(Struct, frozen=True, gc=False):
 class Commit(Struct, frozen=True, gc=False):
     """The winners take their places, by part and then as they came; all else of the version goes.
 
-    `items` and `bytes` are those of the winners, for the record.
+    `items` and `bytes` are those of the winners, for the record. Winners that are too many for one batch are told
+    by part and attempt in `moving`, and `nodes` is empty: what these have staged stays, to be moved in slices.
     """
 
     app: str
@@ -224,6 +236,15 @@ class Commit(Struct, frozen=True, gc=False):
     items: int
     bytes: int
     totals: Totals
+    moving: tuple[tuple[int, int], ...] = ()
+
+
+class Moved(Struct, frozen=True, gc=False):
+    """Winners of a committed version are in their places: of these attempts, by part and number, up to this row."""
+
+    app: str
+    version: int
+    ends: tuple[tuple[int, int, int], ...]
 
 
 class Abort(Struct, frozen=True, gc=False):
@@ -241,4 +262,4 @@ class Sweep(Struct, frozen=True, gc=False):
 
 
 Reply = Skipped | Committed | LastVersion | Transactions
-Change = Stage | Commit | Abort | Sweep
+Change = Stage | Commit | Moved | Abort | Sweep

@@ -11,7 +11,7 @@ from pubqueue.app.rows import Judged
 from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
 from pubqueue.core.event_log import REPLACED, Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Millis
-from pubqueue.core.transactions.model import Abort, App, Commit, Record, Sweep
+from pubqueue.core.transactions.model import Abort, App, Commit, Moved, Record, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 
-    Bulk = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged
+    Bulk = PurgeNode | Forget | ForgetEvents | Commit | Moved | Abort | Sweep | Judged
 
 
 def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
@@ -39,6 +39,8 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
             contents.log.forget(change.through)
         case Commit():
             _commit(contents, change, choice)
+        case Moved():
+            contents.staging.move(change)
         case Abort():
             _abort(contents, change)
         case Sweep():
@@ -68,7 +70,8 @@ def _commit(contents: Contents, change: Commit, choice: Choice | None) -> None:
         _let_appear(contents, change, choice)
     for number in sorted(staging.numbers_of(change.app)):
         if number <= change.version:
-            staging.drop((change.app, number))
+            kept = change.moving if number == change.version else ()
+            staging.drop((change.app, number), kept)
     at = change.at
     done = {"version": change.version, "committed": at, "used": at}
     staging.apps.put(change.app, replace(app, **done))

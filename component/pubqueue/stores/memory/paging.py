@@ -9,6 +9,7 @@ from pubqueue.app import listings as l
 from pubqueue.core.after import has_room
 from pubqueue.core.model import State
 from pubqueue.core.reading.pages import ItemEntry, NodeEntry
+from pubqueue.stores.memory import moving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -249,6 +250,8 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.RecordOf:              _record_of,
     l.Sweepable:             _sweepable,
     l.AttemptsOf:            _attempts_of,
+    l.WinnerRows:            moving.winner_rows,
+    l.Unmoved:               moving.unmoved,
 }
 
 LIMITED: Final[dict[type, Callable[[Contents, Any, Any, int], list[Any]]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,10 +14,17 @@ from pubqueue.stores.memory.order import Order
 from pubqueue.stores.memory.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pubqueue.core.model import ItemId, Jid, Millis, NodeName
-    from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
+    from pubqueue.core.transactions.model import (
+        App,
+        Attempt,
+        Moved,
+        StagedItem,
+        StagedTotals,
+        Version,
+    )
     from pubqueue.stores.memory.table import Journal
 
     VersionKey = tuple[str, int]
@@ -117,11 +125,28 @@ class Staging:
                 left = {"items": there.items - items, "bytes": there.bytes - size}
                 self.waiting.put(account, replace(there, **left))
 
-    def drop(self, key: VersionKey) -> None:
-        """Let nobody want the attempts at a version any more, and the version be open no longer."""
+    def drop(self, key: VersionKey, kept: Sequence[tuple[int, int]] = ()) -> None:
+        """Let nobody want the attempts at a version but these any more, and the version be open no longer."""
         for one in list(self._attempts.get(key, ())):
-            self.drop_attempt(one)
+            if one[2:] not in kept:
+                self.drop_attempt(one)
         self.versions.put(key, None)
+
+    def unmoved(self) -> list[VersionKey]:
+        """Return the versions that are open no longer and have attempts still, the oldest commit first."""
+        found = [key for key in self._attempts if key not in self.versions.rows]
+        return sorted(found, key=lambda key: self._records_of[key])
+
+    def move(self, change: Moved) -> None:
+        """Remove rows that are in their places, and attempts of which none is left."""
+        for part, number, last in change.ends:
+            key = change.app, change.version, part, number
+            attempt = self.attempts.rows[key].number
+            for node, name in list(islice(self.rows(attempt), last + 1)):
+                self.staged.put((attempt, node, name), None)
+        for key in list(self._attempts.get((change.app, change.version), ())):
+            if not self.rows(self.attempts.rows[key].number):
+                self.attempts.put(key, None)
 
     def drop_attempt(self, key: AttemptKey) -> None:
         """Let nobody want an attempt any more."""

@@ -106,9 +106,15 @@ WHERE app_id = ?1 AND version <= ?2 AND committed IS NULL;
 -- free: what an account has less
 UPDATE staged_usage SET items = items - ?, bytes = bytes - ? WHERE account IN (?, '');
 
--- drop_until: nobody wants the attempts at these versions any more
+-- keep_winners: attempts at an open version that stand for their parts: a list of parts with numbers
+UPDATE attempt SET committed = 1
+WHERE txn_id = (SELECT id FROM txn WHERE app_id = ?1 AND version = ?2 AND committed IS NULL)
+    AND (part, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?3))
+RETURNING txn_id;
+
+-- drop_until: nobody wants the other attempts at these versions any more
 UPDATE attempt SET txn_id = NULL
-WHERE txn_id IN (SELECT id FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL);
+WHERE txn_id IN (SELECT id FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL) AND NOT committed;
 
 -- close_until: these versions are open no longer
 DELETE FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL;
@@ -116,6 +122,21 @@ DELETE FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL;
 -- close: the record of a committed version; a new row, so that ids rise in the order of commits
 INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds)
 VALUES (?1, ?2, ?3, 0, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- hand_over: the winners belong to the record
+UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = ?1 AND version = ?2) WHERE txn_id = ?3 AND committed;
+
+-- drop_moved: rows that are in their places
+DELETE FROM staged WHERE row <= ?4 AND attempt_id = (
+    SELECT a.id FROM txn_app p CROSS JOIN txn t ON t.app_id = p.id AND t.version = ?2
+    CROSS JOIN attempt a ON a.txn_id = t.id AND a.part = ?3 AND a.committed WHERE p.name = ?1
+);
+
+-- end_moved: attempts of which nothing is left to be moved
+UPDATE attempt SET txn_id = NULL, committed = 0
+WHERE committed AND txn_id = (
+    SELECT t.id FROM txn_app p CROSS JOIN txn t ON t.app_id = p.id AND t.version = ?2 WHERE p.name = ?1
+) AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
 
 -- advance: how far the app is
 UPDATE txn_app SET version = ?, committed = ?, used = ? WHERE id = ? AND (version IS NULL OR version < ?);

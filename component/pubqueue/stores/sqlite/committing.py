@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.ports import StaleError
+from pubqueue.stores.sqlite.node_ids import packed_keys
 
 if TYPE_CHECKING:
-    from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Sweep
+    from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Moved, Sweep
     from pubqueue.stores.sqlite.session import Session
 
 
@@ -21,7 +22,25 @@ def commit(session: Session, change: Commit) -> None:
         _make_room(session, change, committed)
     if change.nodes:
         _appear(session, change)
+    kept = _keep(session, change, app) if change.moving else None
     _close(session, change, app)
+    if kept is not None:
+        session.run("hand_over", app, change.version, kept)
+
+
+def _keep(session: Session, change: Commit, app: int) -> int:
+    """Let the winners stay when all else of the version goes; return what they belong to."""
+    rows = session.rows("keep_winners", app, change.version, packed_keys(change.moving))
+    if not rows:
+        raise StaleError("keep_winners")
+    return int(rows[0][0])
+
+
+def moved(session: Session, change: Moved) -> None:
+    """Drop rows that are in their places, and attempts of which none is left."""
+    for part, _, row in change.ends:
+        session.run("drop_moved", change.app, change.version, part, row)
+    session.run("end_moved", change.app, change.version)
 
 
 def _make_room(session: Session, change: Commit, committed: CommittedNode) -> None:

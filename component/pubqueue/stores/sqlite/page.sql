@@ -128,5 +128,21 @@ SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app 
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL ORDER BY a.part, a.number LIMIT ?;
 
+-- winner_attempts: attempts at a version, whether it is open or committed
+SELECT a.part, a.number, a.id, a.committed FROM txn_app p
+JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
+WHERE p.name = ? AND t.version = ? ORDER BY a.part, a.number;
+
+-- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids
+SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.payload, (
+    SELECT json_group_array(o.attempt_id) FROM staged o
+    WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
+)
+FROM staged s WHERE s.attempt_id = ? AND s.row > ? ORDER BY s.row LIMIT ?;
+
+-- unmoved: committed versions of which something is still to be moved
+SELECT DISTINCT p.name, t.version FROM attempt a CROSS JOIN txn t ON t.id = a.txn_id CROSS JOIN txn_app p ON p.id = t.app_id
+WHERE a.committed ORDER BY a.txn_id LIMIT ?;
+
 -- open_version: the row of an open version
 SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;

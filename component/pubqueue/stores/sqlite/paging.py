@@ -10,7 +10,7 @@ from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import Affiliation, Item, ItemId, Node, NodeName, State
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.transactions.model import Attempt, Record
-from pubqueue.stores.sqlite import winners
+from pubqueue.stores.sqlite import moving, winners
 from pubqueue.stores.sqlite.columns import items_of, node_of, record_of, with_payloads
 from pubqueue.stores.sqlite.node_ids import packed_keys
 from pubqueue.stores.sqlite.queries import SQL
@@ -188,6 +188,8 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.RecordOf:              _record,
     li.Sweepable:             _litter,
     li.AttemptsOf:            _attempts,
+    li.WinnerRows:            moving.rows,
+    li.Unmoved:               moving.unmoved,
     li.Winners:               winners.begin,
     li.NotedWinners:          winners.noted,
     li.Contests:              winners.contests,

@@ -19,3 +19,7 @@ WHERE type = 'table' AND name = 'item';
 UPDATE sqlite_schema SET sql = replace(sql, ' REFERENCES node ON DELETE CASCADE', '')
 WHERE type = 'table' AND name = 'finished';
 PRAGMA writable_schema = RESET;
+
+-- What is staged by the winners of a large commit belongs to the record of the version, and is moved in slices.
+ALTER TABLE attempt ADD COLUMN committed INTEGER NOT NULL DEFAULT 0 CHECK (committed IN (0, 1));
+CREATE INDEX attempt_committed ON attempt (txn_id) WHERE committed;

@@ -1,0 +1,67 @@
+"""For commits of more winners than one batch can hold: the next of them, with what is there under their ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.facts.committing import standing
+from pubqueue.app.facts.publishing import audience, existing
+from pubqueue.app.listings import RecordOf, Unmoved, WinnerRows
+from pubqueue.core.model import NO_TIME, Jid
+from pubqueue.core.queue.publish import Known
+from pubqueue.core.transactions.moving import LookFacts, MetWinner, MoveFacts, ResumeFacts
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.transactions.commit import LookAtWinners
+    from pubqueue.core.transactions.model import WinnerRow
+    from pubqueue.core.transactions.moving import MoveWinners
+
+SLICE: Final = 1000
+ROOM: Final = 1 << 20
+"""Winners, and bytes of their payloads, in one slice."""
+
+
+def for_look(context: Context, request: LookAtWinners) -> LookFacts:
+    """Return the next winners of an open version."""
+    rows, commit = context.rows, request.commit
+    facts, account = standing(context, commit), commit.by.account
+    named = tuple((part.number, part.attempt) for part in commit.parts)
+    which = WinnerRows(commit.app, commit.version, named, ROOM)
+    winners = rows.page(which, request.after, SLICE)
+    names = dict.fromkeys(row.node for row in winners)
+    return LookFacts(
+        facts,
+        tuple([_met(context, row) for row in winners]),
+        {n: (rows.affiliation(n, account), rows.subscribed(n, account)) for n in names},
+        {name: rows.node(name) for name in (*names, *(name for name, _ in request.added))},
+    )
+
+
+def _met(context: Context, row: WinnerRow) -> MetWinner:
+    node = context.rows.node(row.node)
+    if node is None or row.superseded:
+        return MetWinner(row, node, Known.NEW, None)
+    return MetWinner(row, node, *existing(context, node, row.item.draft))
+
+
+def for_move(context: Context, request: MoveWinners) -> MoveFacts:
+    """Return the next winners of a committed version."""
+    rows = context.rows
+    which = WinnerRows(request.app, request.version, None, ROOM)
+    winners = rows.page(which, None, SLICE)
+    record = next(iter(rows.page(RecordOf(request.app, request.version))), None)
+    if record is None:  # nothing of it is left, or its needs are gathered
+        return MoveFacts(Jid(""), NO_TIME, (), {})
+    nodes = {row.node: rows.node(row.node) for row in winners}
+    return MoveFacts(
+        record.owner,
+        record.committed or NO_TIME,
+        tuple([_met(context, row) for row in winners]),
+        {name: audience(rows, node) for name, node in nodes.items() if node is not None},
+    )
+
+
+def for_resume(context: Context, _request: object) -> ResumeFacts:
+    """Return the oldest commit that has left something behind."""
+    return ResumeFacts(next(iter(context.rows.page(Unmoved())), None))

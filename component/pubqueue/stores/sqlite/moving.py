@@ -1,0 +1,69 @@
+"""The winners of a version as rows, in slices: those of an open version to look at, of a committed one to be moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pubqueue.core.model import NO_TIME, Draft, ItemId, NodeName, State
+from pubqueue.core.transactions.model import StagedItem, WinnerRow
+from pubqueue.stores.sqlite.columns import unpacked
+from pubqueue.stores.sqlite.queries import SQL
+
+if TYPE_CHECKING:
+    from pubqueue.app import listings as li
+    from pubqueue.stores.sqlite.session import Session
+
+_Numbers = list[int]
+
+
+def rows(
+    session: Session, which: li.WinnerRows, after: tuple[int, int] | None, limit: int
+) -> list[WinnerRow]:
+    """Return rows behind a part and a row of it."""
+    first, behind = after or (-1, -1)
+    winners = _attempts(session, which)
+    parts = {row_id: part for part, _, row_id in winners}
+    found: list[WinnerRow] = []
+    room = which.room
+    for part, number, row_id in winners:
+        if part < first or len(found) >= limit or room <= 0:
+            continue
+        start = behind if part == first else -1
+        cursor = session.connection.execute(SQL["winner_rows"], (row_id, start, limit - len(found)))
+        for row in cursor:
+            found.append(_winner(part, number, row, parts))
+            room -= len(row[10])
+            if room <= 0:
+                break
+        cursor.close()
+    return found
+
+
+def _attempts(session: Session, which: li.WinnerRows) -> list[tuple[int, int, int]]:
+    """Return the attempts that stand for their parts, by part."""
+    named = None if which.parts is None else set(which.parts)
+    return [
+        (part, number, row_id)
+        for part, number, row_id, committed in session.rows(
+            "winner_attempts", which.app, which.version
+        )
+        if (committed if named is None else (part, number) in named)
+    ]
+
+
+def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
+    at, node, name, state, priority, pause, life, known, size, headers, payload, others = row
+    draft = Draft(ItemId(name), payload, priority, pause or NO_TIME, life, unpacked(headers))
+    item = StagedItem(draft, State(state), pause, life, size, known=known != 0)
+    also = msgspec.json.decode(others, type=_Numbers)
+    superseded = any(parts.get(other, -1) > part for other in also)
+    return WinnerRow(part, attempt, at, NodeName(node), item, superseded)
+
+
+def unmoved(
+    session: Session, _which: li.Unmoved, _after: object, limit: int
+) -> list[tuple[str, int]]:
+    """Return committed versions of which something is still to be moved."""
+    return session.rows("unmoved", limit)

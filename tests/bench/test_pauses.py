@@ -1,0 +1,24 @@
+"""No batch does more than a bounded amount of work, however much there is to do: rows and steps are counted, not time."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.loads import LOADS
+from bench.pauses import measure
+
+ROWS = 4_500
+"""More than the largest slice: a sweep of 4,000 rows, and what the trickle does beside it."""
+STEPS = 800
+"""Thousands of instructions of SQLite."""
+SIZES = {"ripen-nodes": 300, "expired": 12_000}
+"""Of loads that take long to lay, or take steps by the size."""
+USUAL = 12_000
+
+
+@pytest.mark.parametrize("name", LOADS)
+async def test_the_work_of_one_batch_is_bounded(name, tmp_path: Path):
+    pause = await measure(LOADS[name], SIZES.get(name, USUAL), tmp_path)
+    assert pause.effort.rows <= ROWS
+    assert pause.effort.steps <= STEPS
+    assert all(pause.waits.values())
