@@ -7,12 +7,13 @@ publisher and a worker are there too. What is visible is the winners, each once,
 import tempfile
 from pathlib import Path
 
+import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS
 from harness.replay import there, told
 from harness.shell import Shell
 from harness.store_contents import recount
-from harness.transactions import aborts, commits, left_over, stages
+from harness.transactions import aborts, commits, in_slices, left_over, stages
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -176,3 +177,20 @@ class Transactions(RuleBasedStateMachine):
 
 TestTransactions = Transactions.TestCase
 TestTransactions.settings = settings(max_examples=40, stateful_step_count=40)
+
+
+class InSlices(Transactions):
+    """The same, with every commit too large for one batch: each slice moves one winner."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        in_slices(self.patch)
+
+    def teardown(self):
+        self.patch.undo()
+        super().teardown()
+
+
+TestInSlices = InSlices.TestCase
+TestInSlices.settings = settings(max_examples=40, stateful_step_count=40)

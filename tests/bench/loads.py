@@ -198,7 +198,9 @@ async def _lay_late_locks(store: CountingStore, size: int, now: Millis) -> None:
 
 async def _recover(service: Service, _size: int) -> None:
     service.reaper.start(service.broker)
-    while not await service.store.read(_in_time):
+    while True:
+        if await service.store.read(_in_time):
+            return
         await asyncio.sleep(PAUSE)
 
 

@@ -123,6 +123,7 @@ TABLE = [
             PublishedByCommit(DEAD_LETTERS, queueing=False, publisher=ETL_ACCOUNT),
         ],
     ),
+    (t.Moved("app", 1, ((0, 0, 9),)), []),
     (t.Abort("app", 1), []),
     (t.Sweep(NOW, 9), []),
 ]

@@ -118,3 +118,35 @@ async def test_killed_there_every_version_is_there_once(point, tmp_path):
     ended = recount(store)
     assert ended.wrong == ()
     assert ended.of("jobs").keys() == expected(VERSIONS)
+
+
+@pytest.mark.parametrize(
+    "point", ["begun@LookAtWinners", "written@MoveWinners", "committed@MoveWinners"]
+)
+async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(point, tmp_path):
+    """It is killed in ever later slices; what was marked committed is moved by the next life."""
+    store = tmp_path / "pubqueue.db"
+    async with StubServer(secret="a secret") as server:
+        publisher = Publisher(server)
+        listening = asyncio.create_task(publisher.listen())
+        config = write_config(tmp_path, server, NODE)
+        for life, passage in enumerate((1, 3, 5)):
+            program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
+            await program.start()
+            await server.reconnected(life)
+            await publisher.say()
+            assert await program.ended() == -signal.SIGKILL
+            killed = recount(store)
+            assert killed.wrong == ()
+            found = killed.of("jobs").keys()
+            assert found <= expected(publisher.committed + 1)
+        async with Program(config):
+            await server.reconnected(3)
+            await publisher.say()
+            await asyncio.wait_for(publisher.done.wait(), PATIENCE)
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+    ended = recount(store)
+    assert ended.wrong == ()
+    assert ended.of("jobs").keys() == expected(VERSIONS)

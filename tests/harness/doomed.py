@@ -3,7 +3,8 @@
 The points are the steps of a batch. Each is a function of the program with a wrapper around it, put there
 when the program starts, so that the program itself knows nothing of it. Passages count only in batches
 in which somebody publishes, settles or commits something: PASSAGE 3 is the third of these that comes by.
-With POINT@CommitVersion they count only in batches in which there is a request of that kind.
+With POINT@CommitVersion they count only in batches in which there is a request of that kind; with POINT@MoveWinners
+every commit goes in slices of one winner.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import batch, broker
 from pubqueue.app.change_applier import ChangeApplier
+from pubqueue.app.facts import committing, moving
 from pubqueue.cli import main
 from pubqueue.core.decision import Deliver
 from pubqueue.core.queue.publish import Publish
@@ -98,6 +100,8 @@ def _watch_speech(doom: Doom) -> None:
 
 WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
 
+SLICES: Final = {"LookAtWinners", "MoveWinners"}
+
 POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "begun": _watch_begin,
     "decided": lambda doom: _watch(batch.Batch, "_decide", doom, after="decided"),
@@ -117,6 +121,8 @@ if __name__ == "__main__":
     point, _, request = place.partition("@")
     doom = Doom(point, int(passage), request)
     assert point in POINTS
+    if request in SLICES:
+        committing.MOST_WINNERS, moving.SLICE = 0, 1
     for watch in POINTS.values():
         watch(doom)
     main(command)

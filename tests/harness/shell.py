@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from harness.facts import NOW
 from harness.store_reader import StoreReader
@@ -71,8 +71,11 @@ class Shell:
         return done
 
     def do(self, request: Request) -> Reply:
-        """Do one request and return its reply."""
-        return self.batch(request).decisions[0].reply
+        """Do one request, all slices of it, and return its reply."""
+        decision = self.batch(request).decisions[0]
+        while decision.then is not None:
+            decision = self.batch(cast("Request", decision.then)).decisions[0]
+        return decision.reply
 
     def look(self, job: Callable[[StoreReader], T]) -> T:
         """Run a job that only looks in a transaction of its own."""

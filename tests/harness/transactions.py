@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness.asks import publishes
 from harness.facts import ETL, JOBS, who
 
+from pubqueue.app.facts import committing, moving
 from pubqueue.core.decision import Done, Published, Refused
 from pubqueue.core.model import ItemId, NodeName, seconds
 from pubqueue.core.queue.expire import Expire
@@ -78,6 +79,12 @@ def staged(*given, node=JOBS):
 
 def committed(published, known=0, *, version=1, already=False):
     return Committed(version, published, known, already)
+
+
+def in_slices(monkeypatch, size=1):
+    """Let commits be too large for one batch, and go in slices of so many winners."""
+    monkeypatch.setattr(committing, "MOST_WINNERS", 0)
+    monkeypatch.setattr(moving, "SLICE", size)
 
 
 def sweep(shell):

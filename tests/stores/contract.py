@@ -12,6 +12,7 @@ from stores.of_commits import OfCommits
 from stores.of_event_log import OfHistory
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
+from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
 from stores.of_time import OfTime
 from stores.steps import EMPTY, make
@@ -19,7 +20,7 @@ from stores.steps import EMPTY, make
 from pubqueue.core import changes as c
 
 
-class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfCommits, OfHistory):
+class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfCommits, OfSlices, OfHistory):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 
     @pytest.fixture

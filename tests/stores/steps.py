@@ -33,6 +33,7 @@ from pubqueue.core.transactions.model import (
     App,
     Attempt,
     Commit,
+    Moved,
     Stage,
     StagedTotals,
     Sweep,
@@ -54,7 +55,7 @@ ENOUGH = 1_000_000
 """Bytes of payload, more than there are."""
 IN_TIME = after(300)
 
-BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, Commit, Abort, Sweep)
+BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, Commit, Moved, Abort, Sweep)
 
 NEEDS: Final = {
     "nodes": lambda key: Needs(nodes={key}),

@@ -14,11 +14,13 @@ from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.recover import Recover
 from pubqueue.core.reading.pages import Trimmed
 from pubqueue.core.reading.trim import Trim
+from pubqueue.core.transactions.moving import ResumeMoves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.broker import Broker
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Millis
 
 log = structlog.get_logger(__name__)
@@ -40,6 +42,7 @@ class Reaper:
         self._clock = clock
         self._trim = trim
         self._trimmed = NO_TIME
+        self._moving = False
         self._next: Millis | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -65,6 +68,7 @@ class Reaper:
 
     async def _run(self, broker: Broker) -> None:
         seen = self._clock()
+        self._resume_moves(broker)
         await _do(Recover(), broker)
         await _do(Expire(), broker)  # what ran out while nobody watched
         await self._trim_log(broker)
@@ -81,10 +85,21 @@ class Reaper:
                 log.warning("clock.set_back", seconds=round((before - seen) / 1000, 1))
                 await _do(Recover(), broker)
             # A whole pause without news counts too: ids of finished work are forgotten in passing.
+            if not told:
+                self._resume_moves(broker)
             if not told or (self._next is not None and self._next <= self._clock()):
                 await _do(Expire(), broker)
                 if abs(self._clock() - self._trimmed) >= LONGEST * 1000:
                     await self._trim_log(broker)
+
+    def _resume_moves(self, broker: Broker) -> None:
+        """Have commits go on that were begun before this process, or met a store in trouble; nobody waits for it."""
+        if not self._moving:
+            self._moving = True
+            broker.submit(ResumeMoves(), self._moved)
+
+    def _moved(self, _reply: Reply) -> None:
+        self._moving = False
 
     async def _trim_log(self, broker: Broker) -> None:
         """Shorten the event log slice by slice; between two of them others have their batches."""

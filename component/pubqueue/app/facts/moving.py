@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions.model import WinnerRow
     from pubqueue.core.transactions.moving import MoveWinners
 
-SLICE: Final = 1000
+SLICE: Final = 500
 ROOM: Final = 1 << 20
 """Winners, and bytes of their payloads, in one slice."""
 

@@ -22,10 +22,13 @@ def winner_rows(
 ) -> Iterator[WinnerRow]:
     """Iterate over rows behind a part and a row of it; of a committed version there are no other attempts."""
     staging, room = contents.staging, which.room
+    key = which.app, which.version
+    if which.parts is None and key in staging.versions.rows:
+        return  # it is not committed
     named = None if which.parts is None else set(which.parts)
     attempts = sorted(
         (one.attempt.part, one.attempt.number, one.number)
-        for one in staging.attempts_of((which.app, which.version))
+        for one in staging.attempts_of(key)
         if named is None or (one.attempt.part, one.attempt.number) in named
     )
     last: dict[tuple[NodeName, ItemId], int] = {}

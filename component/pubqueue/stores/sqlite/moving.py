@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.core.model import NO_TIME, Draft, ItemId, NodeName, State
 from pubqueue.core.transactions.model import StagedItem, WinnerRow
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from pubqueue.app import listings as li
     from pubqueue.stores.sqlite.session import Session
 
-_Numbers = list[int]
+_STATES: Final = {state.value: state for state in State}
 
 
 def rows(
@@ -56,9 +54,10 @@ def _attempts(session: Session, which: li.WinnerRows) -> list[tuple[int, int, in
 def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
     at, node, name, state, priority, pause, life, known, size, headers, payload, others = row
     draft = Draft(ItemId(name), payload, priority, pause or NO_TIME, life, unpacked(headers))
-    item = StagedItem(draft, State(state), pause, life, size, known=known != 0)
-    also = msgspec.json.decode(others, type=_Numbers)
-    superseded = any(parts.get(other, -1) > part for other in also)
+    item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0)
+    superseded = others is not None and any(
+        parts.get(int(other), -1) > part for other in str(others).split(",")
+    )
     return WinnerRow(part, attempt, at, NodeName(node), item, superseded)
 
 
