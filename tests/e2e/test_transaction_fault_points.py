@@ -120,9 +120,15 @@ async def test_killed_there_every_version_is_there_once(point, tmp_path):
     assert ended.of("jobs").keys() == expected(VERSIONS)
 
 
-@pytest.mark.parametrize(
-    "point", ["begun@LookAtWinners", "written@MoveWinners", "committed@MoveWinners"]
-)
+SLICES = {
+    "begun@LookAtWinners": (1, 3, 5),
+    "begun@MoveWinners": (1, 12, 10),
+    "committed@MoveWinners": (1, 12, 10),
+}
+"""Up to nine slices are what the life before has left to be moved; then it is killed in the next commit."""
+
+
+@pytest.mark.parametrize("point", SLICES)
 async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(point, tmp_path):
     """It is killed in ever later slices; what was marked committed is moved by the next life."""
     store = tmp_path / "pubqueue.db"
@@ -130,7 +136,7 @@ async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(poin
         publisher = Publisher(server)
         listening = asyncio.create_task(publisher.listen())
         config = write_config(tmp_path, server, NODE)
-        for life, passage in enumerate((1, 3, 5)):
+        for life, passage in enumerate(SLICES[point]):
             program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
             await program.start()
             await server.reconnected(life)
