@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
-from pubqueue.app.broker import LARGEST, Broker
+from pubqueue.app.broker import Broker
 from pubqueue.app.dispatcher import MOST
+from pubqueue.app.share import LARGEST, MOST_ITEMS, share
 from pubqueue.core.decision import (
     Deliver,
     Done,
@@ -26,6 +27,8 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.reading.read import ReadItems, ReadNodes
+from pubqueue.core.transactions.model import Mark
+from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.stores.sqlite import SqliteStore
 
 FAILED = Refused(Refusal.STORE_FAILED)
@@ -323,3 +326,17 @@ async def test_who_reads_is_answered_before_the_end(stage):
     stage.broker.submit(ReadNodes(who(BOSS)), stage.log.append)
     await stage.broker.stop()
     assert len(stage.heard()) == 1
+
+
+def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
+    many = publishes(*(f"i{n}" for n in range(MOST_ITEMS // 2)))
+    few, staged = publishes("a"), StagePublish(many, Mark("app", 1))
+    takes = {
+        (): 0,
+        (few,): 1,
+        (many, few, few): 3,
+        (many, staged, few): 2,
+        (staged, few, many, few): 3,
+        (few,) * (LARGEST + 1): LARGEST,
+    }
+    assert {given: share([(one, print) for one in given]) for given in takes} == takes

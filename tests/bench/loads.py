@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 HEAVY: Final = NodeName("heavy")
 HOUR: Final = seconds(3600)
-AT_ONCE: Final = 5000
+ITEMS_AT_ONCE: Final = 5000
+NODES_AT_ONCE: Final = 200
 PAYLOAD: Final = b"<job xmlns='urn:x'>" + b"x" * 180 + b"</job>"
 PAUSE: Final = 0.05
 """Seconds between two looks whether a load is dealt with."""
@@ -58,7 +59,7 @@ class Load:
     run: Callable[[Service, int], Awaitable[None]]
 
 
-async def lay_node(store: Store, name: NodeName, **config: Any) -> None:
+def lay_node(tx: Transaction, name: NodeName, **config: Any) -> None:
     """Lay down an empty queue of the boss's."""
     node = Node(name, NodeConfig(**{"queueing": True, **config}), Jid("boss@x"), Millis(0))
     people = [("boss@x", Affiliation.OWNER), ("etl@x", Affiliation.PUBLISHER)]
@@ -66,32 +67,49 @@ async def lay_node(store: Store, name: NodeName, **config: Any) -> None:
     writes.affiliations = [
         Write(None, AffiliationRow(name, Jid(jid), role)) for jid, role in people
     ]
-    await store.batch(lambda tx: tx.write(writes))
+    tx.write(writes)
 
 
-async def lay_items(store: Store, name: NodeName, count: int, **facts: Any) -> None:
+def lay_items(tx: Transaction, name: NodeName, numbers: range, **facts: Any) -> None:
     """Lay down items in a node that is there."""
-    for begin in range(0, count, AT_ONCE):
-        size = min(AT_ONCE, count - begin)
+    (node,) = tx.load(Needs(nodes={name})).nodes
+    first = tx.number("item", len(numbers)) - numbers.start
+    writes = Writes(Millis(0))
+    writes.nodes = [Write(node, replace(node, items=node.items + len(numbers)))]
+    for number in numbers:
+        known = Item(
+            *(first + number, name, ItemId(f"i{number}"), State.QUEUED, Jid("etl@x"), Millis(0))
+        )
+        writes.items.append(Write(None, replace(known, **facts)))
+        writes.payloads[known.seq] = PAYLOAD
+    tx.write(writes)
 
-        def job(tx: Any, begin: int = begin, size: int = size) -> None:
-            (node,) = tx.load(Needs(nodes={name})).nodes
-            first = tx.number("item", size)
-            writes = Writes(Millis(0))
-            writes.nodes = [Write(node, replace(node, items=node.items + size))]
-            for at in range(size):
-                draft = ItemId(f"i{begin + at}")
-                known = Item(first + at, name, draft, State.QUEUED, Jid("etl@x"), Millis(0))
-                writes.items.append(Write(None, replace(known, **facts)))
-                writes.payloads[first + at] = PAYLOAD
-            tx.write(writes)
 
-        await store.batch(job)
+def lay_worker(tx: Transaction, name: NodeName, **facts: Any) -> None:
+    """Lay down a subscription to a node that is there."""
+    (node,) = tx.load(Needs(nodes={name})).nodes
+    row = replace(Subscription(name, BOB, f"s-{name}", 20), **facts)
+    writes = Writes(Millis(0), subscriptions=[Write(None, row)])
+    writes.nodes = [Write(node, replace(node, subscriptions=node.subscriptions + 1))]
+    tx.write(writes)
+
+
+async def lay_each(
+    store: Store, size: int, at_once: int, lay: Callable[[Transaction, range], None]
+) -> None:
+    """Lay down so many of something, a part in each transaction."""
+    for begin in range(0, size, at_once):
+        part = range(begin, min(begin + at_once, size))
+        await store.batch(lambda tx, part=part: lay(tx, part))  # type: ignore[misc]  # bound at once
+
+
+async def _lay_heavy(store: Store, size: int, **facts: Any) -> None:
+    await store.batch(lambda tx: lay_node(tx, HEAVY))
+    await lay_each(store, size, ITEMS_AT_ONCE, lambda tx, part: lay_items(tx, HEAVY, part, **facts))
 
 
 async def _lay_backlog(store: CountingStore, size: int, _now: Millis) -> None:
-    await lay_node(store, HEAVY)
-    await lay_items(store, HEAVY, size)
+    await _lay_heavy(store, size)
 
 
 async def _purge(service: Service, _size: int) -> None:
@@ -115,28 +133,17 @@ async def _swept(service: Service) -> None:
 
 
 async def _lay_delayed_nodes(store: CountingStore, size: int, now: Millis) -> None:
-    for number in range(size):
-        name = NodeName(f"n{number}")
-        await lay_node(store, name)
-        await lay_items(store, name, 20, state=State.DELAYED, due=Millis(now + HOUR))
-        await _lay_worker(store, name)
+    def lay(tx: Transaction, part: range) -> None:
+        for name in (NodeName(f"n{number}") for number in part):
+            lay_node(tx, name)
+            lay_items(tx, name, range(20), state=State.DELAYED, due=Millis(now + HOUR))
+            lay_worker(tx, name)
 
-
-async def _lay_worker(store: Store, name: NodeName, **facts: Any) -> None:
-    row = Subscription(name, BOB, f"s-{name}", 20)
-    await store.batch(lambda tx: _subscribe(tx, replace(row, **facts)))
-
-
-def _subscribe(tx: Any, row: Subscription) -> None:
-    (node,) = tx.load(Needs(nodes={row.node})).nodes
-    writes = Writes(Millis(0), subscriptions=[Write(None, row)])
-    writes.nodes = [Write(node, replace(node, subscriptions=node.subscriptions + 1))]
-    tx.write(writes)
+    await lay_each(store, size, NODES_AT_ONCE, lay)
 
 
 async def _lay_delayed(store: CountingStore, size: int, now: Millis) -> None:
-    await lay_node(store, HEAVY)
-    await lay_items(store, HEAVY, size, state=State.DELAYED, due=Millis(now + HOUR))
+    await _lay_heavy(store, size, state=State.DELAYED, due=Millis(now + HOUR))
 
 
 async def _ripen(service: Service, _size: int) -> None:
@@ -147,8 +154,7 @@ async def _ripen(service: Service, _size: int) -> None:
 
 
 async def _lay_short_lives(store: CountingStore, size: int, now: Millis) -> None:
-    await lay_node(store, HEAVY)
-    await lay_items(store, HEAVY, size, expires=Millis(now + HOUR))
+    await _lay_heavy(store, size, expires=Millis(now + HOUR))
 
 
 async def _expire(service: Service, _size: int) -> None:
@@ -162,7 +168,7 @@ async def _expire(service: Service, _size: int) -> None:
 
 
 async def _lay_staged(store: CountingStore, size: int, now: Millis) -> None:
-    await lay_node(store, HEAVY)
+    await store.batch(lambda tx: lay_node(tx, HEAVY))
     until = Millis(now + 24 * HOUR)
     writes = Writes(now)
     writes.apps = [Write(None, App(APP, Jid("etl@x"), used=now))]
@@ -171,13 +177,17 @@ async def _lay_staged(store: CountingStore, size: int, now: Millis) -> None:
     writes.versions = [Write(None, version)]
     writes.attempts = [Write(None, Attempt(APP, 1, 0, 0, *counts))]
     writes.waiting = [Write(None, StagedTotals(whose, *counts)) for whose in ("etl@x", "")]
-    for begin in range(0, size, AT_ONCE):
-        for at in range(begin, min(begin + AT_ONCE, size)):
-            draft = Draft(ItemId(f"s{at}"), PAYLOAD)
+    await store.batch(lambda tx: tx.write(writes))
+
+    def stage(tx: Transaction, part: range) -> None:
+        writes = Writes(now)
+        for number in part:
+            draft = Draft(ItemId(f"s{number}"), PAYLOAD)
             row = StagedItem(draft, State.QUEUED, None, None, len(PAYLOAD))
             writes.staged.append(StagedRow(StagedKey(APP, 1, 0, 0, HEAVY, draft.id), row))
-        await store.batch(lambda tx, writes=writes: tx.write(writes))  # type: ignore[misc]
-        writes = Writes(now)
+        tx.write(writes)
+
+    await lay_each(store, size, ITEMS_AT_ONCE, stage)
 
 
 async def _commit(service: Service, size: int) -> None:
@@ -186,14 +196,17 @@ async def _commit(service: Service, size: int) -> None:
 
 
 async def _lay_late_locks(store: CountingStore, size: int, now: Millis) -> None:
-    late = Millis(now + 24 * HOUR)
-    token = await store.batch(lambda tx: tx.number("token", size))
-    for number in range(size):
-        name = NodeName(f"n{number}")
-        await lay_node(store, name)
-        held = {"holder": BOB, "deadline": late, "taken": now, "acquired": 1}
-        await lay_items(store, name, 1, state=State.LOCKED, token=token + number, **held)
-        await _lay_worker(store, name, in_flight=1)
+    held: dict[str, Any] = {"holder": BOB, "taken": now, "acquired": 1, "state": State.LOCKED}
+    held["deadline"] = Millis(now + 24 * HOUR)
+
+    def lay(tx: Transaction, part: range) -> None:
+        for number in part:
+            name = NodeName(f"n{number}")
+            lay_node(tx, name)
+            lay_items(tx, name, range(1), token=tx.number("token", 1), **held)
+            lay_worker(tx, name, in_flight=1)
+
+    await lay_each(store, size, NODES_AT_ONCE, lay)
 
 
 async def _recover(service: Service, _size: int) -> None:

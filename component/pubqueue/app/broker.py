@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 import structlog
 
@@ -20,6 +20,7 @@ from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.reader import Reader
+from pubqueue.app.share import share
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
     Taken = tuple[Request, Callable[[Reply], None]]
 
 log = structlog.get_logger(__name__)
-
-LARGEST: Final = 512
-"""Requests in one batch; more wait for the next, so that nobody waits for too long a transaction."""
 
 
 class Broker:
@@ -175,7 +173,8 @@ class Broker:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
 
     async def _one_batch(self) -> None:
-        taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+        count = share(self._waiting)
+        taken, self._waiting = self._waiting[:count], self._waiting[count:]
         kicked, self._kicked = self._kicked, False
         slices = [taken]
         while slices:

@@ -23,3 +23,10 @@ PRAGMA writable_schema = RESET;
 -- What is staged by the winners of a large commit belongs to the record of the version, and is moved in slices.
 ALTER TABLE attempt ADD COLUMN committed INTEGER NOT NULL DEFAULT 0 CHECK (committed IN (0, 1));
 CREATE INDEX attempt_committed ON attempt (txn_id) WHERE committed;
+
+-- Whether an item lives is seen in the index: those whose time is over and that wait for the reaper are passed over
+-- without a look at their rows.
+DROP INDEX item_ready;
+DROP INDEX item_aside;
+CREATE INDEX item_ready ON item (node_id, priority DESC, seq, expires) WHERE state = 'queued';
+CREATE INDEX item_aside ON item (node_id, priority DESC, seq, expires) WHERE aside;

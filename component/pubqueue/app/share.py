@@ -1,0 +1,33 @@
+"""How much of what waits goes into one batch: the work of a batch is bounded, for all others wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.transactions.staging import StagePublish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Reply
+
+LARGEST: Final = 512
+"""Requests in one batch."""
+
+MOST_ITEMS: Final = 2000
+"""Items that are published in one batch; the last request may exceed that, for it is taken whole."""
+
+
+def share(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
+    """Return how many of the requests, from the first, go into the next batch."""
+    items = 0
+    for at, (request, _) in enumerate(waiting[:LARGEST], 1):
+        if isinstance(request, StagePublish):
+            items += len(request.publish.drafts)
+        elif isinstance(request, Publish):
+            items += len(request.drafts)
+        if items >= MOST_ITEMS:
+            return at
+    return min(len(waiting), LARGEST)
