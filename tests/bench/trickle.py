@@ -41,10 +41,11 @@ STEPS: Final = 1000
 
 @dataclass(slots=True)
 class Effort:
-    """What the largest batch took: rows that it wrote, and thousands of SQLite's instructions."""
+    """What the largest batch took: rows that it wrote, thousands of SQLite's instructions, seconds of the processor."""
 
     rows: int = 0
     steps: int = 0
+    cpu: float = 0.0
 
 
 class CountingStore(SqliteStore):
@@ -61,12 +62,13 @@ class CountingStore(SqliteStore):
 
     def _transact(self, connection: Any, job: Callable[[Transaction], T]) -> T:
         connection.set_progress_handler(self._step, STEPS)
-        rows, self._steps = connection.total_changes, 0
+        rows, self._steps, began = connection.total_changes, 0, time.thread_time()
         try:
             return super()._transact(connection, job)
         finally:
             self.most.rows = max(self.most.rows, connection.total_changes - rows)
             self.most.steps = max(self.most.steps, self._steps)
+            self.most.cpu = max(self.most.cpu, time.thread_time() - began)
 
 
 class Face:

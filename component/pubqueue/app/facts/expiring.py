@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pubqueue.core.queue.expire import Arrive, Bounce, Leave
     from pubqueue.core.queue.recover import Recover
 
-AT_ONCE: Final = 1000
+AT_ONCE: Final = 500
 """How many rows of a kind one batch ends at most for the clock's sake; the rest follows in the next."""
 
 
