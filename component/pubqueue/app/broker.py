@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.batch import BatchResult, run
+from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
@@ -195,21 +195,27 @@ class Broker:
                 kicked = False
 
     async def _commit(self, requests: Sequence[Request], *, kicked: bool) -> BatchResult:
-        """Run one batch; if somebody else has changed its rows meanwhile, once more from fresh ones."""
-        job = partial(self._work_in, requests, kicked)
-        try:
-            return await self._store.batch(job)
-        except StaleError:
-            self._changes.forget()
-            log.info("batch.stale", requests=len(requests))
-        except BaseException:
-            self._changes.forget()
-            raise
-        try:
-            return await self._store.batch(job)
-        except BaseException:
-            self._changes.forget()
-            raise
+        """Run one batch; if somebody else has changed its rows meanwhile, once more from fresh ones.
+
+        A request whose changes cannot be made is refused in a run of its own, whatever that costs.
+        """
+        spoilt: set[int] = set()
+        stale = False
+        while True:
+            try:
+                return await self._store.batch(partial(self._work_in, requests, kicked, spoilt))
+            except SpoiltError as problem:
+                self._changes.forget()
+                spoilt.add(problem.at)
+            except StaleError:
+                self._changes.forget()
+                if stale:
+                    raise
+                stale = True
+                log.info("batch.stale", requests=len(requests))
+            except BaseException:
+                self._changes.forget()
+                raise
 
     async def _lose(self, taken: Sequence[Taken], problem: StoreError, *, kicked: bool) -> None:
         """Tell those whose batch came to nothing."""
@@ -238,7 +244,13 @@ class Broker:
             self._moment = done.soonest if known is None else min(known, done.soonest)
         self._on_moment(self._moment)
 
-    def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> BatchResult:  # noqa: FBT001
+    def _work_in(
+        self,
+        requests: Sequence[Request],
+        everywhere: bool,  # noqa: FBT001
+        spoilt: set[int],
+        tx: Transaction,
+    ) -> BatchResult:
         now = self._clock()
         self._rows.begin(tx)
         if self._others_reached:
@@ -251,8 +263,9 @@ class Broker:
             tx,
             requests,
             dispatching=self._dispatching,
-            everywhere=kicked,
+            everywhere=everywhere,
             rest=self._rest,
+            spoilt=spoilt,
         )
 
     def _context(self, rows: WorkingSet, now: Millis | None = None) -> Context:

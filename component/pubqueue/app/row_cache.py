@@ -1,8 +1,7 @@
 """The rows that a process keeps between batches: as loaded, and as the batch has changed them so far.
 
-Every table is a dictionary, and every change of one goes through `put`, so that what a request has done can be
-undone. A key with None is a row that is known not to be there; a key that is missing is not known. Groups (all
-subscriptions of a node, all that a JID holds) are whole where their key is there, and are kept so.
+Every table is a dictionary. A key with None is a row that is known not to be there; a key that is missing is not
+known. Groups (all subscriptions of a node, all that a JID holds) are whole where their key is there, and are kept so.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ class RowCache:
         """Nodes of which nothing that is written can be handed out."""
         self.passing: list[tuple[NodeName, ItemId, int]] = []
         """Items met in this batch, which are kept only if they are locked at its end."""
-        self.journal: list[tuple[dict[Any, Any], Any, Any]] = []
 
     def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
         """Return the subscription of exactly this JID, ABSENT if it is not known."""
@@ -64,28 +62,6 @@ class RowCache:
         if group is None:
             group = self.of_account.get((node, account_of(jid)))
         return ABSENT if group is None else group.get(jid)
-
-    # --- changing, so that it can be undone ---
-
-    def put(self, table: dict[Any, Any], key: object, row: object) -> None:
-        """Set a row."""
-        self.journal.append((table, key, table.get(key, ABSENT)))
-        table[key] = row
-
-    def drop(self, table: dict[Any, Any], key: object) -> None:
-        """Take a row out of a group."""
-        if key in table:
-            self.journal.append((table, key, table.pop(key)))
-
-    def undo(self) -> None:
-        """Take back what was done since the journal was empty."""
-        for table, key, before in reversed(self.journal):
-            if before is ABSENT:
-                table.pop(key, None)
-            else:
-                table[key] = before
-        self.journal.clear()
-        self.windows.clear()  # they are made anew of what the tables say
 
     # --- filling ---
 
