@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pubqueue.app.dispatcher import hand_out
 from pubqueue.app.ports import StoreError
-from pubqueue.app.rules import RULES
+from pubqueue.app.rules import AHEAD_OF, RULES
 from pubqueue.core.decision import Decision, Refusal, refuse
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Batch:
         rows.gathering = True
         for request in requests:
             try:
-                RULES[type(request)][0](self._context, request)
+                AHEAD_OF[type(request)](self._context, request)
             except Exception:  # noqa: S112  # it fails again when its turn comes, and is told
                 continue
         rows.gathering = False

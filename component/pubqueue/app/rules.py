@@ -124,3 +124,8 @@ RULES: Final[dict[type, Rule]] = {
     recover.Recover:             _rule(expiring.for_recovery, recover.recover),
 }
 # fmt: on
+
+AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
+    request: facts for request, (facts, _) in RULES.items()
+} | {publish.Publish: publishing.ahead}
+"""What says the needs of a request before its turn: its companion, or what is quicker."""

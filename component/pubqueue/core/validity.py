@@ -7,6 +7,7 @@ looks at rows. The sentence of a refusal begins with the name of the value that 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
@@ -55,9 +56,15 @@ def is_name(text: str) -> bool:
     return text.isascii() or len(text.encode()) <= LONGEST_ID
 
 
+@lru_cache(maxsize=4096)
+def is_node(name: NodeName) -> bool:
+    """Say whether this can be a NodeID; the same few are asked for again and again."""
+    return is_name(name)
+
+
 def of_node(request: NamesNode) -> Refused | None:
     """Refuse a request that names a node by what is no name."""
-    return None if request.node is None or is_name(request.node) else NO_NODE_ID
+    return None if request.node is None or is_node(request.node) else NO_NODE_ID
 
 
 def of_description(request: Describe) -> Refused | None:
@@ -67,7 +74,7 @@ def of_description(request: Describe) -> Refused | None:
 
 def of_publish(request: Publish) -> Refused | None:
     """Refuse names, priorities and spans beyond their bounds, and an id that comes twice."""
-    if not is_name(request.node):
+    if not is_node(request.node):
         return NO_NODE_ID
     drafts = request.drafts
     for draft in drafts:
@@ -99,7 +106,7 @@ def of_stage(request: StagePublish) -> Refused | None:
 
 def of_settle(request: Settle) -> Refused | None:
     """Refuse a name or a pause beyond its bounds, and an id that comes twice."""
-    if not is_name(request.node):
+    if not is_node(request.node):
         return NO_NODE_ID
     if request.delay is not None and (no := _of_span(request.delay)) is not None:
         return no
@@ -113,7 +120,7 @@ def of_touch(request: Touch) -> Refused | None:
 
 def of_redrive(request: Redrive) -> Refused | None:
     """Refuse names beyond their bounds, and an id that comes twice."""
-    if request.to is not None and not is_name(request.to):
+    if request.to is not None and not is_node(request.to):
         return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is no NodeID")
     return of_node(request) or _distinct(request.ids or ())
 

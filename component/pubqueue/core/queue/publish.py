@@ -122,11 +122,12 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
             refusal, words = TAKEN[place]
             return refuse(refusal, words.format(draft.id))
         changes += _place(place, item, add)
-    added = sum(isinstance(change, AddItem) for change in changes)
-    removed = sum(isinstance(change, RemoveItem) for change in changes)
-    if overfull(node, added, removed):
-        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
-    ids = tuple(draft.id for draft in request.drafts)
+    if node.config.max_items is not None:
+        added = sum(isinstance(change, AddItem) for change in changes)
+        removed = sum(isinstance(change, RemoveItem) for change in changes)
+        if overfull(node, added, removed):
+            return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+    ids = tuple([draft.id for draft in request.drafts])
     reply = Published(node.name, ids, _dead(facts))
     return Decision(reply, tuple(changes), _announce(request, facts, node))
 
@@ -134,9 +135,11 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
 def _dead(facts: PublishFacts) -> tuple[Item, ...]:
     """Return those that are there, but dead. Who held them is no publisher's business."""
     return tuple(
-        replace(item, dead_letter=replace(item.dead_letter, holder=None))
-        for _, item in facts.existing
-        if item is not None and item.state is State.DEAD and item.dead_letter is not None
+        [
+            replace(item, dead_letter=replace(item.dead_letter, holder=None))
+            for _, item in facts.existing
+            if item is not None and item.state is State.DEAD and item.dead_letter is not None
+        ]
     )
 
 
@@ -195,13 +198,10 @@ def _add(request: Publish, facts: PublishFacts, node: Node, draft: Draft) -> Add
 
 def life_of(draft: Draft, node: Node) -> Millis | None:
     """Return how long the item may live: the shorter of what its publisher and its node say."""
-    lives = [span for span in (draft.ttl, _life(node)) if span is not None]
-    return min(lives) if lives else None
-
-
-def _life(node: Node) -> Millis | None:
     expire = node.config.item_expire
-    return None if expire is None else seconds(expire)
+    if expire is None:
+        return draft.ttl
+    return seconds(expire) if draft.ttl is None else min(draft.ttl, seconds(expire))
 
 
 def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[Notice, ...]:

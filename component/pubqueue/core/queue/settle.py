@@ -256,6 +256,9 @@ def _end(request: Settle, case: Case, now: Millis) -> Change:
 def _to_holders(
     kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item]
 ) -> tuple[Notice, ...]:
+    if len(items) == 1:
+        only = items[0]
+        return () if only.holder is None else (kind(only.holder, node, (only.id,)),)
     held: dict[Jid, list[ItemId]] = {}
     for item in items:
         if item.holder is not None:
