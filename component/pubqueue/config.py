@@ -30,7 +30,7 @@ class ConfigError(Exception):
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that is made at start unless it is there."""
+    """A node that is made at start, or brought to what is declared of it."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
     """The NodeID."""
@@ -40,8 +40,17 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bare JIDs that own it; administrators may do everything anyway."""
     publishers: tuple[str, ...] = ()
     """Bare JIDs that may publish to it."""
+    members: tuple[str, ...] = ()
+    """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` say otherwise."""
+    outcasts: tuple[str, ...] = ()
+    """Bare JIDs that may do nothing with it."""
     options: dict[str, str | int | bool] = {}
     """Further fields of its configuration form, by their names."""
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """All that are named, as they stand."""
+        return (*self.owners, *self.publishers, *self.members, *self.outcasts)
 
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
@@ -100,7 +109,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     transactions: TransactionSettings = TransactionSettings()
     """How much may wait for the commits of its publishers, and for how long."""
     node: tuple[NodeSettings, ...] = ()
-    """Nodes to make at start, [[node]] in the file."""
+    """Nodes to make at start, or to bring to what is declared; [[node]] in the file."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return every setting to show; of the secret only that there is one."""
@@ -218,13 +227,17 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
     if settings.log_level not in {"debug", "info", "warning", "error"}:
         raise ConfigError("log_level has to be debug, info, warning or error")
-    people = [*settings.admins, *(jid for n in settings.node for jid in (*n.owners, *n.publishers))]
+    people = [*settings.admins, *(jid for n in settings.node for jid in n.people)]
     for jid in people:
         if "/" in jid or not _is_jid(jid):
             raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
     names = [node.name for node in settings.node]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigError(f"node {twice[0]!r} is there twice")
+    for node in settings.node:
+        friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
+        if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
+            raise ConfigError(f"node {node.name!r}: {torn[0]!r} is an outcast and something else")
 
 
 def _is_jid(text: str) -> bool:

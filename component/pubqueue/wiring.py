@@ -10,30 +10,25 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from pubqueue import declared_nodes
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
-from pubqueue.app.listings import Nodes
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
-from pubqueue.config import ConfigError
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid, Millis, NodeName, seconds
-from pubqueue.core.nodes.manage import Declare
+from pubqueue.core.model import Jid, Millis, seconds
 from pubqueue.core.reading.trim import Trim
+from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.payload import fingerprint, same
-from pubqueue.faces.xmpp.settings import sentence, wanted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from pubqueue.config import NodeSettings, Settings
+    from pubqueue.config import Settings
+    from pubqueue.core.model import Asker
 
 log = structlog.get_logger(__name__)
-
-ALL = 1 << 30
 
 
 def now() -> Millis:
@@ -55,6 +50,10 @@ def _askers(settings: Settings) -> Askers:
     """Return who is who: local are the accounts of the domain above the service's own."""
     admins = (Jid(account) for account in settings.admins)
     return Askers(admins=admins, home=settings.jid.partition(".")[2])
+
+
+def _service(settings: Settings) -> Asker:
+    return _askers(settings).service(Jid(settings.jid))
 
 
 def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> XmppFace:
@@ -102,8 +101,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     )
     broker.start()
     try:
-        for node in settings.node:
-            await _declare(broker, settings, node)
+        await declared_nodes.bring(broker, store, settings.node, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
         yield broker
@@ -112,28 +110,6 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         await reaper.stop()
         await broker.stop()
         await store.close()
-
-
-async def _declare(broker: Broker, settings: Settings, node: NodeSettings) -> None:
-    """Make a node of the configuration file, unless it is there."""
-    words = {var: [_form_value(value)] for var, value in node.options.items()}
-    people = {jid: jid_of(jid) for jid in (*node.owners, *node.publishers)}
-    if wrong := [jid for jid, read in people.items() if read is None]:
-        raise ConfigError(f"node {node.name!r}: {wrong[0]!r} is no JID")
-    request = Declare(
-        by=_askers(settings).service(Jid(settings.jid)),
-        node=NodeName(node.name),
-        settings=wanted({"x-queueing#enabled": [_form_value(node.queueing)]} | words),
-        owners=tuple(jid for name in node.owners if (jid := people[name])),
-        publishers=tuple(jid for name in node.publishers if (jid := people[name])),
-    )
-    reply = await broker.handle(request)
-    if isinstance(reply, Refused):
-        raise ConfigError(f"node {node.name!r}: {sentence(reply) or reply.refusal.name.lower()}")
-
-
-def _form_value(value: str | int | bool) -> str:  # noqa: FBT001  # what TOML may hold
-    return ("1" if value else "0") if isinstance(value, bool) else str(value)
 
 
 async def serve(
@@ -193,8 +169,10 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
     """
     store = settings.make_store()
     await store.open()
-    nodes = len(await store.read(lambda tx: tx.page(Nodes(), None, ALL)))
-    await store.close()
+    try:
+        nodes, about_nodes = await store.read(Comparison(settings.node, _service(settings)).lines)
+    finally:
+        await store.close()
     component = Component(
         settings.jid,
         settings.shared_secret(),
@@ -208,4 +186,5 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
             raise TimeoutError(component.last_error)
     finally:
         await component.leave()
-    return [f"store: good, {nodes} nodes", f"server: {settings.server} accepts {settings.jid}"]
+    server = f"server: {settings.server} accepts {settings.jid}"
+    return [f"store: good, {nodes} nodes", *about_nodes, server]
