@@ -1,6 +1,7 @@
 """The command line: what it prints, where, and with which exit code it ends."""
 
 import asyncio
+import json
 import os
 import signal
 import sqlite3
@@ -17,6 +18,7 @@ from harness.server import StubServer
 
 from pubqueue import __version__
 from pubqueue.cli import main
+from pubqueue.stores import STORES
 from pubqueue_demo.prosody import Prosody, free_ports
 
 COMMANDS = ("serve", "check", "demo")
@@ -175,6 +177,53 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
     assert (process.returncode, out) == (0, b"")
     assert [line.split()[2] for line in err.decode().splitlines()] == ["event=stream.down"]
     assert SECRET not in err.decode()
+
+
+async def logged(process, event):
+    """Read the log, one JSON object a line, up to this event."""
+    async with asyncio.timeout(PATIENCE):
+        while (line := json.loads(await process.stderr.readline()))["event"] != event:
+            pass
+    return line
+
+
+async def test_hangup_has_the_configuration_read_again(tmp_path):
+    node = '[[node]]\nname = "jobs"\nqueueing = true\n'
+    known = {"node": "jobs", "what": "x-queueing#lock_timeout", "stored": "300"}
+    async with StubServer(secret=SECRET) as server:
+        path = write_config(tmp_path, server, 'log_format = "json"\n' + node)
+        async with pubqueue("serve", "--config", path) as process:
+            await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+            more = 'options = { "x-queueing#lock_timeout" = 7 }'
+            head = 'log_format = "json"\nadmins = ["boss@localhost"]\n'
+            write_config(tmp_path, server, head + node + more, store=tmp_path / "other.db")
+            process.send_signal(signal.SIGHUP)
+            assert (await logged(process, "config.read"))["taken_over"] == "admins,node"
+            assert (await logged(process, "config.needs_restart"))["keys"] == "store"
+            changed = await logged(process, "node.changed")
+            assert changed.items() >= (known | {"declared": "7"}).items()
+            path.write_text("jid = 7")
+            process.send_signal(signal.SIGHUP)
+            assert "Expected `str`, got `int`" in (await logged(process, "config.refused"))["why"]
+            await ask_as(server, "boss@localhost/desk", "jobs")
+            process.terminate()
+            _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+            assert process.returncode == 0
+            assert SECRET not in err.decode()
+    assert not (tmp_path / "other.db").exists()
+
+
+async def ask_as(server, jid, node):
+    """Ask for the settings of a node as one who may see them."""
+    inner = f"<configure node='{node}'/>"
+    words = f"<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>{inner}</pubsub>"
+    await server.send(f"<iq type='get' id='c' from='{jid}' to='{server.domain}'>{words}</iq>")
+    assert (await server.receive()).tree.get("type") == "result"
+
+
+def test_the_stores_to_choose_from_are_those_there_are():
+    said = " ".join(CliRunner().invoke(main, ["serve", "--help"]).output.split())
+    assert all(written in said for written, _ in STORES.values())
 
 
 async def test_serve_without_a_server_waits_for_one_and_can_be_ended(tmp_path):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from slixmpp.jid import JID, InvalidJID
 
+from pubqueue import environment
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.transactions.model import DEFAULTS, Limits
@@ -102,6 +103,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
     log_level: str = "info"
     """The least urgent log lines to write: debug, info, warning, error."""
+    log_format: str = "logfmt"
+    """How a log line is written: logfmt (key=value) or json (an object)."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which events of the nodes that keep a log (`x-queueing#event_log`) are forgotten."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
@@ -165,17 +168,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ConfigError(str(problem)) from None
 
 
-ENVIRONMENT: Final = {
-    "PUBQUEUE_JID": "jid",
-    "PUBQUEUE_SECRET": "secret",
-    "PUBQUEUE_SERVER": "server",
-    "PUBQUEUE_STORE": "store",
-}
-"""Settings that can come from the environment."""
+ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Settings)}
+"""Every key, by the variable that it can come from."""
 
 
 def load(
-    file: Path | None, flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+    file: Path | None, flags: Mapping[str, Any], variables: Mapping[str, str] = os.environ
 ) -> Settings:
     """Return the settings of the file, changed by the environment, changed by the flags.
 
@@ -184,8 +182,10 @@ def load(
 
     """
     found: dict[str, Any] = {} if file is None else _read(file)
-    given = {key: environment[name] for name, key in ENVIRONMENT.items() if name in environment}
-    _outrank(found, given)
+    try:
+        _outrank(found, environment.given(Settings, variables))
+    except environment.BadVariableError as problem:
+        raise ConfigError(str(problem)) from None
     _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
     if "jid" not in found:
         raise ConfigError("jid is needed: the component's address, such as queue.example.org")
@@ -204,7 +204,9 @@ def _outrank(found: dict[str, Any], given: Mapping[str, Any]) -> None:
     for mine, other in (("secret", "secret_file"), ("secret_file", "secret")):
         if given.get(mine):
             found.pop(other, None)
-    found.update(given)
+    for key, value in given.items():
+        table = found.get(key)
+        found[key] = table | value if isinstance(table, dict) and isinstance(value, dict) else value
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -227,6 +229,8 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
     if settings.log_level not in {"debug", "info", "warning", "error"}:
         raise ConfigError("log_level has to be debug, info, warning or error")
+    if settings.log_format not in {"logfmt", "json"}:
+        raise ConfigError("log_format has to be logfmt or json")
     people = [*settings.admins, *(jid for n in settings.node for jid in n.people)]
     for jid in people:
         if "/" in jid or not _is_jid(jid):

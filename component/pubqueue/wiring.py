@@ -15,18 +15,20 @@ from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
-from pubqueue.core.model import Jid, Millis, seconds
-from pubqueue.core.reading.trim import Trim
+from pubqueue.core.model import Jid, Millis
 from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.payload import fingerprint, same
+from pubqueue.reloading import trim_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from pubqueue.app.ports import Store
     from pubqueue.config import Settings
     from pubqueue.core.model import Asker
+    from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +81,14 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 
 @asynccontextmanager
 async def queue(settings: Settings) -> AsyncIterator[Broker]:
-    """Run the queue without a face: store, broker, reaper, and the declared nodes.
+    """Run the queue without a face; raises what `_parts` raises."""
+    async with _parts(settings) as (broker, _store, _reaper):
+        yield broker
+
+
+@asynccontextmanager
+async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
+    """Run what serves faces: broker, store, reaper, and the declared nodes.
 
     Raises:
         ForeignStoreError: the store cannot be used.
@@ -88,8 +97,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """
     store = settings.make_store()
     await store.open()
-    trim = Trim(seconds(settings.event_log_days * 86_400), settings.event_log_size)
-    reaper, other_processes = Reaper(clock=now, trim=trim), OtherProcesses(store)
+    reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
     broker = Broker(
         store,
         clock=now,
@@ -104,7 +112,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
-        yield broker
+        yield broker, store, reaper
     finally:
         await other_processes.stop()
         await reaper.stop()
@@ -117,6 +125,7 @@ async def serve(
     *,
     stop: asyncio.Event,
     on_ready: Callable[[], None] = lambda: None,
+    reloader: Reloader | None = None,
 ) -> None:
     """Serve until `stop` is set, then hand out nothing more, answer what was asked, and leave.
 
@@ -126,11 +135,15 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    async with queue(settings) as broker:
+    async with _parts(settings) as parts:
+        broker = parts[0]
         _collect_less_often()
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
         serving = [asyncio.create_task(face.run(), name="face") for face in faces]
         stopping = asyncio.create_task(stop.wait(), name="stop")
+        if reloader is not None:
+            following = reloader.run(settings, by=_service(settings), parts=parts, faces=faces)
+            serving.append(asyncio.create_task(following, name="reload"))
         try:
             await asyncio.wait(
                 {*serving, stopping, broker.task}, return_when=asyncio.FIRST_COMPLETED

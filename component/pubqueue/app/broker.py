@@ -89,6 +89,10 @@ class Broker:
         self._quiet.set()
         self._task: asyncio.Task[None] | None = None
 
+    def adopt(self, *, policy: CreationPolicy, limits: Limits) -> None:
+        """Judge by these from the next batch on."""
+        self._policy, self._limits = policy, limits
+
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
         if self._task is None:

@@ -29,7 +29,7 @@ from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
@@ -70,6 +70,7 @@ class XmppFace:
         self._jid = jid
         self._verbs = VERBS if settle_by_get else STRICT
         self._on_ready = on_ready
+        self._askers = askers
         self._asker = askers.of
         self.component = Component(
             jid,
@@ -85,6 +86,11 @@ class XmppFace:
             f"{ns.COMPONENT} presence": self._take_presence,
         }
         broker.outbox.attach(self)
+
+    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+        """Serve by these settings from the next stanza on."""
+        self._askers.appoint(admins)
+        self._verbs = VERBS if settle_by_get else STRICT
 
     async def run(self) -> None:
         """Serve until cancelled; the stream is kept up."""
