@@ -135,10 +135,16 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
 
 
 def _refused(settings: Settings, problem: RefusedByServerError) -> str:
-    return (
-        f"{settings.server} refuses {settings.jid} ({problem}): "
-        "is the secret the one that the server has for this component?"
-    )
+    """Say what the server refuses; what that may come from is said only where its condition tells."""
+    who = f"{settings.server} refuses {settings.jid} ({problem})"
+    _, port = settings.address()
+    match str(problem):
+        case "host-unknown":
+            return f"{who}: the server has no component {settings.jid} on port {port}"
+        case "not-authorized":
+            return f"{who}: is the secret the one that the server has for this component?"
+        case _:
+            return f"{who}: is port {port} one for components (XEP-0114)?"
 
 
 @main.command()

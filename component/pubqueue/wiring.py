@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from pubqueue import declared_nodes
+from pubqueue import __version__, declared_nodes
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
@@ -139,6 +139,7 @@ async def serve(
         broker = parts[0]
         _collect_less_often()
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
+        log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
         serving = [asyncio.create_task(face.run(), name="face") for face in faces]
         stopping = asyncio.create_task(stop.wait(), name="stop")
         if reloader is not None:
@@ -151,13 +152,14 @@ async def serve(
             for task in (*serving, broker.task):
                 if task.done():
                     task.result()  # raises what ended it
-            for face in faces:
-                await face.stop()
+            log.info("service.stopping")
+            await asyncio.gather(*(face.stop() for face in faces))
         finally:
             stopping.cancel()
             for task in serving:
                 task.cancel()
             await asyncio.gather(*serving, stopping, return_exceptions=True)
+    log.info("service.stopped")
 
 
 def _collect_less_often() -> None:

@@ -6,6 +6,7 @@ an error, for a server would then stop telling us who leaves.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import uuid
@@ -44,6 +45,12 @@ log = structlog.get_logger(__name__)
 
 LARGEST: Final = 500_000
 """Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
+
+DRAIN: Final = 1.5
+"""Seconds for answering what was asked before the end; what has not begun by then is refused."""
+
+ENDING: Final = 4.0
+"""Seconds for all of that, until the server has read the answers."""
 
 _TOO_LARGE: Final = StanzaError(
     "wait", "resource-constraint", text="the answer would be larger than servers relay"
@@ -97,10 +104,16 @@ class XmppFace:
         await self.component.run()
 
     async def stop(self) -> None:
-        """Hand out nothing more, answer what was asked, and close the stream."""
+        """Take nothing more and hand out nothing more, answer what was asked, and close the stream.
+
+        What the server sends from now on is not taken, so it is never done without an answer that arrives.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + ENDING
+        self.component.stop_taking()
         self._broker.outbox.set_up(self, up=False)
-        await self._broker.settled()
-        await self.component.leave()
+        await self._broker.drain(DRAIN)
+        await self.component.leave(patience=max(1.0, end - loop.time()))
 
     def _up(self) -> None:
         self._broker.outbox.set_up(self, up=True)
