@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
+from harness.patience import PATIENCE
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
@@ -15,6 +16,7 @@ from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
 from pubqueue.app.broker import LARGEST, Broker
 from pubqueue.app.dispatcher import MOST
+from pubqueue.app.reader import ENDING
 from pubqueue.core.decision import (
     Deliver,
     Done,
@@ -25,6 +27,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.stores.sqlite import SqliteStore
 
@@ -96,6 +99,37 @@ async def test_replies_come_before_their_notices_and_deliveries_last_after_the_c
         Published(JOBS, (B,)),
         (ANN, "b"),
     ]
+
+
+async def test_at_the_end_what_has_not_begun_in_time_is_refused_and_has_not_happened(stage):
+    await stage.do(joins(ANN), publishes("a"))
+    stage.heard()
+    stage.store.may_go.clear()
+    names = [ItemId(f"i{number}") for number in range(LARGEST + 5)]
+    for request in [*map(publishes, names), Leave(ANN)]:
+        stage.broker.submit(request, stage.log.append)
+    await asyncio.sleep(0)  # the first batch begins, and is held up
+    asked_to_go = asyncio.Event()
+    stage.broker.submit(
+        publishes("last"), lambda reply: asked_to_go.set() or stage.log.append(reply)
+    )
+    draining = asyncio.create_task(stage.broker.drain(0))
+    await asked_to_go.wait()
+    stage.store.may_go.set()
+    await draining
+    said = [entry for entry in stage.heard() if not isinstance(entry, Published)]
+    assert said == [*[ENDING] * 6, "commit", "commit", Done()]
+    assert [await stage.item(name) is not None for name in (names[0], names[-6], names[-5])] == (
+        [True, True, False]
+    )
+    assert (await stage.item("a")).holder is None, "who leaves is said once, so it is not refused"
+
+
+async def test_at_the_end_there_is_time_to_answer_all(stage):
+    for number in range(LARGEST + 5):
+        stage.broker.submit(publishes(f"i{number}"), stage.log.append)
+    await stage.broker.drain(PATIENCE)
+    assert stage.heard().count(ENDING) == 0
 
 
 async def test_what_waits_is_done_in_one_commit(stage):

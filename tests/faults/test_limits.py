@@ -20,6 +20,7 @@ name = "jobs"
 queueing = true
 owners = ["etl@localhost"]
 publishers = ["etl@localhost"]
+members = ["bee@localhost"]
 options = { "x-queueing#backoff_min" = 0 }
 
 [[node]]

@@ -14,6 +14,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bee@localhost"]
 options = { "x-queueing#lock_timeout" = 2, "x-queueing#backoff_min" = 0 }
 """
 BEE = "bee@localhost/x"

@@ -34,9 +34,10 @@ TURNS: Final = 200
 
 CONFIG: Final = "http://jabber.org/protocol/pubsub#node_config"
 NODES: Final[dict[str, dict[str, str]]] = {
-    "dead": {"x-queueing#enabled": "1"},
+    "dead": {"x-queueing#enabled": "1", "pubsub#access_model": "open"},
     "jobs": {
         "x-queueing#enabled": "1",
+        "pubsub#access_model": "open",
         "x-queueing#lock_timeout": "30",
         "x-queueing#max_failures": "3",
         "x-queueing#dead_letter_node": "dead",

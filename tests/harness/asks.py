@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness.facts import BOSS, ETL, JOBS, draft, who
 
 from pubqueue.core.model import ItemId, Jid, Millis
-from pubqueue.core.nodes.manage import Declare
+from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Options, Subscribe
 from pubqueue.core.queue.publish import Publish
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def a_queue(name: NodeName = JOBS, **settings: Any) -> Declare:
-    """Declare a queue of the boss's, to which `etl` publishes; settings by their names."""
-    wanted = Settings({"queueing": True} | settings)
+    """Declare a queue of the boss's, to which `etl` publishes, open to all; settings by their names."""
+    wanted = Settings({"queueing": True, "access_model": "open"} | settings)
     return Declare(who(BOSS, admin=True), name, wanted, (Jid("boss@x"),), (Jid("etl@x"),))
 
 

@@ -1,6 +1,7 @@
 """The SQLite store: the contract, its settings, the files it refuses, who runs its batches, what they cost."""
 
 import asyncio
+import os
 import re
 import sqlite3
 import subprocess
@@ -192,6 +193,32 @@ async def test_another_programs_file_is_left_as_it_was(tmp_path):
     with pytest.raises(ForeignStoreError):
         await SqliteStore(path).open()
     assert path.read_bytes() == before
+
+
+def modes(path):
+    return {each.name: each.stat().st_mode & 0o777 for each in path.parent.glob(f"{path.name}*")}
+
+
+async def test_the_files_of_the_store_are_for_their_owner_alone(tmp_path):
+    old = os.umask(0o000)
+    try:
+        store = SqliteStore(tmp_path / "queue.db")
+        await store.open()
+        assert modes(store.path) == dict.fromkeys(
+            ["queue.db", "queue.db-wal", "queue.db-shm"], 0o600
+        )
+    finally:
+        os.umask(old)
+        await store.close()
+
+
+async def test_files_that_others_could_read_are_closed_to_them(store, tmp_path):
+    for name in ("queue.db", "queue.db-wal", "queue.db-shm"):
+        (tmp_path / name).chmod(0o644)
+    another = SqliteStore(store.path)
+    await another.open()
+    assert set(modes(store.path).values()) == {0o600}
+    await another.close()
 
 
 async def test_an_empty_file_becomes_ours(tmp_path):

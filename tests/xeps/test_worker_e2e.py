@@ -26,6 +26,7 @@ NODES = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bot@localhost", "second@localhost"]
 [node.options]
 "x-queueing#backoff_min" = 0
 
@@ -33,6 +34,7 @@ publishers = ["etl@localhost"]
 name = "short"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bot@localhost", "second@localhost"]
 [node.options]
 "x-queueing#lock_timeout" = 1
 "x-queueing#backoff_min" = 0

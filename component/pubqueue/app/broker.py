@@ -19,7 +19,8 @@ from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
-from pubqueue.app.reader import Reader
+from pubqueue.app.reader import ENDING, Reader
+from pubqueue.app.told import tell
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
@@ -27,7 +28,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import digest
-from pubqueue.core.queue.expire import Bounce
+from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.read import READS
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -88,6 +89,10 @@ class Broker:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._task: asyncio.Task[None] | None = None
+
+    def adopt(self, *, policy: CreationPolicy, limits: Limits) -> None:
+        """Judge by these from the next batch on."""
+        self._policy, self._limits = policy, limits
 
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
@@ -157,6 +162,24 @@ class Broker:
         self._dispatching = False
         self._kicked = False
         self._rest = ()
+
+    async def drain(self, patience: float) -> None:
+        """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
+
+        The faces have to have stopped taking requests.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                return await self.settled()
+        self._reader.refuse_waiting()
+        left, self._waiting = self._waiting, []
+        for request, answer in left:
+            if isinstance(request, Arrive | Leave | Bounce):
+                self._waiting.append((request, answer))  # said once: nobody would repeat it
+            else:
+                answer(ENDING)
+        log.warning("drain.refused", requests=len(left) - len(self._waiting))
+        return await self.settled()
 
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on."""
@@ -232,6 +255,7 @@ class Broker:
         for (_, answer), decision in zip(taken, done.decisions, strict=True):
             answer(decision.reply)
             self._say(decision.notices)
+        tell((request for request, _ in taken), done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._say(done.deliveries)
         self._note_moment(done)

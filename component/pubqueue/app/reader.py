@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Decision, Reply
 
 log = structlog.get_logger(__name__)
+
+
+ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is being stopped")
+"""For those whose turn does not come any more: nothing has happened, and they may try again."""
 
 
 class Reader:
@@ -52,6 +56,12 @@ class Reader:
     async def settled(self) -> None:
         """Wait until all are answered."""
         await self._quiet.wait()
+
+    def refuse_waiting(self) -> None:
+        """Tell those whose turn has not come that the service ends."""
+        left, self._waiting = self._waiting, deque()
+        for _, answer in left:
+            self._tell(answer, ENDING)
 
     async def stop(self) -> None:
         """Answer what is waiting, then stop. Stopping twice does no harm."""

@@ -57,6 +57,10 @@ class Reaper:
                 await self._task
             self._task = None
 
+    def adopt(self, trim: Trim) -> None:
+        """Keep this much of the event log from now on."""
+        self._trim = trim
+
     def on_moment(self, moment: Millis | None) -> None:
         """Take note of the moment at which something ends next."""
         if moment != self._next:

@@ -15,7 +15,7 @@ from pubqueue.app.facts import (
 from pubqueue.app.facts import reading as read_facts
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
-from pubqueue.core.nodes import account, manage, subscribe
+from pubqueue.core.nodes import account, declare, manage, subscribe
 from pubqueue.core.queue import expire, publish, recover, redrive, settle, touch
 from pubqueue.core.reading import read, retrieve, trim
 from pubqueue.core.transactions import commit, staging
@@ -33,7 +33,7 @@ Request = (
     | subscribe.SetOptions
     | subscribe.Unsubscribe
     | manage.Create
-    | manage.Declare
+    | declare.Declare
     | manage.Describe
     | manage.Configure
     | manage.Delete
@@ -94,7 +94,7 @@ RULES: Final[dict[type, Rule]] = {
     subscribe.SetOptions:        _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
     subscribe.Unsubscribe:       _rule(managing.for_subscription, subscribe.unsubscribe, validity.of_node),
     manage.Create:               _rule(managing.for_node, manage.create, validity.of_node),
-    manage.Declare:              _rule(managing.for_node, manage.declare, validity.of_node),
+    declare.Declare:             _rule(managing.for_node, declare.declare, validity.of_node),
     manage.Describe:             _rule(managing.for_node, manage.describe, validity.of_description),
     manage.Configure:            _rule(managing.for_node, manage.configure_node, validity.of_node),
     manage.Delete:               _rule(managing.for_node, manage.delete, validity.of_node),

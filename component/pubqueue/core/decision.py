@@ -107,6 +107,28 @@ class Created(Struct, frozen=True, gc=False):
     node: NodeName
 
 
+class Difference(Struct, frozen=True, gc=False):
+    """A setting, or an account, that is stored as one thing and declared as another; and why it stays, if it does."""
+
+    name: str
+    stored: str
+    declared: str
+    reason: str = ""
+
+
+class Declared(Struct, frozen=True, gc=False):
+    """The declared node is there: `made`, or with these differences brought to what is declared, or `kept`.
+
+    `unnamed` are accounts that are something to the node though nothing was declared of them.
+    """
+
+    node: NodeName
+    made: bool
+    changed: tuple[Difference, ...] = ()
+    kept: tuple[Difference, ...] = ()
+    unnamed: tuple[Jid, ...] = ()
+
+
 class Described(Struct, frozen=True, gc=False):
     """A node, for those who manage it, those who discover it, or with its items."""
 
@@ -170,6 +192,7 @@ Reply = (
     | Published
     | Subscribed
     | Created
+    | Declared
     | Described
     | Listed
     | Affiliations

@@ -100,7 +100,7 @@ def test_leaving_is_quiet_and_final(loop):
 
     with asyncio.Runner(loop_factory=loop) as runner, capture_logs() as log:
         runner.run(play())
-    assert lines(log) == []
+    assert lines(log) == ["stream.up"]
 
 
 async def test_a_server_that_does_not_answer_the_end_is_left_after_a_second():
@@ -123,7 +123,9 @@ async def test_a_lost_stream_is_opened_anew():
                     await server.reconnected(n)
                     await talker.up.wait()
                 assert (talker.ups, talker.downs) == (3, 2)
-        assert lines(log) == ["stream.down"] * 2
+        assert lines(log) == ["stream.up", *["stream.down", "stream.waits", "stream.up"] * 2]
+        levels = {line["event"]: line["log_level"] for line in log}
+        assert (levels["stream.down"], levels["stream.up"]) == ("warning", "info")
 
 
 class Pauses:
@@ -131,6 +133,9 @@ class Pauses:
 
     def __init__(self, many):
         self.seconds, self._many, self.all = [], many, asyncio.Event()
+
+    def warning(self, _event, **_facts):
+        pass
 
     def info(self, _event, *, again_in=None, **_facts):
         if again_in is not None:

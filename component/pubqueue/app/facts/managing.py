@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Jid, Node, NodeName
     from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
+    from pubqueue.core.nodes.declare import Declare
     from pubqueue.core.nodes.manage import (
         Configure,
         Create,
-        Declare,
         Delete,
         Describe,
         GetAffiliations,

@@ -37,7 +37,7 @@ from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from pubqueue.core.model import ItemId
 
@@ -48,16 +48,6 @@ class Create(Struct, frozen=True, gc=False):
     by: Asker
     node: NodeName
     settings: Settings
-
-
-class Declare(Struct, frozen=True, gc=False):
-    """Make a node of the configuration file, unless it is there; what is there is left alone."""
-
-    by: Asker
-    node: NodeName
-    settings: Settings
-    owners: tuple[Jid, ...]
-    publishers: tuple[Jid, ...]
 
 
 class Describe(Struct, frozen=True, gc=False):
@@ -142,35 +132,22 @@ def create(request: Create, facts: NodeFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
     if facts.node is not None:
         return refuse(Refusal.NODE_EXISTS)
-    return _make(request, facts, owners=(request.by.account,))
+    people = {request.by.account: Affiliation.OWNER}
+    return make_node(request.node, request.settings, request.by, facts.now, people)
 
 
-def declare(request: Declare, facts: NodeFacts) -> Decision:
-    """Decide about a node of the configuration file."""
-    if facts.node is not None:
-        return Decision(Created(request.node))
-    return _make(request, facts, owners=request.owners, publishers=request.publishers)
-
-
-def _make(
-    request: Create | Declare,
-    facts: NodeFacts,
-    *,
-    owners: Sequence[Jid],
-    publishers: Sequence[Jid] = (),
+def make_node(
+    name: NodeName, settings: Settings, by: Asker, now: Millis, people: Mapping[Jid, Affiliation]
 ) -> Decision:
-    config = configure(NodeConfig(), request.settings)
+    """Make a node with these settings, to which people are what is said of them."""
+    config = configure(NodeConfig(), settings)
     if isinstance(config, Refused):
         return Decision(config)
-    node = Node(request.node, config, request.by.account, facts.now)
+    node = Node(name, config, by.account, now)
     if (misfit := refit(node, config)) is not None:
         return Decision(misfit)
-    changes: list[Change] = [CreateNode(node)]
-    changes += [
-        SetAffiliation(node.name, account_of(jid), Affiliation.PUBLISHER) for jid in publishers
-    ]
-    changes += [SetAffiliation(node.name, account_of(jid), Affiliation.OWNER) for jid in owners]
-    return Decision(Created(node.name), tuple(changes))
+    joined = (SetAffiliation(name, *entry) for entry in people.items())
+    return Decision(Created(name), (CreateNode(node), *joined))
 
 
 def describe(request: Describe, facts: NodeFacts) -> Decision:
@@ -197,7 +174,7 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     changes: tuple[Change, ...] = (ConfigureNode(node.name, config),)
     if config.access_model is not node.config.access_model:
         after = replace(node, config=config)
-        changes += _shut_out(after, facts.audience, dict(facts.affiliations))
+        changes += shut_out(after, facts.audience, dict(facts.affiliations))
     return Decision(Done(), changes)
 
 
@@ -244,10 +221,10 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
         return Decision(replace(no, unchanged=tuple(owners)))
     changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
     named = [jid for jid in facts.audience if account_of(jid) in dict(wanted)]
-    return Decision(Done(), changes + _shut_out(node, named, after))
+    return Decision(Done(), changes + shut_out(node, named, after))
 
 
-def _shut_out(
+def shut_out(
     node: Node, subscribers: Iterable[Jid], affiliations: Mapping[Jid, Affiliation]
 ) -> tuple[EndSubscription, ...]:
     """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3).

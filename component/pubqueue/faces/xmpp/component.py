@@ -69,6 +69,7 @@ class Component(ComponentXMPP):
     ) -> None:
         super().__init__(jid, secret, *server, fix_error_ns=True)  # type: ignore[no-untyped-call]
         self._server = server
+        self._name = f"{server[0]}:{server[1]}"
         self._on_stanza = on_stanza
         self._on_up = on_up
         self._on_down = on_down
@@ -80,7 +81,10 @@ class Component(ComponentXMPP):
         self._down = asyncio.Event()
         self.last_error: str | None = None
         self._leaving = asyncio.Event()
+        self._taking = True
+        self._held = False
         self._stalled = 0.0
+        self._lost = self.loop.time()
         self._accepted = False
         self.ready = False
         self.use_aiodns = False
@@ -105,7 +109,7 @@ class Component(ComponentXMPP):
                 await self._down.wait()
             if self._leaving.is_set():
                 return
-            log.info("stream.down", server=f"{self._server[0]}:{self._server[1]}", again_in=pause)
+            log.info("stream.waits", server=self._name, again_in=pause)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
             pause = min(LONGEST_PAUSE, pause * 2)
 
@@ -140,10 +144,12 @@ class Component(ComponentXMPP):
     def _on_session(self, _event: object) -> None:
         self.ready = self._accepted = True
         self._up.set()
-        self._on_up()
+        log.info("stream.up", server=self._name, down_for=round(self.loop.time() - self._lost, 1))
+        if self._taking:
+            self._on_up()
 
     def _on_failure(self, problem: object) -> None:
-        log.info("stream.unreachable", why=str(problem))
+        log.warning("stream.unreachable", server=self._name, why=str(problem))
         self._down.set()
 
     def _on_disconnected(self, _reason: object) -> None:
@@ -152,6 +158,9 @@ class Component(ComponentXMPP):
         self._gathered = 0
         if self.ready:
             self.ready = False
+            self._lost = self.loop.time()
+            if not self._leaving.is_set():
+                log.warning("stream.down", server=self._name)
             self._on_down()
         self._down.set()
 
@@ -160,15 +169,39 @@ class Component(ComponentXMPP):
         log.warning("stream.error", condition=condition)
         self.last_error = condition
 
-    async def leave(self, *, patience: float = 1.0) -> None:
-        """Write what is left, close the stream politely, and wait for its end so many seconds."""
+    def stop_taking(self) -> None:
+        """Take no more stanzas, and connect no more; what was taken can still be answered."""
         self._leaving.set()
+        self._taking = False
+        self.pause_reading()
+
+    async def leave(self, *, patience: float = 1.0) -> None:
+        """Write what is left, close the stream politely, and wait for its end so many seconds.
+
+        Until then it is read, and nothing of it taken: the end of the server's stream says that all of ours was
+        read, and a connection that is closed over unread bytes would take our last words with it.
+        """
+        self.stop_taking()
         self.flush()
+        self.resume_reading()
         if self.transport is not None:
+            patience = patience if self.ready else min(patience, 1.0)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.disconnect(wait=patience), patience + 1)
+                await asyncio.wait_for(self.disconnect(wait=patience), patience + 0.5)
 
     # --- in ---
+
+    def pause_reading(self) -> None:
+        """Leave in the network what the server sends, until `resume_reading`."""
+        self._held = True
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._held = False
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def init_parser(self) -> None:
         """Begin a stream; called by slixmpp for every new connection."""
@@ -192,7 +225,8 @@ class Component(ComponentXMPP):
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
         for stanza in stanzas:
             if isinstance(stanza, Single) or stanza.top.tag in STANZAS:
-                self._on_stanza(stanza)
+                if self._taking:
+                    self._on_stanza(stanza)
             else:
                 self._hand_over(stanza)  # the handshake, errors of the stream
         if stream.closed:
@@ -239,7 +273,7 @@ class Component(ComponentXMPP):
         """Go on: the server reads again."""
         if (seconds := self.loop.time() - self._stalled) > LONG:
             log.warning("stream.stalled", seconds=round(seconds, 1))
-        if self.transport is not None:
+        if self.transport is not None and not self._held:
             self.transport.resume_reading()
-        if self.ready:
+        if self.ready and self._taking:
             self._on_up()

@@ -6,6 +6,7 @@ an error, for a server would then stop telling us who leaves.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import uuid
@@ -29,7 +30,7 @@ from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
@@ -44,6 +45,12 @@ log = structlog.get_logger(__name__)
 
 LARGEST: Final = 500_000
 """Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
+
+DRAIN: Final = 1.5
+"""Seconds for answering what was asked before the end; what has not begun by then is refused."""
+
+ENDING: Final = 4.0
+"""Seconds for all of that, until the server has read the answers."""
 
 _TOO_LARGE: Final = StanzaError(
     "wait", "resource-constraint", text="the answer would be larger than servers relay"
@@ -70,6 +77,7 @@ class XmppFace:
         self._jid = jid
         self._verbs = VERBS if settle_by_get else STRICT
         self._on_ready = on_ready
+        self._askers = askers
         self._asker = askers.of
         self.component = Component(
             jid,
@@ -86,15 +94,26 @@ class XmppFace:
         }
         broker.outbox.attach(self)
 
+    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+        """Serve by these settings from the next stanza on."""
+        self._askers.appoint(admins)
+        self._verbs = VERBS if settle_by_get else STRICT
+
     async def run(self) -> None:
         """Serve until cancelled; the stream is kept up."""
         await self.component.run()
 
     async def stop(self) -> None:
-        """Hand out nothing more, answer what was asked, and close the stream."""
+        """Take nothing more and hand out nothing more, answer what was asked, and close the stream.
+
+        What the server sends from now on is not taken, so it is never done without an answer that arrives.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + ENDING
+        self.component.stop_taking()
         self._broker.outbox.set_up(self, up=False)
-        await self._broker.settled()
-        await self.component.leave()
+        await self._broker.drain(DRAIN)
+        await self.component.leave(patience=max(1.0, end - loop.time()))
 
     def _up(self) -> None:
         self._broker.outbox.set_up(self, up=True)
