@@ -2,7 +2,7 @@
 
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOB, EVE, JOBS, after
+from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after
 from harness.shell import Shell
 from harness.store_contents import everything, recount
 
@@ -232,6 +232,14 @@ def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotte
     assert [decision.reply for decision in again.decisions[1:]] == [Done(), Done()]
     assert shell.do(publishes("a")) == Published(JOBS, (ItemId("a"),))
     assert shell.look(lambda tx: tx.item_ids(JOBS)) == []
+
+
+@pytest.mark.parametrize("by", [BOSS, ETL])
+def test_work_that_was_withdrawn_is_published_again_as_new(shell, by):
+    shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a", "b"))
+    assert shell.do(retracts(by, "a", "b")) == Done()
+    shell.batch(publishes("a", "b"))
+    assert shell.look(lambda tx: tx.item_ids(JOBS)) == ["a", "b"]
 
 
 def test_after_a_batch_that_came_to_nothing_the_store_is_asked_when_something_ends(shell):
