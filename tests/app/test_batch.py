@@ -98,7 +98,7 @@ def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are
     result = shell.batch(publishes("a"), publishes("d", "b"), publishes("c"))
     assert [decision.reply for decision in result.decisions] == [
         Published(JOBS, (ItemId("a"),)),
-        Refused(Refusal.STORE_FAILED),
+        Refused(Refusal.INTERNAL_FAULT),
         Published(JOBS, (ItemId("c"),)),
     ]
     assert shell.look(lambda tx: tx.item_ids(JOBS, 9)) == ["b", "a", "c"]

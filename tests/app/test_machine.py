@@ -95,7 +95,7 @@ class Queue(RuleBasedStateMachine):
         replies = [decision.reply for decision in outcome.decisions]
         if all(isinstance(reply, Refused) for reply in replies):
             assert self.shell.dump() == before
-        assert Refused(Refusal.STORE_FAILED) not in replies
+        assert Refused(Refusal.INTERNAL_FAULT) not in replies
         for decision in outcome.decisions:
             for change in decision.changes:
                 if (step := lived(change)) is not None:

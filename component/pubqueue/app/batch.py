@@ -35,6 +35,10 @@ ROUNDS: Final = 16
 """Rounds of loading that a request can need at most; more of them are a fault of ours."""
 
 
+class FaultError(StaleError):
+    """A request met a fault of ours after a part of it was written; nothing of the batch has happened."""
+
+
 class BatchResult(Struct, frozen=True, gc=False):
     """What a batch came to: a decision for each request, in order, and the deliveries.
 
@@ -77,7 +81,7 @@ class Batch:
                 raise
             except Exception as problem:  # the same boundary
                 if self._changes.flushed:
-                    raise StaleError("a request failed after a part of it was written") from problem
+                    raise FaultError("a request failed after a part of it was written") from problem
                 self._rows.cache.undo()
                 return _failed(requests[at])
         return decision
@@ -109,7 +113,7 @@ class Batch:
 def _failed(request: Request) -> Decision:
     """Answer a request that met a fault of ours; called where the fault is handled."""
     log.error("request.failed", request=type(request).__name__, exc_info=True)  # noqa: LOG014  # within the handler
-    return refuse(Refusal.STORE_FAILED)
+    return refuse(Refusal.INTERNAL_FAULT)
 
 
 def run(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.batch import BatchResult, run
+from pubqueue.app.batch import BatchResult, FaultError, run
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
@@ -213,10 +213,11 @@ class Broker:
 
     async def _lose(self, taken: Sequence[Taken], problem: StoreError, *, kicked: bool) -> None:
         """Tell those whose batch came to nothing."""
-        log.error("batch.lost", requests=len(taken), why=str(problem))
+        fault = isinstance(problem, FaultError)
+        log.error("batch.lost", requests=len(taken), why=str(problem), exc_info=fault and problem)
         self._kicked = self._dispatching and (self._kicked or kicked)
         for _, answer in taken:
-            answer(Refused(Refusal.STORE_FAILED))
+            answer(Refused(Refusal.INTERNAL_FAULT if fault else Refusal.STORE_FAILED))
         if not taken:
             await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
 
