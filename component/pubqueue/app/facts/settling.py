@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.publishing import audience
 from pubqueue.core.model import Affiliation, NodeName, State
-from pubqueue.core.queue.ending import DeadLetterPlace
+from pubqueue.core.queue.ending import DeadLetterPlace, room_in
 from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb, holds
 
 if TYPE_CHECKING:
@@ -92,5 +92,8 @@ def place_of(rows: WorkingSet, node: Node, item: Item) -> DeadLetterPlace | None
     name = NodeName(node.config.dead_letter_node)
     if not name:
         return None
-    exists = rows.node(name) is not None
-    return DeadLetterPlace(name, exists, taken=exists and rows.item(name, item.id) is not None)
+    there = rows.node(name)
+    if there is None:
+        return DeadLetterPlace(name, exists=False, taken=False)
+    taken = rows.item(name, item.id) is not None
+    return DeadLetterPlace(name, exists=True, taken=taken, room=room_in(there))

@@ -39,7 +39,7 @@ from pubqueue.core.model import (
 )
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.queue.ending import Case, fail, give_up, release
+from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -255,7 +255,8 @@ def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Ite
         freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
         return Decision(Done(), freed, notices)
     cases = [Case(item, node, place) for item, place in zip(items, facts.places, strict=True)]
-    return Decision(Done(), tuple(_end(request, case, facts.now) for case in cases), notices)
+    ends = [_end(request, case, facts.now) for case in cases]
+    return Decision(Done(), tuple(in_their_places(ends, cases)), notices)
 
 
 def _end(request: Settle, case: Case, now: Millis) -> Change:
