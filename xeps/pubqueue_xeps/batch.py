@@ -115,8 +115,9 @@ class Batch:
         return self.committed
 
     async def abort(self) -> None:
-        """Drop what is staged; a version that is committed stays."""
-        await self._ask(transactions.abort(self._mark))
+        """Drop what this batch has staged; a version that is committed stays."""
+        staged = [Part(0, self._attempt, len(self._staged))]
+        await self._ask(transactions.abort(self._mark, staged))
 
     async def _ask(self, question: Question, timeout: int = TIMEOUT) -> Element:  # noqa: ASYNC109 - asking's
         try:
