@@ -2,7 +2,7 @@
 
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOB, EVE, JOBS, after
+from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.shell import Shell
 from harness.store_contents import everything, recount
 
@@ -11,11 +11,13 @@ from pubqueue.core.decision import (
     Deliver,
     Done,
     Published,
+    Redriven,
     Refusal,
     Refused,
 )
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.queue.expire import MOST_BOUNCES, Bounce, Expire, Leave
+from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
 
 DEAD = NodeName("jobs-dead")
@@ -98,7 +100,7 @@ def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are
     result = shell.batch(publishes("a"), publishes("d", "b"), publishes("c"))
     assert [decision.reply for decision in result.decisions] == [
         Published(JOBS, (ItemId("a"),)),
-        Refused(Refusal.STORE_FAILED),
+        Refused(Refusal.INTERNAL_FAULT),
         Published(JOBS, (ItemId("c"),)),
     ]
     assert shell.look(lambda tx: tx.item_ids(JOBS, 9)) == ["b", "a", "c"]
@@ -125,6 +127,59 @@ def test_a_poisonous_item_dies_into_its_node_and_is_handed_out_there(shell):
     result = shell.batch(Expire())
     assert deliveries(result) == [(EVE, "i1")]
     assert (result.deliveries[0].item.node, item(shell)) == (DEAD, None)
+
+
+def test_a_dead_letter_node_takes_no_more_than_its_max_items(shell):
+    shell.batch(a_queue(DEAD, max_items=3), joins(ANN, 9))
+    shell.batch(a_queue(max_failures=1, dead_letter_node=DEAD, lock_timeout=60), joins(ANN, 9))
+    shell.batch(publishes("full", node=DEAD), publishes("a", "b", "c", "d"))
+    shell.do(unlocks(ANN, "a", "b", "c", outcome=Outcome.REJECT))
+    assert [item(shell, name).state for name in "cd"] == [State.DEAD, State.LOCKED]
+    shell.wait(60)
+    shell.do(Expire())
+    assert item(shell, "d").state is State.DEAD
+    assert shell.look(lambda tx: tx.item_ids(DEAD)) == ["full", "a", "b"]
+    shell.do(retracts(BOSS, "full", node=DEAD))
+    shell.batch(publishes("e"))
+    shell.do(unlocks(ANN, "e", outcome=Outcome.REJECT))
+    assert shell.look(lambda tx: tx.item_ids(DEAD)) == ["a", "b", "e"]
+
+
+def test_a_redrive_fills_no_node_beyond_its_max_items(shell):
+    shell.batch(a_queue(DEAD), a_queue(max_failures=1, dead_letter_node=DEAD, max_items=2))
+    shell.batch(joins(ANN, 9), publishes("a", "b"))
+    shell.do(unlocks(ANN, "a", "b", outcome=Outcome.REJECT))
+    shell.batch(publishes("c"))
+    named = Redrive(who(BOSS), DEAD, (ItemId("a"), ItemId("b")))
+    assert shell.do(named).refusal is Refusal.NODE_FULL
+    assert shell.do(Redrive(who(BOSS), DEAD)) == Redriven(DEAD, 1)
+    assert shell.look(lambda tx: tx.item_ids(JOBS)) == ["a", "c"]
+    assert shell.look(lambda tx: tx.item_ids(DEAD)) == ["b"]
+
+
+def test_the_number_of_an_item_is_never_given_again(tmp_path):
+    """Not when the newest has gone, nor after a restart, nor by another process on the same store."""
+    path, given = tmp_path / "queue.db", []
+
+    def publish_and_withdraw(shell):
+        shell.batch(publishes("a"))
+        given.append(item(shell, "a").seq)
+        shell.do(retracts(ETL, "a"))
+
+    one = Shell(path)
+    one.batch(a_queue())
+    other = Shell(path)
+    for shell in (one, one, other, one, other, other):
+        publish_and_withdraw(shell)
+    one.changes.forget()
+    publish_and_withdraw(one)
+    one.close()
+    other.close()
+    for _ in range(2):
+        again = Shell(path)
+        publish_and_withdraw(again)
+        again.close()
+    assert given == sorted(set(given))
 
 
 def test_two_items_with_one_id_that_die_together_do_not_stop_the_clock(shell):
@@ -232,6 +287,14 @@ def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotte
     assert [decision.reply for decision in again.decisions[1:]] == [Done(), Done()]
     assert shell.do(publishes("a")) == Published(JOBS, (ItemId("a"),))
     assert shell.look(lambda tx: tx.item_ids(JOBS)) == []
+
+
+@pytest.mark.parametrize("by", [BOSS, ETL])
+def test_work_that_was_withdrawn_is_published_again_as_new(shell, by):
+    shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a", "b"))
+    assert shell.do(retracts(by, "a", "b")) == Done()
+    shell.batch(publishes("a", "b"))
+    assert shell.look(lambda tx: tx.item_ids(JOBS)) == ["a", "b"]
 
 
 def test_after_a_batch_that_came_to_nothing_the_store_is_asked_when_something_ends(shell):

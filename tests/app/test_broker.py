@@ -15,8 +15,10 @@ from structlog.testing import capture_logs
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
 from pubqueue.app.broker import LARGEST, Broker
+from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.dispatcher import MOST
 from pubqueue.app.reader import ENDING
+from pubqueue.core.changes import PurgeNode
 from pubqueue.core.decision import (
     Deliver,
     Done,
@@ -27,11 +29,13 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.stores.sqlite import SqliteStore
 
 FAILED = Refused(Refusal.STORE_FAILED)
+FAULT = Refused(Refusal.INTERNAL_FAULT)
 A, B = ItemId("a"), ItemId("b")
 
 
@@ -189,7 +193,7 @@ async def test_a_failing_request_is_undone_alone(stage, monkeypatch):
     assert stage.heard() == [
         "commit",
         Published(JOBS, (A,)),
-        FAILED,
+        FAULT,
         Published(JOBS, (ItemId("c"),)),
     ]
     assert await stage.item("d") is None
@@ -201,6 +205,21 @@ async def test_a_store_that_fails_is_told_to_everybody_and_the_next_batch_goes_o
     await stage.do(publishes("a"))
     expected = ["failure", FAILED, FAILED, "commit", Published(JOBS, (A,))]
     assert stage.heard() == expected
+
+
+async def test_a_fault_after_a_part_was_written_is_no_failure_of_the_store(stage, monkeypatch):
+    def breaks(self, _asked, _change):
+        self.flush()
+        raise ZeroDivisionError
+
+    patched = ChangeApplier._MAKE | {PurgeNode: breaks}
+    monkeypatch.setattr(ChangeApplier, "_MAKE", patched)
+    with capture_logs() as said:
+        await stage.do(publishes("a"), Purge(who(BOSS), JOBS), publishes("b"))
+    replies = [entry for entry in stage.heard() if entry != "commit"]
+    assert replies == [Published(JOBS, (A,)), FAULT, Published(JOBS, (B,))]
+    (told,) = [entry for entry in said if entry["event"] == "request.failed"]
+    assert told["request"] == "Purge"
 
 
 async def test_who_stops_waiting_disturbs_nobody(stage):
@@ -346,7 +365,7 @@ async def test_one_who_reads_and_fails_leaves_the_next_an_answer(stage, monkeypa
 
     with capture_logs() as said, monkeypatch.context() as patched:
         patched.setitem(rules.RULES, ReadNodes, broken)
-        assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAILED
+        assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAULT
     with capture_logs() as unsaid:
         stage.broker.submit(ReadNodes(who(BOSS)), broken)
         assert len((await stage.broker.handle(ReadNodes(who(BOSS)))).entries) == 1

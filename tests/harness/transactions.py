@@ -47,8 +47,15 @@ def commits(
     return CommitVersion(who(by), app, version, tuple(Part(*part) for part in parts), totals)
 
 
-def aborts(*, version: int = 1, by: str = ETL, app: str = APP, admin: bool = False) -> AbortVersion:
-    return AbortVersion(who(by, admin=admin), app, version)
+def aborts(
+    *attempts: tuple[int, int],
+    version: int = 1,
+    by: str = ETL,
+    app: str = APP,
+    admin: bool = False,
+) -> AbortVersion:
+    """Abort these attempts, each as (part, attempt), or the version."""
+    return AbortVersion(who(by, admin=admin), app, version, attempts or None)
 
 
 def left_over(shell: Shell) -> int:

@@ -70,6 +70,10 @@ def test_a_commit_of_very_many_parts_still_fits_a_stanza():
 
 def test_abort_and_the_question_name_the_app():
     assert read(transactions.abort(MARK)).attrib == {"app": "it's <mine>", "version": "41"}
+    questions = transactions.aborts(MARK, [Part(n, 7, 2) for n in range(1500)])
+    named = [read(question).findtext(f"{OURS}parts").split() for question in questions]
+    assert [len(each) for each in named] == [1000, 500]
+    assert named[1][-1] == "1499:7:2:0"
     asked = transactions.last("it's")
     assert (asked.kind, read(asked).tag, read(asked).attrib) == (
         "get",

@@ -21,6 +21,15 @@ def in_turn(*answers):
     return answer
 
 
+async def test_a_fault_of_the_service_ends_a_retract_at_once(service, worker_of):
+    service.script["retract"] = lambda iq: [refuse(iq, "internal-server-error")]
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        with pytest.raises(Refused, match="'i1' was refused: internal-server-error"):
+            await item.retract()
+
+
 async def leave(item):
     async with item:
         pass

@@ -11,7 +11,6 @@ from slixmpp.exceptions import IqError
 from pubqueue_xeps import disco, publishing, refusals, transactions
 from pubqueue_xeps.asking import ask
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
-from pubqueue_xeps.refusals import TRANSIENT, Refusal
 from pubqueue_xeps.transactions import FEATURE, Committed, Mark, Part
 from pubqueue_xeps.xep_0254.queueing import publication
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from slixmpp import ClientXMPP
 
     from pubqueue_xeps.questions import Question
+    from pubqueue_xeps.refusals import Refusal
 
 __all__ = ["Batch", "Committed"]
 
@@ -115,8 +115,9 @@ class Batch:
         return self.committed
 
     async def abort(self) -> None:
-        """Drop what is staged; a version that is committed stays."""
-        await self._ask(transactions.abort(self._mark))
+        """Drop what this batch has staged; a version that is committed stays."""
+        staged = [Part(0, self._attempt, len(self._staged))]
+        await self._ask(transactions.abort(self._mark, staged))
 
     async def _ask(self, question: Question, timeout: int = TIMEOUT) -> Element:  # noqa: ASYNC109 - asking's
         try:
@@ -127,6 +128,6 @@ class Batch:
     def _failure(self, refusal: Refusal) -> PubqueueError:
         if refusal.condition == "item-not-found":
             return NoSuchNode(f"{self._service} has no such node.")
-        kind = ServiceUnavailable if refusal.condition in TRANSIENT else Refused
+        kind = ServiceUnavailable if refusal.is_transient else Refused
         why = refusal.text or refusal.condition
         return kind(f"{self._service} refused {self._mark}: {why}.")

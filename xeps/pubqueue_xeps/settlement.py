@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from pubqueue_xeps.errors import NotConfirmed, Refused
 from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
 from pubqueue_xeps.quoting import quote
-from pubqueue_xeps.refusals import TRANSIENT, read
+from pubqueue_xeps.refusals import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.queue_session import QueueSession
+    from pubqueue_xeps.refusals import Refusal
     from pubqueue_xeps.timings import Timings
 
 Verb = Literal["retract", "unlock"]
@@ -66,8 +67,13 @@ ANSWERS: Final[dict[str, Answer]] = {
     "unexpected-request": Answer.LOST,   # free: the lock timed out
     "forbidden":          Answer.LOST,   # the service has forgotten that it was ours
     "not-authorized":     Answer.LOST,
-} | dict.fromkeys(TRANSIENT, Answer.AGAIN)
+}
 # fmt: on
+
+
+def answer_of(refusal: Refusal) -> Answer | None:
+    """Return what a refusal means for our hold on the item; None if it says nothing about that."""
+    return Answer.AGAIN if refusal.is_transient else ANSWERS.get(refusal.condition)
 
 
 class Settlement:
@@ -230,7 +236,7 @@ class Settlements:
 
     def _refuse(self, question: Settlement, iq: Element) -> None:
         refusal = read(iq)
-        answer = ANSWERS.get(refusal.condition)
+        answer = answer_of(refusal)
         if answer is None:
             if not question.reply.done():
                 refused = Refused(

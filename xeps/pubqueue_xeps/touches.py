@@ -23,7 +23,7 @@ from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PUBQUEUE
 from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.refusals import read
-from pubqueue_xeps.settlement import ANSWERS, Answer
+from pubqueue_xeps.settlement import Answer, answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +83,7 @@ class Touches:
 def _read(item: str, iq: Element) -> datetime | Answer:
     if iq.get("type") != "result":
         refusal = read(iq)
-        if (answer := ANSWERS.get(refusal.condition)) is not None:
+        if (answer := answer_of(refusal)) is not None:
             return answer
         raise Refused(f"The touch of {item!r} was refused: {refusal.name}.")
     touched = iq.find(ITEM)

@@ -112,9 +112,15 @@ def commit(mark: Mark, parts: Sequence[Part], totals: Totals | None = None) -> Q
     return Question("set", f"the commit of {mark}", mark.words("commit", inner, **told))
 
 
-def abort(mark: Mark) -> Question:
-    """Ask to drop all that is staged; what is committed stays."""
-    return Question("set", f"the abort of {mark}", mark.words("abort"))
+def abort(mark: Mark, parts: Sequence[Part] | None = None) -> Question:
+    """Ask to drop what these attempts have staged, or all that is; what is committed stays."""
+    inner = "" if parts is None else _list(parts)
+    return Question("set", f"the abort of {mark}", mark.words("abort", inner))
+
+
+def aborts(mark: Mark, parts: Sequence[Part]) -> list[Question]:
+    """Ask to drop what these attempts have staged, so many in a question as a stanza has room for."""
+    return [abort(mark, parts[at : at + COMPACT]) for at in range(0, len(parts), COMPACT)]
 
 
 def last(app: str) -> Question:

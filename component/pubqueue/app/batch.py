@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 AHEAD: Final = 128
 """Requests whose needs are gathered together, at most."""
 
-FAILED: Final = refuse(Refusal.STORE_FAILED)
+FAILED: Final = refuse(Refusal.INTERNAL_FAULT)
 """What a request is told that met a fault of ours."""
 
 ROUNDS: Final = 16

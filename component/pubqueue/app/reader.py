@@ -95,7 +95,7 @@ class Reader:
             Exception
         ):  # the boundary between requests: this one has failed, the next shall be answered
             log.exception("request.failed", request=type(request).__name__)
-            return Refused(Refusal.STORE_FAILED)
+            return Refused(Refusal.INTERNAL_FAULT)
         return decision.reply
 
     def _read(self, request: Request, tx: Transaction) -> Decision:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Refused
+from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.recover import Recover
@@ -68,6 +68,15 @@ class Reaper:
             self._changed.set()
 
     async def _run(self, broker: Broker) -> None:
+        """Watch until cancelled; what goes wrong is told and watching begins anew, for nobody else ends locks."""
+        while True:
+            try:
+                await self._watch(broker)
+            except Exception:  # the outermost loop of the task
+                log.exception("reaper.failed")
+                await asyncio.sleep(RETRY)
+
+    async def _watch(self, broker: Broker) -> None:
         seen = self._clock()
         await _do(Recover(), broker)
         await _do(Expire(), broker)  # what ran out while nobody watched
@@ -104,6 +113,11 @@ class Reaper:
 
 
 async def _do(request: Recover | Expire, broker: Broker) -> None:
-    """Have it done. While the store is in trouble it is tried again, not in a hot loop."""
-    while isinstance(await broker.handle(request), Refused):  # noqa: ASYNC110  # nothing tells of it
+    """Have it done. While the store is in trouble it is tried again, not in a hot loop.
+
+    What has met a fault of ours stands back for all else that time demands; its own turn comes again.
+    """
+    while isinstance(reply := await broker.handle(request), Refused):
         await asyncio.sleep(RETRY)
+        if reply.refusal is Refusal.INTERNAL_FAULT:
+            return

@@ -113,7 +113,7 @@ RULES: Final[dict[type, Rule]] = {
     read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
     trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
     staging.StagePublish:        _rule(publishing.for_stage, staging.stage, validity.of_stage),
-    staging.AbortVersion:        _rule(committing.for_app, staging.abort),
+    staging.AbortVersion:        _rule(committing.for_abort, staging.abort),
     staging.AskLastVersion:      _rule(committing.for_app, staging.last_version),
     staging.ListTransactions:    _rule(committing.for_list, staging.list_transactions),
     commit.CommitVersion:        _rule(committing.for_commit, commit.commit, validity.of_commit),

@@ -59,6 +59,9 @@ class Refusal(Enum):
     NOT_SUBSCRIBED = auto()
     INVALID_SUBID = auto()
     STORE_FAILED = auto()
+    """The store cannot do it now; later it may."""
+    INTERNAL_FAULT = auto()
+    """The request has met a fault of ours, and would meet it again."""
     LAST_OWNER = auto()
     BAD_REQUEST = auto()
     WRONG_PAYLOAD = auto()

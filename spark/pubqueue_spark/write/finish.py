@@ -57,18 +57,24 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     return log.warning("%s", replayed(settings, mark))
 
 
-def abort(job: Job, mark: Mark) -> None:
-    """Drop what was staged. What was committed stays: Spark also aborts after a commit it lost sight of."""
+def abort(job: Job, mark: Mark, done: Sequence[Written]) -> None:
+    """Drop what these tasks have staged. What was committed stays: Spark also aborts after a commit it lost sight of.
+
+    No more than that is dropped: a driver that was given up for lost, and fails, may have a successor by then,
+    whose tasks stage for the same version. A task that fails drops its own.
+    """
     logs.make_audible()
     if not job.transactional:
         return log.warning("%s failed; what was published before stays in the queue", mark)
+    parts = [transactions.Part(it.partition, it.attempt, it.items, it.bytes) for it in done]
     try:
-        (answer,) = ask(job.settings, transactions.abort(mark), retries=1)
+        answers = ask(job.settings, *transactions.aborts(mark, parts), retries=1) if parts else []
     except PubqueueSparkError as error:
         return _leave(mark, str(error))
-    if isinstance(answer, Refusal):
-        return _leave(mark, told(answer))
-    return log.warning("%s failed; what it had staged and not committed is dropped", mark)
+    for answer in answers:
+        if isinstance(answer, Refusal):
+            return _leave(mark, told(answer))
+    return log.warning("%s failed; what its tasks had staged and not committed is dropped", mark)
 
 
 def replayed(settings: Settings, mark: Mark) -> str:

@@ -106,7 +106,7 @@ def test_older_versions_that_nobody_committed_go_with_it_and_newer_ones_stay(she
     assert names(shell) == ["v2", "v3"]
 
 
-STATES = ("new", "queued", "delayed", "locked", "dead", "finished")
+STATES = ("new", "queued", "delayed", "locked", "dead", "finished", "withdrawn")
 
 
 def meet(shell, state):
@@ -120,6 +120,8 @@ def meet(shell, state):
         shell.do(joins(ANN, 1, node=node))
     if state == "finished":
         assert shell.do(retracts(ANN, "a", node=node)) == Done()
+    if state == "withdrawn":
+        assert shell.do(retracts(BOSS, "a", node=node)) == Done()
     if state == "dead":
         shell.wait(11)
         assert shell.do(Expire()) == Done()
@@ -149,6 +151,16 @@ def test_ids_that_are_there_are_treated_as_a_publish_treats_them(tmp_path, state
         assert shell.look_within(recount) == []
         shell.close()
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("state", ["queued", "locked", "dead"])
+@pytest.mark.parametrize("by", [BOSS, ETL])
+def test_what_was_withdrawn_a_commit_publishes_again(shell, state, by):
+    node = meet(shell, state)
+    assert shell.do(retracts(by, "a", node=node)) == Done()
+    shell.do(stages("a", node=node))
+    assert shell.do(commits((0, 0, 1))) == committed(1)
+    assert names(shell, node) == ["a"]
 
 
 def test_payloads_are_compared_by_meaning(shell):

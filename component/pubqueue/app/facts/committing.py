@@ -107,7 +107,12 @@ def _found(met: WinnerClass) -> WinnerCount:
     return WinnerCount(known, State(met.state), met.count, met.first)
 
 
-def for_app(context: Context, request: AbortVersion | AskLastVersion) -> AppFacts:
+def for_abort(context: Context, request: AbortVersion) -> AppFacts:
+    """Return how far the app is, and whether the version is open."""
+    return AppFacts(*context.rows.standing(request.app, request.version))
+
+
+def for_app(context: Context, request: AskLastVersion) -> AppFacts:
     """Return how far the app is."""
     return AppFacts(context.rows.standing(request.app, 0)[0])
 

@@ -38,7 +38,7 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
     dead, missing = _dead(rows, request) if may else ([], ())
     candidates = tuple(_candidate(rows, request, item) for item in dead)
     names = {request.to} if request.to else {one.origin for one in candidates}
-    nodes = [(name, rows.node(name)) for name in names if name]
+    nodes = [(name, rows.counted(name)) for name in names if name]
     return RedriveFacts(
         now=context.now,
         node=node,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
@@ -18,7 +17,6 @@ from pubqueue.core.changes import (
     EndSubscription,
     Forget,
     ForgetResource,
-    GiveUp,
     NoteBounces,
     NoteResource,
     RemoveItem,
@@ -31,13 +29,11 @@ from pubqueue.core.decision import (
     Notice,
     Unlocked,
 )
-from pubqueue.core.queue.ending import Case, fail, give_up, release
+from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 from pubqueue.core.transactions.model import Abort, Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
+    from pubqueue.core.model import Item, Jid, Millis, Node, Subscription
 
 MOST_BOUNCES: Final = 10
 """Deliveries that may come back in a row, beyond a window full of them, before a subscription ends."""
@@ -120,7 +116,7 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     """
     ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
     ends += [_too_old(case, facts.now) for case in facts.lives]
-    changes: list[Change] = [*_one_to_a_place(ends)]
+    changes: list[Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
     ended = {case.item.seq for case in facts.lives}
     changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
     changes.append(Forget(facts.now))
@@ -139,18 +135,6 @@ def _too_old(case: Case, now: Millis) -> Change:
     if not case.node.config.queueing:
         return RemoveItem(case.item)
     return give_up(case, now, TOO_OLD, failed=case.item.failed)
-
-
-def _one_to_a_place(ends: Iterable[Change]) -> Iterator[Change]:
-    """Let only the first of several dead items with one id move to one dead-letter node."""
-    places: set[tuple[NodeName, ItemId]] = set()
-    for end in ends:
-        if isinstance(end, GiveUp) and end.to is not None:
-            place = (end.to, end.item.id)
-            yield replace(end, to=None) if place in places else end
-            places.add(place)
-        else:
-            yield end
 
 
 def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
@@ -176,7 +160,7 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     gone = {request.jid, account_of(request.jid)} if last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
     ends = [fail(case, facts.now, WORKER_LOST) for case in held]
-    changes: list[Change] = [*_one_to_a_place(ends)]
+    changes: list[Change] = [*in_their_places(ends, held)]
     if request.jid in facts.resources:
         changes.append(ForgetResource(request.jid))
     for subscription, node in facts.subscriptions:

@@ -227,10 +227,14 @@ class Commit(Struct, frozen=True, gc=False):
 
 
 class Abort(Struct, frozen=True, gc=False):
-    """What waits for the version goes, and the version with it."""
+    """What waits for the version goes, and the version with it.
+
+    With `attempts`, each as part and number, only what these have staged; the version goes with the last of all.
+    """
 
     app: str
     version: int
+    attempts: tuple[tuple[int, int], ...] | None = None
 
 
 class Sweep(Struct, frozen=True, gc=False):

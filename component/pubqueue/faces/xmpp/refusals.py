@@ -86,6 +86,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
     Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
+    Refusal.INTERNAL_FAULT:           StanzaError("cancel", "internal-server-error"),
 }
 # fmt: on
 

@@ -110,15 +110,25 @@ def _let_appear(contents: Contents, change: Commit, choice: Choice | None) -> No
 
 
 def _abort(contents: Contents, change: Abort) -> None:
-    """Drop an open version; one that is not there needs nothing."""
+    """Drop an open version, or some attempts at it; one that is not there needs nothing."""
     staging, key = contents.staging, (change.app, change.version)
     opened = staging.versions.rows.get(key)
     if opened is None:
         return
     version, app = opened.version, staging.apps.rows[change.app]
-    staging.free(app.owner, version.items, version.bytes)
+    named = None if change.attempts is None else set(change.attempts)
+    there = [numbered.attempt for numbered in staging.attempts_of(key)]
+    going = [one for one in there if named is None or (one.part, one.number) in named]
+    items, size = sum(one.items for one in going), sum(one.bytes for one in going)
+    staging.free(app.owner, items, size)
     staging.apps.put(app.name, replace(app, used=max(app.used, version.until)))
-    staging.drop(key)
+    if len(going) == len(there):
+        staging.drop(key)
+        return
+    for one in going:
+        staging.drop_attempt((*key, one.part, one.number))
+    left = replace(version, items=version.items - items, bytes=version.bytes - size)
+    staging.versions.put(key, replace(opened, version=left))
 
 
 def _sweep(contents: Contents, change: Sweep) -> None:

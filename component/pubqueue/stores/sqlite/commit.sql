@@ -129,8 +129,19 @@ UPDATE attempt SET txn_id = NULL WHERE txn_id = ?;
 -- used: an app was heard of until then
 UPDATE txn_app SET used = max(used, ?) WHERE id = ?;
 
--- drop_open: the open version is no more
-DELETE FROM txn WHERE id = ?;
+-- staged_by: what some attempts at a version have staged: a list of parts with numbers
+SELECT coalesce(sum(a.items), 0), coalesce(sum(a.bytes), 0) FROM json_each(?2) k CROSS JOIN attempt a
+ON a.txn_id = ?1 AND a.part = json_extract(k.value, '$[0]') AND a.number = json_extract(k.value, '$[1]');
+
+-- drop_named: nobody wants these attempts at a version any more
+UPDATE attempt SET txn_id = NULL WHERE txn_id = ?1
+AND (part, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2));
+
+-- lessen: so much less waits for a version
+UPDATE txn SET items = items - ?, bytes = bytes - ? WHERE id = ?;
+
+-- drop_open: a version for which nothing is staged is open no more
+DELETE FROM txn WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = ?1);
 
 -- sweep_staged: a slice of the rows that nobody wants
 DELETE FROM staged WHERE (attempt_id, row) IN (

@@ -1,7 +1,7 @@
 """Transactions; an addition of ours.
 
 `<txn/>` beside a publish stages its items, `<commit/>` shows those of the attempts that it names, `<abort/>`
-drops a version; `<txn/>` in a get asks how far an app is, `<transactions/>` for the records.
+drops a version or attempts at it; `<txn/>` in a get asks how far an app is, `<transactions/>` for the records.
 """
 
 from __future__ import annotations
@@ -130,9 +130,12 @@ def _seconds(text: str | None) -> float | None:
 
 
 def abort(iq: Iq) -> AbortVersion | StanzaError:
-    """Read which version is to be dropped."""
+    """Read which version is to be dropped, or which attempts at it, named as in a commit."""
+    words = iq.child
     try:
-        return AbortVersion(iq.by, app_name(iq.child), number(iq.child.get("version"), "version"))
+        named = tuple((part.number, part.attempt) for part in _parts(words))
+        version = number(words.get("version"), "version")
+        return AbortVersion(iq.by, app_name(words), version, named if words.children else None)
     except ValueError as problem:
         return bad_request(text=f"abort: {problem}")
 
