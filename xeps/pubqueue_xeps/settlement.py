@@ -19,9 +19,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pubqueue_xeps.errors import NotConfirmed, Refused
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
 from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.refusals import TRANSIENT, read
+from pubqueue_xeps.settling import ItemRequests, fault, lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from pubqueue_xeps.timings import Timings
 
 Verb = Literal["retract", "unlock"]
-SHAPES: Final[dict[Verb, tuple[str, str]]] = {
-    "retract": ("<retract", "</retract>"),
-    "unlock": (f"<unlock xmlns='{QUEUEING}'", "</unlock>"),
-}
 
 
 class Held(Protocol):
@@ -120,10 +116,7 @@ class Settlements:
         self._on_final = on_final
         self._pending: dict[str, Settlement] = {}
         self._questions: dict[str, Settlement] = {}
-        self._heads = {
-            verb: f"'><pubsub xmlns='{PUBSUB}'>{opening} node={quote(node)}><item id="
-            for verb, (opening, _) in SHAPES.items()
-        }
+        self._requests = ItemRequests(node)
         self._start = f"<iq type='set' to={quote(service)} id='"
 
     async def settle(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> Answer:
@@ -223,10 +216,12 @@ class Settlements:
             del self._pending[id]
 
     def _render(self, question: Settlement, id: str) -> bytes:  # noqa: A002
-        head, tail = self._heads[question.verb], SHAPES[question.verb][1]
-        beside = _beside(question) if self._session.extended else ""
-        item = quote(question.item.id)
-        return f"{self._start}{id}{head}{item}/>{tail}{beside}</pubsub></iq>".encode()
+        beside = ""
+        if self._session.extended:
+            beside = lock(question.token) + fault(question.outcome)
+        words = self._requests.retract if question.verb == "retract" else self._requests.unlock
+        wanted = words(question.item.id, beside)
+        return f"{self._start}{id}'>{wanted}</iq>".encode()
 
     def _refuse(self, question: Settlement, iq: Element) -> None:
         refusal = read(iq)
@@ -241,15 +236,3 @@ class Settlements:
         if question.judge(answer) is not Answer.AGAIN:
             self._on_final(question.item.id)
         question.resolve(answer)
-
-
-def _beside(question: Settlement) -> str:
-    """Render what `urn:x-pubqueue:0` adds: which lock is meant, and whose fault it is."""
-    lock = outcome = ""
-    if question.token is not None:
-        lock = f"<lock xmlns='{PUBQUEUE}' token='{question.token}'/>"
-    if question.outcome is not None:
-        words = question.outcome.attributes().items()
-        written = " ".join(f"{name}={quote(value)}" for name, value in words)
-        outcome = f"<outcome xmlns='{PUBQUEUE}' {written}/>"
-    return lock + outcome

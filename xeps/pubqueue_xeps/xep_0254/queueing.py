@@ -19,12 +19,11 @@ from slixmpp.xmlstream.matcher import MatchXPath
 
 from pubqueue_xeps import disco, publishing, refusals
 from pubqueue_xeps.asking import ask, ask_about
-from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import NotAQueue, Refused, ServiceUnavailable
 from pubqueue_xeps.ns import DATA, PUBQUEUE, PUBSUB, PUBSUB_EVENT, SUBSCRIBE_OPTIONS
 from pubqueue_xeps.questions import Question
 from pubqueue_xeps.quoting import legal
-from pubqueue_xeps.xep_0254 import stanza
+from pubqueue_xeps.settling import ItemRequests, deadline, fault
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -77,7 +76,6 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     name = "xep_0254"
     description = "XEP-0254: PubSub Queueing"
     dependencies: ClassVar[set[str]] = {"xep_0004", "xep_0030", "xep_0060"}
-    stanza = stanza
 
     def plugin_init(self) -> None:
         """Begin to listen for the events of queues."""
@@ -133,10 +131,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
         Returns with the answer. Nothing should be committed before `queue_retract` tells of it.
         """
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["pubsub"]["retract"]["node"] = node
-        iq["pubsub"]["retract"]["item"]["id"] = item
-        await answer(iq)
+        await self._change(service, f"the retract of {item!r}", ItemRequests(node).retract(item))
 
     async def unlock(
         self, service: str, node: str, item: str, *, outcome: Outcome | None = None
@@ -147,15 +142,10 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         that does not know `urn:x-pubqueue:0`, which is asked once in a session, is not told of the
         `outcome`.
         """
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["pubsub"]["unlock"]["node"] = node
-        wanted = stanza.UnlockItem()
-        wanted["id"] = item
-        iq["pubsub"]["unlock"].append(wanted)
-        if outcome is not None and await self._is_extended(service):
-            for name, value in outcome.attributes().items():
-                iq["pubsub"]["queue_outcome"][name] = value
-        await answer(iq)
+        told = "" if outcome is None or not await self._is_extended(service) else fault(outcome)
+        await self._change(
+            service, f"the unlock of {item!r}", ItemRequests(node).unlock(item, told)
+        )
 
     async def touch(
         self, service: str, node: str, item: str, *, seconds: float | None = None
@@ -165,15 +155,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         Returns the deadline by the service's clock. Raises slixmpp's IqError if it is refused, as
         by each service that does not know `urn:x-pubqueue:0`.
         """
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["queue_touch"]["node"] = node
-        if seconds is not None:
-            iq["queue_touch"]["seconds"] = f"{seconds:.3f}"
-        wanted = stanza.TouchItem()
-        wanted["id"] = item
-        iq["queue_touch"].append(wanted)
-        reply = await answer(iq)
-        return moment(reply["queue_touch"]["item"]["deadline"])
+        wanted = ItemRequests(node).touch(item, seconds)
+        return deadline(await self._change(service, f"the touch of {item!r}", wanted))
 
     async def publish(
         self,
@@ -199,6 +182,9 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         wanted = publication(name, node, payload, beside + publishing.headers(headers))
         await ask_about(self.xmpp, service, node, wanted)
         return name
+
+    async def _change(self, service: str, words: str, inner: str) -> Element:
+        return await ask(self.xmpp, service, Question("set", words, inner))
 
     async def _is_extended(self, service: str) -> bool:
         known = self._extended.get(service)
