@@ -3,6 +3,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 from slixmpp import Message
+from slixmpp.plugins.xep_0060.stanza import EventItems
 
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
@@ -43,7 +44,8 @@ def test_an_unlock_event_is_read_in_both_namespaces(namespace):
 
 def test_slixmpp_does_not_take_an_unlocked_item_for_a_published_one():
     xml = message("<items node='jobs'><unlock xmlns='urn:xmpp:queueing:0' id='i1'/></items>")
-    assert len(Message(xml=xml)["pubsub_event"]["items"]) == 0
+    items = Message(xml=xml)["pubsub_event"]["items"]
+    assert (type(items), len(items)) == (EventItems, 0)
 
 
 def test_a_delivery_is_read_with_its_payload_and_lock():
