@@ -83,6 +83,8 @@ class QueueSession:
         self._replaced = False
         self._wanted = True
         self._heard = 0.0
+        self.since = 0.0
+        """Since when this connection stands, by the clock of the event loop."""
         self._unsent: list[bytes] = []
         self._keeper: asyncio.Task[None] | None = None
         client.short_way = self._read
@@ -246,6 +248,7 @@ class QueueSession:
 
     def _session_started(self, _: object) -> None:
         self._session = self._fresh = True
+        self.since = asyncio.get_running_loop().time()
         self._cut.clear()
 
     def _disconnected(self, reason: object) -> None:
