@@ -30,7 +30,7 @@ from pubqueue_demo.report import (
     Unlocked,
     tell,
 )
-from pubqueue_xeps.errors import LockLost, ServiceUnavailable
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, ServiceUnavailable
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 
@@ -72,7 +72,7 @@ class Bot:
         tell(Result(id=item.id, minutes=rebooking.minutes, at=time.time()))
         try:
             await item.retract()
-        except LockLost:
+        except (LockLost, GoneUnconfirmed):
             tell(Lost(id=item.id, at=time.time()))
         else:
             tell(Done(id=item.id, at=time.time()))

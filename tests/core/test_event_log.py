@@ -124,6 +124,7 @@ TABLE = [
         ],
     ),
     (t.Abort("app", 1), []),
+    (t.SetAside(None, NOW), []),
     (t.Sweep(NOW, 9), []),
 ]
 

@@ -75,7 +75,8 @@ class RunResult:
     def good(self) -> bool:
         """Whether everything was published and done, and nothing is left, lost or wrong."""
         whole = len(self.confirmed) == len(self.notes.results) == self.plan.items
-        return whole and not (self.lost or self.undone or self.store.items or self.store.wrong)
+        wrong = self.lost or self.undone or self.notes.twice or self.store.items or self.store.wrong
+        return whole and not wrong
 
 
 class Run:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from faults_run.notes import Pen
-from pubqueue_xeps.errors import LockLost, LoginFailed, ServiceUnavailable
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, LoginFailed, ServiceUnavailable
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 
@@ -36,6 +36,8 @@ async def handle(pen: Pen, item: Item) -> None:
         await item.retract()
     except LockLost:
         pen.note("late", item)
+    except GoneUnconfirmed:
+        pen.note("gone", item)
     else:
         pen.note("done", item)
 

@@ -176,6 +176,16 @@ class QueueService:
             )
 
 
+def in_turn(*answers: Answer) -> Answer:
+    """Answer the first request by the first, and so on."""
+    left = iter(answers)
+
+    def answer(iq: etree._Element) -> list[str]:
+        return next(left)(iq)
+
+    return answer
+
+
 def verb_of(stanza: etree._Element) -> str:
     """Name a stanza by what it asks."""
     if stanza.tag == f"{{{ACCEPT}}}presence":

@@ -42,9 +42,11 @@ def commits(
     by: str = ETL,
     app: str = APP,
     totals: Totals = NO_TOTALS,
+    **taken: Any,
 ) -> CommitVersion:
     """Commit these attempts, each as (part, attempt, items)."""
-    return CommitVersion(who(by), app, version, tuple(Part(*part) for part in parts), totals)
+    named = tuple(Part(*part) for part in parts)
+    return CommitVersion(who(by), app, version, named, totals, **taken)
 
 
 def aborts(

@@ -32,6 +32,7 @@ from pubqueue.core.transactions.model import (
     App,
     Attempt,
     Commit,
+    SetAside,
     Stage,
     StagedTotals,
     Sweep,
@@ -53,7 +54,7 @@ ENOUGH = 1_000_000
 """Bytes of payload, more than there are."""
 IN_TIME = after(300)
 
-BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, Commit, Abort, Sweep)
+BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, SetAside, Commit, Abort, Sweep)
 
 NEEDS: Final = {
     "nodes": lambda key: Needs(nodes={key}),

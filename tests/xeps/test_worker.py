@@ -4,21 +4,11 @@ import asyncio
 
 import msgspec
 import pytest
-from harness.queue_service import refuse, result
+from harness.queue_service import in_turn, refuse, result
 
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
 
 pytestmark = pytest.mark.e2e
-
-
-def in_turn(*answers):
-    """Answer the first request by the first, and so on."""
-    left = iter(answers)
-
-    def answer(iq):
-        return next(left)(iq)
-
-    return answer
 
 
 async def test_a_fault_of_the_service_ends_a_retract_at_once(service, worker_of):

@@ -10,6 +10,7 @@ PubqueueError
 ├── Refused
 ├── LockLost
 └── NotConfirmed
+    └── GoneUnconfirmed
 """
 
 # ruff: noqa: N818 - the names say what happened, the root says that it is an error
@@ -56,3 +57,7 @@ class LockLost(PubqueueError):
 
 class NotConfirmed(PubqueueError):
     """The service did not confirm in time; whether the item is still there is not known."""
+
+
+class GoneUnconfirmed(NotConfirmed):
+    """The item is gone; whether this worker's retract deleted it, or another's, is not known."""

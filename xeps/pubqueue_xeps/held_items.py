@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, canonicalize, tostring
 
-from pubqueue_xeps.errors import LockLost, NoSuchNode, NotConfirmed, PubqueueError
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfirmed, PubqueueError
 from pubqueue_xeps.item import Item, State
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import CLIENT
@@ -90,6 +90,11 @@ class HeldItems:
         self._finish(item)
         if item.state == "lost" and verb == "retract":
             raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
+        if item.state == "gone":
+            raise GoneUnconfirmed(
+                f"The item {item.id!r} is gone; whether this worker's retract deleted it, or another's,"
+                " is not known."
+            )
 
     def end(self) -> None:
         """Give back what nobody has begun, and whatever comes from now on."""
@@ -212,6 +217,7 @@ class HeldItems:
                 self._settlements.read_retract(event.id)
                 self._lose(event.id, "retracted by another")
             case Unlocked():
+                self._settlements.read_unlock(event.id)
                 self._lose(event.id, "unlocked by the service")
             case Purged():
                 self._lose_all("purged")
@@ -262,8 +268,8 @@ class HeldItems:
         if answer is Answer.DONE:
             item.become("retracted" if verb == "retract" else "unlocked")
         else:
-            item.become("lost")
-            log.warning("item.lost", node=self.node, id=item.id, why=answer.value)
+            item.become("gone" if answer is Answer.UNKNOWN else "lost")
+            log.warning(f"item.{item.state}", node=self.node, id=item.id, why=answer.value)
 
     def _forget(self, id: str) -> None:  # noqa: A002 - the name of the attribute
         self._held.pop(id, None)

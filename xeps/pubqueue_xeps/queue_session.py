@@ -17,11 +17,12 @@ from xml.etree.ElementTree import Element
 
 from slixmpp.exceptions import IqError, IqTimeout
 
+from pubqueue_xeps import subscribing
 from pubqueue_xeps.client import Client, login, logout
 from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServiceUnavailable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PING, PUBSUB, TIME
+from pubqueue_xeps.ns import PING, TIME
 from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 
@@ -82,6 +83,8 @@ class QueueSession:
         self._replaced = False
         self._wanted = True
         self._heard = 0.0
+        self.since = 0.0
+        """Since when this connection stands, by the clock of the event loop."""
         self._unsent: list[bytes] = []
         self._keeper: asyncio.Task[None] | None = None
         client.short_way = self._read
@@ -149,11 +152,9 @@ class QueueSession:
     def unsubscribe(self) -> None:
         """End the subscription for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
         self._wanted = False
-        wanted = f"<unsubscribe node={quote(self._node)} jid={quote(self.jid)}/>"
-        self.send(
-            f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
-            f"<pubsub xmlns='{PUBSUB}'>{wanted}</pubsub></iq>".encode()
-        )
+        wanted = subscribing.unsubscribe(self._node, self.jid).body
+        start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
+        self.send(start.encode() + wanted)
 
     def _flush(self) -> None:
         if self._session and self._unsent:
@@ -247,6 +248,7 @@ class QueueSession:
 
     def _session_started(self, _: object) -> None:
         self._session = self._fresh = True
+        self.since = asyncio.get_running_loop().time()
         self._cut.clear()
 
     def _disconnected(self, reason: object) -> None:

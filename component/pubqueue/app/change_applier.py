@@ -438,6 +438,7 @@ class ChangeApplier:
         c.Forget:          _bulk,
         c.ForgetEvents:    _bulk,
         t.Stage:           _stage,
+        t.SetAside:        _bulk,
         t.Commit:          _bulk,
         t.Abort:           _bulk,
         t.Sweep:           _bulk,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pubqueue.app.rows import AffiliationRow, Contest
 from pubqueue.core.model import Draft, Item, ItemId, Jid, Millis, Node, NodeName, State
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
-from pubqueue.core.transactions.model import Attempt, Record
+from pubqueue.core.transactions.model import Attempt, Record, TakenId
 
 R = TypeVar("R")
 
@@ -192,6 +192,12 @@ class WinnerClass(Struct, frozen=True, gc=False):
 
 class WinnerClasses(Listing[WinnerClass], frozen=True, gc=False):
     """What the winners of a node have met."""
+
+    node: NodeName
+
+
+class TakenWinners(Listing[TakenId], frozen=True, gc=False):
+    """Winners of a node whose ids belong to locked or dead items with other payloads, by id."""
 
     node: NodeName
 

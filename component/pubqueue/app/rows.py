@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         App,
         Attempt,
         Commit,
+        SetAside,
         StagedItem,
         StagedTotals,
         Sweep,
@@ -159,7 +160,7 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 if TYPE_CHECKING:
-    BulkChange = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep
+    BulkChange = PurgeNode | Forget | ForgetEvents | SetAside | Commit | Abort | Sweep
     Bulk = BulkChange | Judged
     """A change of many rows at once, which a store makes where they are."""
 

@@ -196,6 +196,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.GiveUp:          _gave_up,
     c.RemoveItem:      _removed,
     t.Stage:           _nothing,   # nobody can see it yet
+    t.SetAside:        _nothing,   # nor that
     t.Commit:          _committed,
     t.Abort:           _nothing,
     t.Sweep:           _nothing,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
+from pubqueue.core.transactions.model import OnTaken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,10 +127,13 @@ def of_redrive(request: Redrive) -> Refused | None:
 
 
 def of_commit(request: CommitVersion) -> Refused | None:
-    """Refuse a part that comes twice."""
+    """Refuse a part that comes twice, and a dead-letter node without its use or the reverse."""
     numbers = [part.number for part in request.parts]
     if len(set(numbers)) < len(numbers):
         return Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
+    if (request.on_taken is OnTaken.DEAD_LETTER) != (request.dead_letter_node is not None):
+        words = "commit: a dead-letter node goes with on-taken dead-letter, and nothing else"
+        return Refused(Refusal.BAD_REQUEST, words)
     return None
 
 

@@ -5,16 +5,16 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import Asker
+from pubqueue.core.model import Asker, ItemId, NodeName, State
 from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark, Totals
+from pubqueue.core.transactions.model import Committed, Mark, OnTaken, TakenId, Totals
 from pubqueue.core.transactions.staging import (
     AbortVersion,
     AskLastVersion,
     ListTransactions,
     StagePublish,
 )
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import ns, transactions
 from pubqueue.faces.xmpp.parse import committing, publishing
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words
@@ -117,6 +117,31 @@ def test_four_thousand_parts_fit_into_a_stanza_as_a_list():
 def test_a_writer_s_own_account_is_kept():
     request = commit(said=f"{MARK} skipped='1' dead-lettered='2' seconds='0.25'")
     assert request.totals == Totals(1, 2, 0.25)
+
+
+def test_a_commit_says_what_becomes_of_ids_that_are_taken():
+    assert commit().on_taken is OnTaken.FAIL
+    assert commit(said=f"{MARK} on-taken='skip'").on_taken is OnTaken.SKIP
+    request = commit(said=f"{MARK} on-taken='dead-letter' dead-letter-node='bad'")
+    assert (request.on_taken, request.dead_letter_node) == (OnTaken.DEAD_LETTER, "bad")
+    assert says(commit(said=f"{MARK} on-taken='x'")).endswith(
+        "on-taken is fail, skip or dead-letter"
+    )
+    for said in ("on-taken='dead-letter'", "on-taken='skip' dead-letter-node='bad'"):
+        assert says(commit(said=f"{MARK} {said}")).startswith(
+            "commit: a dead-letter node goes with"
+        )
+
+
+def test_ids_that_were_taken_are_named_in_the_result():
+    named = (TakenId(NodeName("jobs"), ItemId("a<1"), State.DEAD),)
+    reply = Committed(7, 9, 0, already=False, taken=3, named=named)
+    item = '<item node="jobs" id="a&lt;1" state="dead"/>'
+    start = (
+        '<committed xmlns="urn:x-pubqueue:0" version="7" published="9" known="0" already="false"'
+    )
+    assert transactions.committed(reply, "") == f'{start} taken="3">{item}</committed>'.encode()
+    assert transactions.committed(Committed(7, 9, 0, already=False), "") == f"{start}/>".encode()
 
 
 NAMED_TWICE = "commit: a part is named twice"

@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from pubqueue.app.listings import (
     AttemptsOf,
     Contests,
+    NodeWinners,
     NotedWinners,
     RecordOf,
     Records,
+    TakenWinners,
     WinnerClasses,
     Winners,
     WinningDrafts,
@@ -19,12 +21,18 @@ from pubqueue.app.listings import (
 from pubqueue.app.rows import Judged, Writes
 from pubqueue.core.model import State
 from pubqueue.core.queue.publish import Known
-from pubqueue.core.transactions.commit import CommitFacts, CommitNodeFacts, WinnerCount, objection
+from pubqueue.core.transactions.commit import (
+    NAMED,
+    CommitFacts,
+    CommitNodeFacts,
+    WinnerCount,
+    objection,
+)
 from pubqueue.core.transactions.staging import AppFacts, RecordFacts, seen_by
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.app.listings import NodeWinners, WinnerClass
+    from pubqueue.app.listings import WinnerClass
     from pubqueue.app.rows import Contest
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.transactions.commit import CommitVersion
@@ -62,7 +70,11 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
         noted = rows.page(NotedWinners(request.app, request.version, named))
         return replace(facts, noted=noted[0])
     nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
-    return replace(facts, nodes=tuple(_of_node(context, request, winners) for winners in nodes))
+    found = tuple(_of_node(context, request, winners) for winners in nodes)
+    place = request.dead_letter_node
+    if place is not None and any(winners.taken for winners in found):
+        facts = replace(facts, dead_letters=_of_node(context, request, NodeWinners(place, 0, 0)))
+    return replace(facts, nodes=found)
 
 
 def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> CommitNodeFacts:
@@ -81,6 +93,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
         rows=winners.rows,
         ids=winners.ids,
         found=tuple(map(_found, rows.page(WinnerClasses(name), None, ALL))),
+        taken=tuple(rows.page(TakenWinners(name), None, NAMED)) if winners.rows else (),
         audience=heard,
         drafts=tuple(rows.page(WinningDrafts(name), None, ALL)) if heard else (),
     )

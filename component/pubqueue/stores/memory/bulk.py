@@ -11,7 +11,7 @@ from pubqueue.app.rows import Judged
 from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
 from pubqueue.core.event_log import REPLACED, Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Millis
-from pubqueue.core.transactions.model import Abort, App, Commit, Record, Sweep
+from pubqueue.core.transactions.model import Abort, App, Commit, Record, SetAside, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 
-    Bulk = PurgeNode | Forget | ForgetEvents | Commit | Abort | Sweep | Judged
+    Bulk = PurgeNode | Forget | ForgetEvents | SetAside | Commit | Abort | Sweep | Judged
 
 
 def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
@@ -43,11 +43,17 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
             _abort(contents, change)
         case Sweep():
             _sweep(contents, change)
-        case Judged():
-            if choice is not None:
-                choice.judge(change.verdicts)
+        case Judged() | SetAside():
+            _about_winners(change, choice)
         case _:
             assert_never(change)
+
+
+def _about_winners(change: Judged | SetAside, choice: Choice | None) -> None:
+    if choice is not None and isinstance(change, Judged):
+        choice.judge(change.verdicts)
+    elif choice is not None and isinstance(change, SetAside):
+        choice.set_aside(change)
 
 
 def _forget(contents: Contents, change: Forget) -> None:

@@ -262,6 +262,7 @@ OF_WINNERS: Final[dict[type, Callable[[Any, Any], Rows]]] = {
     l.Winners:       lambda choice, _which: choice.meet(),
     l.NotedWinners:  lambda choice, _which: [choice.noted()],
     l.WinnerClasses: lambda choice, which: choice.classes(which.node),
+    l.TakenWinners:  lambda choice, which: choice.taken(which.node),
     l.WinningDrafts: _winning_drafts,
 }
 # fmt: on

@@ -68,6 +68,20 @@ DELETE FROM met WHERE attempt_id = ? AND row = ?;
 -- found: what the winners of a node have met, in classes
 SELECT state, same, count(*), min(id) FROM met WHERE node = ? AND state IS NOT NULL GROUP BY state, same LIMIT ?;
 
+-- taken: winners of a node whose ids belong to locked or dead items with other payloads
+SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'dead') ORDER BY id LIMIT ?;
+
+-- leave_out: these win no longer, as if later winners superseded them
+UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
+
+-- win_elsewhere: these win in another node, under ids that nothing there has
+UPDATE staged SET id = node || '/' || id || '.' || ?2, node = ?1 WHERE (attempt_id, row) IN (
+    SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'dead')
+);
+
+-- meet_nothing: and have met nothing there
+DELETE FROM met WHERE same = 0 AND state IN ('locked', 'dead');
+
 -- winning_drafts: the winners of a node, superseded ones left out
 SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id

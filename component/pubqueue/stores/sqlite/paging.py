@@ -186,6 +186,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.NotedWinners:          winners.noted,
     li.Contests:              winners.contests,
     li.WinnerClasses:         winners.classes,
+    li.TakenWinners:          winners.taken,
     li.WinningDrafts:         winners.drafts,
 }
 # fmt: on

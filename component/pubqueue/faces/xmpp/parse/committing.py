@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.core.model import NodeName
 from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark, Totals
+from pubqueue.core.transactions.model import Mark, OnTaken, Totals
 from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
@@ -85,10 +86,20 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
             _told(words, "skipped"), _told(words, "dead-lettered"), _seconds(words.get("seconds"))
         )
         version = number(words.get("version"), "version")
-        request = CommitVersion(iq.by, app_name(words), version, parts, totals)
+        taken = _on_taken(words.get("on-taken"))
+        aside = words.get("dead-letter-node")
+        place = None if aside is None else NodeName(aside)
+        request = CommitVersion(iq.by, app_name(words), version, parts, totals, taken, place)
     except ValueError as problem:
         return bad_request(text=f"commit: {problem}")
     return request
+
+
+def _on_taken(said: str | None) -> OnTaken:
+    try:
+        return OnTaken(said or "fail")
+    except ValueError:
+        raise ValueError("on-taken is fail, skip or dead-letter") from None
 
 
 def _parts(words: Element) -> tuple[Part, ...]:
