@@ -99,6 +99,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         fingerprint=fingerprint,
         on_moment=reaper.on_moment,
         limits=settings.transactions.limits(),
+        most_subscriptions=settings.subscriptions_per_account,
     )
     broker.start()
     try:

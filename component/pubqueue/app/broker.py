@@ -28,6 +28,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.read import READS
 from pubqueue.core.transactions.model import DEFAULTS
@@ -69,6 +70,7 @@ class Broker:
         on_moment: Callable[[Millis | None], None] = lambda _moment: None,
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
+        most_subscriptions: int = MOST_SUBSCRIPTIONS,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -77,6 +79,7 @@ class Broker:
         self._on_moment = on_moment
         self._limits = limits
         self._fingerprint = fingerprint
+        self._most_subscriptions = most_subscriptions
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
@@ -295,6 +298,7 @@ class Broker:
             same_payload=self._same_payload,
             limits=self._limits,
             fingerprint=self._fingerprint,
+            most_subscriptions=self._most_subscriptions,
         )
 
     def _say(self, notices: Sequence[Notice]) -> None:

@@ -107,6 +107,10 @@ class WorkingSet:
         """Say whether any JID of the account subscribes to the node."""
         return bool(self._of_account(node, account))
 
+    def subscription_count(self, node: NodeName, account: Jid) -> int:
+        """Return how many JIDs of the account subscribe to the node."""
+        return len(self._of_account(node, account))
+
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return every subscription to the node."""
         group = self.cache.in_node.get(node)

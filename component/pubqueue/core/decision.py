@@ -57,6 +57,7 @@ class Refusal(Enum):
     UNSUPPORTED_ACCESS_MODEL = auto()
     FOREIGN_JID = auto()
     NOT_SUBSCRIBED = auto()
+    TOO_MANY_SUBSCRIPTIONS = auto()
     INVALID_SUBID = auto()
     STORE_FAILED = auto()
     LAST_OWNER = auto()
