@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import (
         Notice,
         Reply,
+        ToEach,
     )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
@@ -301,7 +302,7 @@ class Broker:
             most_subscriptions=self._most_subscriptions,
         )
 
-    def _say(self, notices: Sequence[Notice]) -> None:
+    def _say(self, notices: Sequence[Notice | ToEach]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""
         if not notices:
             return

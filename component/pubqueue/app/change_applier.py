@@ -347,6 +347,8 @@ class ChangeApplier:
                 put(group, key, now)
         if (windows := cache.windows.get(node)) is not None:
             windows.move(before, now)
+        if before is None or now is None:
+            cache.audiences.pop(node, None)
 
     def windows(self, node: NodeName) -> FreeWindows | None:
         """Return the free windows of the node's subscribers, None if they are not known yet."""

@@ -36,6 +36,8 @@ class RowCache:
         self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
+        self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
+        """Who is in `in_node`, as a value that can be handed on."""
         self.windows: dict[NodeName, FreeWindows] = {}
         self.resources: dict[Jid, dict[Jid, None]] = {}
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
@@ -86,6 +88,7 @@ class RowCache:
                 table[key] = before
         self.journal.clear()
         self.windows.clear()  # they are made anew of what the tables say
+        self.audiences.clear()
 
     # --- filling ---
 
@@ -112,6 +115,8 @@ class RowCache:
 
     def _fill_absent(self, asked: Needs) -> None:
         """Let everything that was asked for be known not to be there, until it is found."""
+        for name in asked.subscribers:
+            self.audiences.pop(name, None)
         self.nodes.update(dict.fromkeys(asked.nodes))
         self.affiliations.update(dict.fromkeys(asked.affiliations, Affiliation.NONE))
         for table, keys in (

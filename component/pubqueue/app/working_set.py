@@ -120,6 +120,18 @@ class WorkingSet:
             return []
         return list(group.values())
 
+    def audience(self, node: NodeName) -> tuple[Jid, ...]:
+        """Return who subscribes to the node: the same tuple as long as nobody comes or goes."""
+        found = self.cache.audiences.get(node)
+        if found is None:
+            group = self.cache.in_node.get(node)
+            if group is None:
+                self.needs.subscribers.add(node)
+                self.lacking = True
+                return ()
+            found = self.cache.audiences[node] = tuple(group)
+        return found
+
     def subscriptions_of_account(self, account: Jid) -> list[Subscription]:
         """Return the subscriptions of all JIDs of the account, to any node, by node and JID."""
         group = self.cache.everywhere.get(account)
