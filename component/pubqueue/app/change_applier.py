@@ -340,6 +340,7 @@ class ChangeApplier:
             (everybody, jid),
             (cache.of_account.get((node, account)), jid),
             (cache.everywhere.get(account), (node, jid)),
+            (cache.of_jid.get(jid), node),
         ):
             if group is not None and now is None:
                 cache.drop(group, key)

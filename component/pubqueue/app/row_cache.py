@@ -36,6 +36,7 @@ class RowCache:
         self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
+        self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
         self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
         """Who is in `in_node`, as a value that can be handed on."""
         self.windows: dict[NodeName, FreeWindows] = {}
@@ -65,7 +66,10 @@ class RowCache:
         group = self.in_node.get(node)
         if group is None:
             group = self.of_account.get((node, account_of(jid)))
-        return ABSENT if group is None else group.get(jid)
+        if group is not None:
+            return group.get(jid)
+        mine = self.of_jid.get(jid)
+        return ABSENT if mine is None else mine.get(node)
 
     # --- changing, so that it can be undone ---
 
@@ -123,6 +127,7 @@ class RowCache:
             (self.of_account, asked.subscriptions),
             (self.in_node, asked.subscribers),
             (self.everywhere, asked.accounts),
+            (self.of_jid, asked.jids),
             (self.resources, asked.resources),
             (self.held, asked.held),
             (self.receipts, asked.receipts),
@@ -149,6 +154,8 @@ class RowCache:
             self.of_account.setdefault((row.node, account), {})[row.jid] = row
         if (everywhere := self.everywhere.get(account)) is not None:
             everywhere[row.node, row.jid] = row
+        if (mine := self.of_jid.get(row.jid)) is not None:
+            mine[row.node] = row
 
     def _fill_item(self, item: Item) -> None:
         self.items[item.node, item.id] = item
@@ -190,7 +197,12 @@ class RowCache:
         rows = (
             len(self.nodes) + len(self.affiliations) + len(self.of_account) + len(self.everywhere)
         )
-        rows += len(self.resources) + len(self.held) + sum(map(len, self.in_node.values()))
+        rows += (
+            len(self.of_jid)
+            + len(self.resources)
+            + len(self.held)
+            + sum(map(len, self.in_node.values()))
+        )
         if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
             self.forget()
 
