@@ -16,6 +16,7 @@ from slixmpp.jid import JID, InvalidJID
 from pubqueue import environment
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import store_at
@@ -99,6 +100,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Bare JIDs that may do everything on every node."""
     node_creation: CreationPolicy = CreationPolicy.LOCAL
     """Who may create nodes: anyone, local (accounts of the domain above the component's), admins."""
+    subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
+    """Subscriptions that the JIDs of one account may have to one node, together."""
     settle_by_get: bool = True
     """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
     log_level: str = "info"

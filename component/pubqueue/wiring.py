@@ -106,6 +106,7 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reape
         fingerprint=fingerprint,
         on_moment=reaper.on_moment,
         limits=settings.transactions.limits(),
+        most_subscriptions=settings.subscriptions_per_account,
     )
     broker.start()
     try:

@@ -67,6 +67,14 @@ class Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.down
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Take everything at once."""
+
+    def pause_reading(self) -> None:
+        """Be asked for nothing: what is fed is fed."""
+
+    resume_reading = pause_reading
+
 
 class Complaints(logging.Handler):
     """Keeps what libraries complain about."""

@@ -155,6 +155,7 @@ class OfNodes:
             "subscriptions": {(JOBS, ANN_ACCOUNT)},
             "subscribers": {JOBS},
             "accounts": {ANN_ACCOUNT},
+            "jids": {ANN},
             "items": {(JOBS, "i1"), (JOBS, "i2")},
             "numbers": {item.seq},
             "held": {ANN},
@@ -287,6 +288,16 @@ class OfNodes:
         mine = await load(store, accounts={ANN_ACCOUNT, Jid("eve@x")})
         assert sorted(mine.subscriptions, key=str) == sorted([window(ANN), other, again], key=str)
 
+    async def test_subscriptions_of_exactly_a_jid_are_found_in_all_nodes(self, store):
+        other = replace(window(ANN), node=DEAD, subid="2")
+        phone = replace(window(f"{ANN_ACCOUNT}/phone"), subid="3")
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB), phone)))
+        mine = await load(store, jids={ANN, ANN_ACCOUNT, Jid("eve@x")})
+        assert sorted(mine.subscriptions, key=str) == sorted([window(ANN), other], key=str)
+        await make(store, c.EndSubscription(JOBS, ANN))
+        assert await load(store, jids={ANN}) == Rows(subscriptions=[other])
+
     async def test_a_subscription_that_several_needs_name_comes_once(self, store):
         await make(store, c.AddSubscription(window(ANN)), c.AddSubscription(window(BOB)))
         found = await load(
@@ -294,6 +305,7 @@ class OfNodes:
             subscriptions={(JOBS, ANN_ACCOUNT), (JOBS, BOB_ACCOUNT)},
             subscribers={JOBS},
             accounts={ANN_ACCOUNT},
+            jids={ANN},
         )
         assert sorted(found.subscriptions, key=str) == [window(ANN), window(BOB)]
 

@@ -433,6 +433,7 @@ PLANS = {
     "subscriptions": "subscription_account (account=? AND node_id=?)",
     "subscribers": "subscription_2 (node_id=?)",
     "accounts": "subscription_account (account=?)",
+    "jids": "subscription_jid (jid=?)",
     "resources": "resource_account",
     "items": "sqlite_autoindex_item_1 (node_id=? AND id=?)",
     "numbers": "INTEGER PRIMARY KEY",

@@ -21,6 +21,7 @@ from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.reader import ENDING, Reader
 from pubqueue.app.told import tell
+from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
@@ -28,6 +29,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.read import READS
 from pubqueue.core.transactions.model import DEFAULTS
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import (
         Notice,
         Reply,
+        ToEach,
     )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
@@ -51,6 +54,9 @@ log = structlog.get_logger(__name__)
 
 LARGEST: Final = 512
 """Requests in one batch; more wait for the next, so that nobody waits for too long a transaction."""
+
+RETRY: Final = 1.0
+"""Seconds until what nobody repeats is tried again, after the store could not take it."""
 
 
 class Broker:
@@ -66,6 +72,7 @@ class Broker:
         on_moment: Callable[[Millis | None], None] = lambda _moment: None,
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
+        most_subscriptions: int = MOST_SUBSCRIPTIONS,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -74,6 +81,7 @@ class Broker:
         self._on_moment = on_moment
         self._limits = limits
         self._fingerprint = fingerprint
+        self._most_subscriptions = most_subscriptions
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
@@ -81,6 +89,8 @@ class Broker:
         self._reader = Reader(store, self._context)
         self._dispatching = False
         self._waiting: list[Taken] = []
+        self._unrepeated = Unrepeated()
+        self._retry: asyncio.TimerHandle | None = None
         self._kicked = False
         self._stopping = False
         self._others_reached = False
@@ -110,6 +120,7 @@ class Broker:
         """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm."""
         self._stopping = True
         self.pause()
+        self._try_unrepeated()
         await self._reader.stop()
         if self._task is not None:
             if not self._task.done():
@@ -122,7 +133,8 @@ class Broker:
     def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
         """Have the request decided; `answer` is called once, after the commit that holds it.
 
-        One that only reads is answered of what is committed when its turn comes, beside the batches.
+        One that only reads is answered of what is committed when its turn comes, beside the batches. Who comes, who
+        goes and what bounces is told once: refused for want of a store, it is kept and tried again.
         """
         if type(request) in READS:
             self._reader.submit(request, answer)
@@ -191,18 +203,23 @@ class Broker:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                while self._waiting or self._kicked or self._rest:
+                while self._waiting or self._kicked or self._rest or self._unrepeated.is_due:
                     await self._one_batch()
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
 
     async def _one_batch(self) -> None:
-        taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-        kicked, self._kicked = self._kicked, False
+        if self._unrepeated.is_due:  # alone: what it meets is nobody else's
+            taken, kicked = self._unrepeated.some(LARGEST), False
+        else:
+            taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+            kicked, self._kicked = self._kicked, False
         slices = [taken]
         while slices:
             requests = slices.pop(0)
+            if self._unrepeated:
+                requests = self._unrepeated.before(requests)
             try:
                 done = await self._commit([request for request, _ in requests], kicked=kicked)
             except StaleError as problem:
@@ -244,10 +261,29 @@ class Broker:
         """Tell those whose batch came to nothing."""
         log.error("batch.lost", requests=len(taken), why=str(problem))
         self._kicked = self._dispatching and (self._kicked or kicked)
-        for _, answer in taken:
+        for request, answer in taken:
+            if isinstance(request, Arrive | Leave | Bounce):
+                self._keep(request)
             answer(Refused(Refusal.STORE_FAILED))
         if not taken:
             await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
+
+    def _keep(self, word: Arrive | Leave | Bounce) -> None:
+        """Keep what nobody repeats, and try it again in a while."""
+        self._unrepeated.keep(word)
+        if self._retry is None and not self._stopping:
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(RETRY, self._try_unrepeated)
+
+    def _try_unrepeated(self) -> None:
+        """Try what nobody has repeated, now."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._unrepeated:
+            self._unrepeated.is_due = True
+            self._quiet.clear()
+            self._work.set()
 
     def _finish(self, taken: Sequence[Taken], done: BatchResult) -> None:
         """Speak of what is committed now."""
@@ -300,9 +336,10 @@ class Broker:
             same_payload=self._same_payload,
             limits=self._limits,
             fingerprint=self._fingerprint,
+            most_subscriptions=self._most_subscriptions,
         )
 
-    def _say(self, notices: Sequence[Notice]) -> None:
+    def _say(self, notices: Sequence[Notice | ToEach]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""
         if not notices:
             return

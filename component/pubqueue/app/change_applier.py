@@ -319,8 +319,12 @@ class ChangeApplier:
                 _set(group, jid, now)
         if (everywhere := cache.everywhere.get(account)) is not None:
             _set(everywhere, (node, jid), now)
+        if (of_jid := cache.of_jid.get(jid)) is not None:
+            _set(of_jid, node, now)
         if (windows := cache.windows.get(node)) is not None:
             windows.move(before, now)
+        if before is None or now is None:
+            cache.audiences.pop(node, None)
 
     def windows(self, node: NodeName) -> FreeWindows | None:
         """Return the free windows of the node's subscribers, None if they are not known yet."""

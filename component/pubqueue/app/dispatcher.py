@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.core.changes import Change
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Item, NodeName
+    from pubqueue.core.model import Item, Node, NodeName
 
     Ready = dict[NodeName, list[tuple[Item, bytes]]]
 
@@ -98,15 +98,18 @@ class _Dispatcher:
         rows = self._rows
         for name in names:
             rows.node(name)
-            if name not in rows.cache.in_node:
+        if rows.lacking:
+            rows.load()
+        for name in names:
+            if name not in rows.cache.in_node and _hands_out(rows.node(name)):
                 rows.subscribers(name)
         if rows.lacking:
             rows.load()
         self._changes.resolve()
         rooms: dict[NodeName, int] = {}
         for name in names:
-            node, windows = rows.node(name), self._changes.windows(name)
-            if node is None or windows is None or not node.config.queueing or node.config.paused:
+            windows = self._changes.windows(name)
+            if not _hands_out(rows.node(name)) or windows is None:
                 continue
             if room := min(windows.room, MOST):
                 rooms[name] = room
@@ -179,6 +182,11 @@ class _Dispatcher:
                 self.allowance.items -= 1
                 self.allowance.octets -= len(payload)
         return made
+
+
+def _hands_out(node: Node | None) -> bool:
+    """Say whether it is a queue whose items go out."""
+    return node is not None and node.config.queueing and not node.config.paused
 
 
 def _turn(row: tuple[Item, bytes]) -> tuple[int, int]:

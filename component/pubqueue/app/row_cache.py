@@ -35,6 +35,9 @@ class RowCache:
         self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
+        self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
+        self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
+        """Who is in `in_node`, as a value that can be handed on."""
         self.windows: dict[NodeName, FreeWindows] = {}
         self.resources: dict[Jid, dict[Jid, None]] = {}
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
@@ -61,7 +64,10 @@ class RowCache:
         group = self.in_node.get(node)
         if group is None:
             group = self.of_account.get((node, account_of(jid)))
-        return ABSENT if group is None else group.get(jid)
+        if group is not None:
+            return group.get(jid)
+        mine = self.of_jid.get(jid)
+        return ABSENT if mine is None else mine.get(node)
 
     # --- filling ---
 
@@ -88,12 +94,15 @@ class RowCache:
 
     def _fill_absent(self, asked: Needs) -> None:
         """Let everything that was asked for be known not to be there, until it is found."""
+        for name in asked.subscribers:
+            self.audiences.pop(name, None)
         self.nodes.update(dict.fromkeys(asked.nodes))
         self.affiliations.update(dict.fromkeys(asked.affiliations, Affiliation.NONE))
         for table, keys in (
             (self.of_account, asked.subscriptions),
             (self.in_node, asked.subscribers),
             (self.everywhere, asked.accounts),
+            (self.of_jid, asked.jids),
             (self.resources, asked.resources),
             (self.held, asked.held),
             (self.receipts, asked.receipts),
@@ -120,6 +129,8 @@ class RowCache:
             self.of_account.setdefault((row.node, account), {})[row.jid] = row
         if (everywhere := self.everywhere.get(account)) is not None:
             everywhere[row.node, row.jid] = row
+        if (mine := self.of_jid.get(row.jid)) is not None:
+            mine[row.node] = row
 
     def _fill_item(self, item: Item) -> None:
         self.items[item.node, item.id] = item
@@ -161,7 +172,12 @@ class RowCache:
         rows = (
             len(self.nodes) + len(self.affiliations) + len(self.of_account) + len(self.everywhere)
         )
-        rows += len(self.resources) + len(self.held) + sum(map(len, self.in_node.values()))
+        rows += (
+            len(self.of_jid)
+            + len(self.resources)
+            + len(self.held)
+            + sum(map(len, self.in_node.values()))
+        )
         if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
             self.forget()
 

@@ -86,6 +86,8 @@ class Needs(Struct):
     """All subscriptions to the node, the oldest first."""
     accounts: set[Jid] = field(default_factory=set)
     """All subscriptions of the account's JIDs, to any node."""
+    jids: set[Jid] = field(default_factory=set)
+    """All subscriptions of exactly these JIDs, to any node."""
     resources: set[Jid] = field(default_factory=set)
     """All full JIDs of the account that are here, in the order of their coming."""
     items: set[tuple[NodeName, ItemId]] = field(default_factory=set)
@@ -113,7 +115,7 @@ class Rows(Struct):
     nodes: list[Node] = field(default_factory=list)
     affiliations: list[AffiliationRow] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
-    """Of all three kinds of need, each row once."""
+    """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""

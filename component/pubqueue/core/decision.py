@@ -7,14 +7,17 @@ commit hands out the reply and then the notices, in order.
 from __future__ import annotations
 
 from enum import Enum, auto, unique
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.reading import pages
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pubqueue.core.changes import Change
     from pubqueue.core.model import (
         Affiliation,
@@ -57,6 +60,7 @@ class Refusal(Enum):
     UNSUPPORTED_ACCESS_MODEL = auto()
     FOREIGN_JID = auto()
     NOT_SUBSCRIBED = auto()
+    TOO_MANY_SUBSCRIPTIONS = auto()
     INVALID_SUBID = auto()
     STORE_FAILED = auto()
     """The store cannot do it now; later it may."""
@@ -261,12 +265,46 @@ class Deleted(Struct, frozen=True, gc=False):
 Notice = Deliver | Announce | Retracted | Unlocked | Purged | Deleted
 
 
+class ToEach(Struct, frozen=True, gc=False):
+    """The same notice for each of these, in order; `what` has no addressee of its own.
+
+    However many they are, it is one value, and a face makes the notices only as it can send them.
+    """
+
+    to: tuple[Jid, ...]
+    what: Announce | Retracted | Purged | Deleted
+
+    def notices(self, start: int = 0) -> Iterator[Notice]:
+        """Return the notices, from that of the addressee at `start`."""
+        return (replace(self.what, to=jid) for jid in self.to[start:])
+
+
+def to_each(
+    audience: tuple[Jid, ...], what: Announce | Retracted | Purged | Deleted
+) -> tuple[ToEach, ...]:
+    """Return the notice for each of the audience; nothing where there is nobody."""
+    return (ToEach(audience, what),) if audience else ()
+
+
+def singly(notices: Iterable[Notice | ToEach]) -> Iterator[Notice]:
+    """Return the notices one by one."""
+    for notice in notices:
+        if isinstance(notice, ToEach):
+            yield from notice.notices()
+        else:
+            yield notice
+
+
+NOBODY: Final[Any] = ""
+"""In the place of an addressee that is named beside the notice."""
+
+
 class Decision(Struct, frozen=True, gc=False):
     """A rule's answer. A refusal carries no change and no notice."""
 
     reply: Reply
     changes: tuple[Change, ...] = ()
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Notice | ToEach, ...] = ()
 
 
 def refuse(refusal: Refusal, reason: str = "", *, limit: int | None = None) -> Decision:

@@ -27,6 +27,7 @@ from pubqueue.core.decision import (
     Done,
     Refusal,
     Refused,
+    singly,
 )
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Create, Delete
@@ -270,6 +271,7 @@ def test_a_plain_node_is_overwritten_and_announced(shell):
     (decision,) = shell.batch(commits((0, 0, 2), (1, 0, 1))).decisions
     assert decision.reply == committed(2, 1)
     assert ids(shell, NEWS) == [("old", "job"), ("a", "news"), ("b", "last")]
-    told = [(n.to, n.node, n.draft.id, n.draft.payload) for n in decision.notices]
+    notices = list(singly(decision.notices))
+    told = [(n.to, n.node, n.draft.id, n.draft.payload) for n in notices]
     assert told == [(ANN, NEWS, "a", b"<news/>"), (ANN, NEWS, "b", b"<last/>")]
-    assert all(isinstance(notice, Announce) for notice in decision.notices)
+    assert all(isinstance(notice, Announce) for notice in notices)

@@ -13,6 +13,7 @@ from pubqueue.core.changes import (
     SetAffiliation,
 )
 from pubqueue.core.decision import (
+    NOBODY,
     Affiliations,
     Created,
     Decision,
@@ -23,6 +24,7 @@ from pubqueue.core.decision import (
     Purged,
     Refusal,
     Refused,
+    ToEach,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
 from pubqueue.core.nodes.access import CreationPolicy
@@ -207,14 +209,14 @@ def test_closing_a_node_ends_the_subscriptions_of_strangers():
 def test_deletion_is_told_to_subscribers_if_the_node_says_so(told):
     node = queue(items=9, notify_delete=told)
     decision = delete(Delete(who(BOSS), JOBS), facts(node, OWNER, audience=(ANN, BOB)))
-    notices = (Deleted(ANN, JOBS), Deleted(BOB, JOBS)) if told else ()
+    notices = (ToEach((ANN, BOB), Deleted(NOBODY, JOBS)),) if told else ()
     assert decision == Decision(Done(), (DeleteNode(JOBS),), notices)
 
 
 def test_a_purge_is_one_event_for_each_subscriber():
     decision = purge(Purge(who(BOSS), JOBS), facts(queue(items=9), OWNER, audience=(ANN, BOB)))
     assert decision == Decision(
-        Done(), (PurgeNode(JOBS, 9),), (Purged(ANN, JOBS), Purged(BOB, JOBS))
+        Done(), (PurgeNode(JOBS, 9),), (ToEach((ANN, BOB), Purged(NOBODY, JOBS)),)
     )
 
 

@@ -153,39 +153,37 @@ def test_an_item_that_ripens_and_is_too_old_dies():
 
 def test_who_comes_back_is_handed_out_to_again():
     away = window(available=False)
-    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
+    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), is_here=True)
     changes = (SetAvailable(JOBS, ANN, available=True),)
     assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
 
 
 def test_who_comes_is_noted_once_and_an_account_is_no_resource():
-    assert arrive(Arrive(ANN), ArriveFacts((), (BOB,))).changes == (NoteResource(ANN),)
-    assert arrive(Arrive(ANN), ArriveFacts((), (BOB, ANN))).changes == ()
+    assert arrive(Arrive(ANN), ArriveFacts(())).changes == (NoteResource(ANN),)
+    assert arrive(Arrive(ANN), ArriveFacts((), is_here=True)).changes == ()
     assert arrive(Arrive(ACCOUNT), ArriveFacts(())).changes == ()
 
 
 class TestLeave:
     """Unavailable presence."""
 
-    def go(self, *cases, subscriptions=(), resources=()):
-        return leave(Leave(ANN), LeaveFacts(NOW, cases, tuple(subscriptions), resources))
+    def go(self, *cases, subscriptions=(), **known):
+        return leave(Leave(ANN), LeaveFacts(NOW, cases, tuple(subscriptions), **known))
 
     def test_an_account_is_gone_with_the_last_resource_that_was_seen(self):
         item, subscription = held(holder=ACCOUNT), (window(ACCOUNT), queue())
-        decision = self.go(Case(item, queue()), subscriptions=[subscription], resources=(ANN,))
+        seen = {"is_here": True, "is_last": True}
+        decision = self.go(Case(item, queue()), subscriptions=[subscription], **seen)
         release = Release(item, State.QUEUED, None, failed=1, released=0)
         ended = EndSubscription(JOBS, ACCOUNT)
         assert decision.changes == (release, ForgetResource(ANN), ended)
 
-    @pytest.mark.parametrize(
-        ("resources", "changes"),
-        [((ANN, OTHER_PLACE), (ForgetResource(ANN),)), ((OTHER_PLACE,), ()), ((), ())],
-    )
+    @pytest.mark.parametrize(("is_here", "changes"), [(True, (ForgetResource(ANN),)), (False, ())])
     def test_an_account_stays_for_another_resource_and_for_one_that_was_never_seen(
-        self, resources, changes
+        self, is_here, changes
     ):
         case, subscription = Case(held(holder=ACCOUNT), queue()), (window(ACCOUNT), queue())
-        decision = self.go(case, subscriptions=[subscription], resources=resources)
+        decision = self.go(case, subscriptions=[subscription], is_here=is_here)
         assert decision == Decision(Done(), changes)
 
     def test_what_the_leaver_holds_is_free_and_nobody_is_told(self):

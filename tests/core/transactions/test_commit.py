@@ -5,10 +5,12 @@ from harness.facts import ANN, BOB, ETL, JOBS, NOW, draft, plain, queue, who
 from harness.transactions import APP, commits
 
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
     Refusal,
     Refused,
+    ToEach,
 )
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.queue.publish import Known
@@ -229,10 +231,8 @@ def test_subscribers_of_a_plain_node_hear_of_it():
     decision = ask(facts, items=2)
     by = Jid("etl@x")
     assert decision.notices == (
-        Announce(ANN, JOBS, drafts[0], by),
-        Announce(BOB, JOBS, drafts[0], by),
-        Announce(ANN, JOBS, drafts[1], by),
-        Announce(BOB, JOBS, drafts[1], by),
+        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[0], by)),
+        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[1], by)),
     )
 
 

@@ -82,7 +82,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
     node = rows.node(name)
     affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
     queueing = node is not None and node.config.queueing
-    heard = () if node is None or queueing else tuple(s.jid for s in rows.subscribers(name))
+    heard = () if node is None or queueing else rows.audience(name)
     if node is not None and queueing:
         _compare(context, name, context.now if node.config.dedup_window else None)
     return CommitNodeFacts(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
@@ -31,3 +32,4 @@ class Context(Struct, frozen=True):
     same_payload: Callable[[bytes, bytes], bool]
     limits: Limits = DEFAULTS
     fingerprint: Callable[[bytes], bytes] = digest
+    most_subscriptions: int = MOST_SUBSCRIPTIONS

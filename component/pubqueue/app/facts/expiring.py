@@ -61,26 +61,30 @@ def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
     mine = _exactly(rows, request.jid)
     for subscription in mine:
         rows.node(subscription.node)
-    return ArriveFacts(tuple(mine), tuple(rows.resources(account)))
+    return ArriveFacts(tuple(mine), is_here=request.jid in rows.resources(account))
 
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
     """Return what the leaver holds, under its full JID and under its bare one, and who else is here."""
     rows, account = context.rows, account_of(request.jid)
     jids = tuple(dict.fromkeys((request.jid, account)))
+    here = rows.resources(account)
+    is_here = request.jid in here
     paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
     return LeaveFacts(
         now=context.now,
         held=_cases(rows, [item for jid in jids for item in rows.held_by(jid)]),
         subscriptions=tuple((one, node) for one, node in paired if node is not None),
-        resources=tuple(rows.resources(account)),
+        is_here=is_here,
+        is_last=is_here and len(here) == 1,
     )
 
 
 def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
     """Return the subscriptions of the full JID and of the bare one, not those of other resources."""
-    jids = {jid, account_of(jid)}
-    return [one for one in rows.subscriptions_of_account(account_of(jid)) if one.jid in jids]
+    jids = dict.fromkeys((jid, account_of(jid)))
+    mine = [one for jid in jids for one in rows.subscriptions_of(jid)]
+    return sorted(mine, key=lambda one: (one.node, one.jid))
 
 
 def for_bounce(context: Context, request: Bounce) -> BounceFacts:

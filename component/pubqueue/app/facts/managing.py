@@ -48,6 +48,8 @@ def for_subscription(
         affiliation=rows.affiliation(request.node, request.by.account),
         subscription=subscription,
         held=0 if subscription else _held_in(rows, request.node, request.jid),
+        of_account=rows.subscription_count(request.node, request.by.account),
+        most=context.most_subscriptions,
     )
 
 

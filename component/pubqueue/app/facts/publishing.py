@@ -67,7 +67,7 @@ def audience(rows: WorkingSet, node: Node) -> tuple[Jid, ...]:
     """Return who hears of what happens in a plain node; a queue's items are handed out."""
     if node.config.queueing:
         return ()
-    return tuple(subscription.jid for subscription in rows.subscribers(node.name))
+    return rows.audience(node.name)
 
 
 def for_stage(context: Context, request: StagePublish) -> StageFacts:

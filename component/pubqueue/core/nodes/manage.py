@@ -19,6 +19,7 @@ from pubqueue.core.changes import (
     SetAffiliation,
 )
 from pubqueue.core.decision import (
+    NOBODY,
     Affiliations,
     Created,
     Decision,
@@ -30,6 +31,7 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
     refuse,
+    to_each,
 )
 from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName
 from pubqueue.core.nodes import access
@@ -184,7 +186,7 @@ def delete(request: Delete, facts: NodeFacts) -> Decision:
     if isinstance(node, Decision):
         return node
     told = facts.audience if node.config.notify_delete else ()
-    notices = tuple(Deleted(jid, node.name) for jid in told)
+    notices = to_each(told, Deleted(NOBODY, node.name))
     return Decision(Done(), (DeleteNode(node.name),), notices)
 
 
@@ -193,7 +195,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    notices = tuple(Purged(jid, node.name) for jid in facts.audience)
+    notices = to_each(facts.audience, Purged(NOBODY, node.name))
     return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
 
 

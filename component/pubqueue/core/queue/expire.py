@@ -70,10 +70,10 @@ class Arrive(Struct, frozen=True, gc=False):
 
 
 class ArriveFacts(Struct, frozen=True, gc=False):
-    """The subscriptions of the full JID and of its account, and the account's known resources."""
+    """The subscriptions of the full JID and of its account; whether we saw the full JID come already."""
 
     subscriptions: tuple[Subscription, ...]
-    resources: tuple[Jid, ...] = ()
+    is_here: bool = False
 
 
 class Leave(Struct, frozen=True, gc=False):
@@ -83,12 +83,16 @@ class Leave(Struct, frozen=True, gc=False):
 
 
 class LeaveFacts(Struct, frozen=True, gc=False):
-    """What the leaver and its account hold and subscribe to, and the account's known resources."""
+    """What the leaver and its account hold and subscribe to.
+
+    We saw the leaver come if it `is_here`; it `is_last` if it is the only one of its account that we saw.
+    """
 
     now: Millis
     held: tuple[Case, ...]
     subscriptions: tuple[tuple[Subscription, Node], ...]
-    resources: tuple[Jid, ...] = ()
+    is_here: bool = False
+    is_last: bool = False
 
 
 class Bounce(Struct, frozen=True, gc=False):
@@ -140,7 +144,7 @@ def _too_old(case: Case, now: Millis) -> Change:
 def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     """Hand out to the arrived again, where its absence had left a subscription standing."""
     is_full = account_of(request.jid) != request.jid
-    news = is_full and request.jid not in facts.resources
+    news = is_full and not facts.is_here
     changes: list[Change] = [NoteResource(request.jid)] if news else []
     changes += [
         SetAvailable(subscription.node, subscription.jid, available=True)
@@ -156,12 +160,11 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     The account goes with the last of its resources that we saw come (row 21); one that we never
     saw is gone alone.
     """
-    last = facts.resources == (request.jid,)
-    gone = {request.jid, account_of(request.jid)} if last else {request.jid}
+    gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
     ends = [fail(case, facts.now, WORKER_LOST) for case in held]
     changes: list[Change] = [*in_their_places(ends, held)]
-    if request.jid in facts.resources:
+    if facts.is_here:
         changes.append(ForgetResource(request.jid))
     for subscription, node in facts.subscriptions:
         if subscription.jid not in gone:

@@ -15,12 +15,13 @@ from pubqueue.core.changes import (
     ReplacePayload,
 )
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
-    Notice,
     Published,
     Refusal,
     refuse,
+    to_each,
 )
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, State, later, seconds
@@ -29,6 +30,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.headers import excess
 
 if TYPE_CHECKING:
+    from pubqueue.core.decision import ToEach
     from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeConfig, NodeName
 
 
@@ -204,13 +206,13 @@ def life_of(draft: Draft, node: Node) -> Millis | None:
     return seconds(expire) if draft.ttl is None else min(draft.ttl, seconds(expire))
 
 
-def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[Notice, ...]:
+def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[ToEach, ...]:
     """Tell the subscribers of a plain node; a queue's items are handed out, not announced."""
     if node.config.queueing:
         return ()
     publisher = request.by.account
     return tuple(
-        Announce(jid, node.name, draft, publisher)
+        told
         for draft in request.drafts
-        for jid in facts.audience
+        for told in to_each(facts.audience, Announce(NOBODY, node.name, draft, publisher))
     )

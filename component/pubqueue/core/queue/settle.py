@@ -16,6 +16,7 @@ from msgspec import Struct
 from pubqueue.core.addresses import covers
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import (
+    NOBODY,
     Decision,
     Done,
     Notice,
@@ -23,6 +24,7 @@ from pubqueue.core.decision import (
     Retracted,
     Unlocked,
     refuse,
+    to_each,
 )
 from pubqueue.core.model import (
     Affiliation,
@@ -294,5 +296,5 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
         return refuse(Refusal.FORBIDDEN)
     told = facts.audience if request.notify or node.config.notify_retract else ()
     ids = tuple(item.id for item in items)
-    notices = tuple(Retracted(jid, node.name, ids) for jid in told)
+    notices = to_each(told, Retracted(NOBODY, node.name, ids))
     return Decision(Done(), tuple(RemoveItem(item) for item in items), notices)

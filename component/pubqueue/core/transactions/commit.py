@@ -18,10 +18,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
     Refusal,
     refuse,
+    to_each,
 )
 from pubqueue.core.queue.publish import (
     PLACES,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import Notice
+    from pubqueue.core.decision import ToEach
     from pubqueue.core.model import (
         Affiliation,
         Asker,
@@ -305,9 +307,8 @@ def _change(
     )
 
 
-def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[Notice]:
+def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[ToEach]:
     """Tell the subscribers of plain nodes; a queue's items are handed out, not announced."""
     for winners in nodes:
         for draft in winners.drafts:
-            for jid in winners.audience:
-                yield Announce(jid, winners.name, draft, publisher)
+            yield from to_each(winners.audience, Announce(NOBODY, winners.name, draft, publisher))

@@ -17,11 +17,16 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refused, Retracted, Unlocked
+from pubqueue.core.decision import Refused, Retracted, ToEach, Unlocked
 from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.feeder import padding
+from pubqueue.faces.xmpp.intake import Intake, weight
+from pubqueue.faces.xmpp.lanes import Lanes
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
+    from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
         Notice,
         Reply,
@@ -55,6 +61,20 @@ ENDING: Final = 4.0
 _TOO_LARGE: Final = StanzaError(
     "wait", "resource-constraint", text="the answer would be larger than servers relay"
 )
+
+_BEHIND: Final = StanzaError(
+    "wait", "resource-constraint", text="what happened here before is still being told"
+)
+
+SLICE: Final = 262_144
+EACH: Final = 1024
+"""Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
+
+LONGEST_HEAD: Final = 8192
+"""Bytes that a message has in front of what is told, nearly always."""
+
+FULL: Final = "full"
+"""Why nothing is read: enough is waiting for its answer."""
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
 
@@ -85,8 +105,15 @@ class XmppFace:
             server,
             on_stanza=self._take,
             on_up=self._up,
-            on_down=partial(broker.outbox.set_up, self, up=False),
+            on_down=self._down,
+            on_room=self._pump,
         )
+        self._intake = Intake(
+            partial(self.component.pause_reading, FULL),
+            partial(self.component.resume_reading, FULL),
+        )
+        self._lanes = Lanes()
+        self._pumping = False
         self._kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
             f"{ns.COMPONENT} message": self._take_message,
@@ -119,7 +146,24 @@ class XmppFace:
         self._broker.outbox.set_up(self, up=True)
         self._on_ready()
 
+    def _down(self) -> None:
+        """Hand out nothing more; news for many are lost if the stream is."""
+        if not self.component.ready:
+            self._lanes.clear()
+        self._broker.outbox.set_up(self, up=False)
+
     # --- in ---
+
+    def _submit(self, request: Request, octets: int, answer: Callable[[Reply], None]) -> None:
+        """Have the request decided, and count it until it is answered."""
+        octets = weight(request, octets)
+
+        def answered(reply: Reply) -> None:
+            self._intake.done(octets)
+            answer(reply)
+
+        self._intake.take(octets)
+        self._broker.submit(request, answered)
 
     def _take(self, stanza: Stanza | Single) -> None:
         if isinstance(stanza, Single):
@@ -135,7 +179,10 @@ class XmppFace:
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.brief if asked.short and verb.brief else verb.write
         request = asked.request(self._asker(sender.jid), _new_id)
-        self._broker.submit(request, partial(self._reply, asked, write, None))
+        if self._lanes.is_behind(asked.node):
+            self._refuse(asked, _BEHIND)
+            return
+        self._submit(request, len(asked.raw), partial(self._reply, asked, write, None))
 
     def _take_iq(self, stanza: Stanza) -> None:
         top = stanza.top
@@ -156,10 +203,13 @@ class XmppFace:
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
             self._answer(stanza, request)
+        elif isinstance(request, Publish | Settle) and self._lanes.is_behind(request.node):
+            self._refuse(stanza, _BEHIND)
         else:
             write = verb.brief if verb.brief and wants_short(iq) else verb.write
             instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
-            self._broker.submit(request, partial(self._reply, stanza, write, instead))
+            answer = partial(self._reply, stanza, write, instead)
+            self._submit(request, len(stanza.raw), answer)
 
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""
@@ -171,7 +221,7 @@ class XmppFace:
         error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
         back = Bounce(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
-        self._broker.submit(back, _ignore)
+        self._submit(back, len(stanza.raw), _ignore)
 
     def _take_presence(self, stanza: Stanza) -> None:
         """Say who comes and goes; answer a subscription request and a probe with our own presence."""
@@ -181,9 +231,9 @@ class XmppFace:
         jid = Jid(sender)
         match kind:
             case None:
-                self._broker.submit(Arrive(jid), _ignore)
+                self._submit(Arrive(jid), len(stanza.raw), _ignore)
             case "unavailable":
-                self._broker.submit(Leave(jid), _ignore)
+                self._submit(Leave(jid), len(stanza.raw), _ignore)
             case "subscribe":
                 self._send_presence(account_of(jid), "subscribed")
                 self._send_presence(account_of(jid))
@@ -204,9 +254,43 @@ class XmppFace:
         """Say yes: every JID is this face's; other faces have other forms of address and come first."""
         return bool(address)
 
-    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
-        """Send the notices, in order, and return those for which there is no stream."""
-        return [what for what in notices if not self._say(what)]
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        """Send the notices, in order, and return those for which there is no stream.
+
+        Those to many follow as the server takes them, and are lost with the stream.
+        """
+        unsent: list[Notice] = []
+        for what in notices:
+            if isinstance(what, ToEach):
+                self._tell(what)
+            elif not self._say(what):
+                unsent.append(what)
+        return unsent
+
+    def _tell(self, many: ToEach) -> None:
+        """Have many told, of which those first whom there is room for."""
+        text, what = notices.rest(many.what), many.what
+        if len(text) > LARGEST - LONGEST_HEAD and isinstance(what, Retracted) and len(what.ids) > 1:
+            half = len(what.ids) // 2
+            for ids in (what.ids[:half], what.ids[half:]):
+                self._tell(ToEach(many.to, replace(what, ids=ids)))
+        elif self.component.ready:
+            self._lanes.add(what.node, many.to, text, padding(text))
+            if not self._pumping:
+                self._pump()
+
+    def _pump(self) -> None:
+        """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
+        self._pumping = False
+        left = SLICE
+        while left > 0 and self._lanes and self.component.has_room:
+            to, text, white = self._lanes.next()
+            head = notices.head(self._jid, to, _new_id())
+            self.component.write(head + text, max(white, padding(head + b'">')))
+            left -= len(head) + len(text) + EACH
+        if self._lanes and self.component.has_room:
+            self._pumping = True
+            self.component.loop.call_soon(self._pump)
 
     def _say(self, what: Notice) -> bool:
         message = notices.notice(what, self._jid, _new_id)

@@ -29,6 +29,10 @@ FROM json_each(?) k CROSS JOIN subscription s ON s.node_id = k.value;
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
 FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value;
 
+-- jids: all subscriptions of exactly these JIDs
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value;
+
 -- resources: the full JIDs of accounts that are here
 SELECT r.jid FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
 
