@@ -93,6 +93,7 @@ VARIABLES = {
     "PUBQUEUE_ADMINS": ("a@x, b@x,", ("a@x", "b@x")),
     "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),
     "PUBQUEUE_SETTLE_BY_GET": ("false", False),
+    "PUBQUEUE_SUBSCRIPTIONS_PER_ACCOUNT": ("9", 9),
     "PUBQUEUE_LOG_LEVEL": ("debug", "debug"),
     "PUBQUEUE_LOG_FORMAT": ("json", "json"),
     "PUBQUEUE_EVENT_LOG_DAYS": ("1.5", 1.5),

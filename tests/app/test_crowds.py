@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pubqueue.core.decision import ToEach
 from pubqueue.core.model import Jid
-from pubqueue.core.nodes.manage import Declare
+from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.queue.expire import Arrive, Leave
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
