@@ -71,7 +71,11 @@ class Reloader:
                 continue
             settings = _tell(settings, read)
             logs.configure(settings.log_level, settings.log_format)
-            broker.adopt(policy=settings.node_creation, limits=settings.transactions.limits())
+            broker.adopt(
+                policy=settings.node_creation,
+                limits=settings.transactions.limits(),
+                most_subscriptions=settings.subscriptions_per_account,
+            )
             reaper.adopt(trim_of(settings))
             for face in faces:
                 if isinstance(face, AdoptingFace):

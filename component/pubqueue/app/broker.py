@@ -100,9 +100,10 @@ class Broker:
         self._quiet.set()
         self._task: asyncio.Task[None] | None = None
 
-    def adopt(self, *, policy: CreationPolicy, limits: Limits) -> None:
+    def adopt(self, *, policy: CreationPolicy, limits: Limits, most_subscriptions: int) -> None:
         """Judge by these from the next batch on."""
         self._policy, self._limits = policy, limits
+        self._most_subscriptions = most_subscriptions
 
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
