@@ -20,6 +20,7 @@ from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.reader import Reader
+from pubqueue.app.rules import READS
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
@@ -28,12 +29,12 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import digest
 from pubqueue.core.queue.expire import Bounce
-from pubqueue.core.reading.read import READS
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.app.listings import Place
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
@@ -84,6 +85,7 @@ class Broker:
         self._stopping = False
         self._others_reached = False
         self._rest: tuple[NodeName, ...] = ()
+        self._looked: Place | None = None
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -157,6 +159,7 @@ class Broker:
         self._dispatching = False
         self._kicked = False
         self._rest = ()
+        self._looked = None
 
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on."""
@@ -168,7 +171,7 @@ class Broker:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                while self._waiting or self._kicked or self._rest:
+                while self._waiting or self._kicked or self._rest or self._looked is not None:
                     await self._one_batch()
                 self._quiet.set()
         finally:
@@ -176,7 +179,9 @@ class Broker:
 
     async def _one_batch(self) -> None:
         taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-        kicked, self._kicked = self._kicked, False
+        kicked = self._kicked or self._looked is not None
+        if self._looked is None:  # else the look that is under way comes to its end first
+            self._kicked = False
         slices = [taken]
         while slices:
             requests = slices.pop(0)
@@ -227,6 +232,7 @@ class Broker:
             answer(decision.reply)
             self._say(decision.notices)
         self._rest = done.rest if self._dispatching else ()
+        self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
         self._note_moment(done)
 
@@ -253,6 +259,7 @@ class Broker:
             dispatching=self._dispatching,
             everywhere=kicked,
             rest=self._rest,
+            looked=self._looked,
         )
 
     def _context(self, rows: WorkingSet, now: Millis | None = None) -> Context:

@@ -107,6 +107,10 @@ class WorkingSet:
         """Say whether any JID of the account subscribes to the node."""
         return bool(self._of_account(node, account))
 
+    def subscriptions_in(self, node: NodeName, account: Jid) -> list[Subscription]:
+        """Return the subscriptions of all JIDs of the account to the node."""
+        return list(self._of_account(node, account).values())
+
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return every subscription to the node."""
         group = self.cache.in_node.get(node)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.core.reading import pages
+from pubqueue.core.reading.listing import WHOLE, Part
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class Listed(Struct, frozen=True, gc=False):
 
     entries: tuple[tuple[str, str], ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class Affiliations(Struct, frozen=True, gc=False):
@@ -126,6 +128,7 @@ class Affiliations(Struct, frozen=True, gc=False):
 
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
+    part: Part = WHOLE
 
 
 class MyAffiliations(Struct, frozen=True, gc=False):
@@ -133,6 +136,7 @@ class MyAffiliations(Struct, frozen=True, gc=False):
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class MySubscriptions(Struct, frozen=True, gc=False):
@@ -140,6 +144,7 @@ class MySubscriptions(Struct, frozen=True, gc=False):
 
     entries: tuple[Subscription, ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class Touched(Struct, frozen=True, gc=False):
@@ -157,11 +162,11 @@ class Redriven(Struct, frozen=True, gc=False):
 
 
 class Retrieved(Struct, frozen=True, gc=False):
-    """Items of a node, oldest first, with their payloads; `whole` unless some were left out."""
+    """Items of a node, oldest first, with their payloads."""
 
     node: Node
     items: tuple[tuple[Item, bytes], ...]
-    whole: bool
+    part: Part = WHOLE
 
 
 Reply = (
