@@ -14,9 +14,9 @@ SELECT count(*) FROM node;
 -- count_nodes_with: how many nodes there are with an access model
 SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
 
--- ready_nodes: queues with something to hand out and somebody to take it. Two fingers go along two lists of node
--- ids: those with something ready, and those with a free window. The one that is behind is moved to where the
--- other is or next to it, so that of either list no more is read than of the shorter one; a row for each move.
+-- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
+-- Two fingers go along two lists: nodes with something ready, and nodes with a free window. The one that is behind
+-- moves to where the other is, or next to it, so that no more is read than of the shorter list; a row for each move.
 WITH RECURSIVE finger(item, free) AS (
     SELECT min(
         ifnull((SELECT min(node_id) FROM item WHERE state = 'queued' AND node_id > ?1), ?3),
@@ -89,7 +89,7 @@ ORDER BY i.seq DESC LIMIT ?3;
 SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value ORDER BY k.key;
 
 -- dead: items that died here or came here dead, and are free
-SELECT %(item)s FROM item i
+SELECT %(item)s FROM item i INDEXED BY item_dead
 WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > ? ORDER BY i.seq LIMIT ?;
 
 -- late_locks: a node's locks that end after a moment; the sign + keeps SQLite from walking the whole node
@@ -118,11 +118,13 @@ WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
 )
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
-    (SELECT count(*) FROM item WHERE node_id = n.id AND state = 'queued'),
+    (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = n.id AND state = 'queued'),
     ifnull((SELECT items FROM locked WHERE node_id = n.id), 0),
     (SELECT count(*) FROM item WHERE node_id = n.id AND death IS NOT NULL AND state = 'dead'),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
-    (SELECT published FROM item WHERE seq = (SELECT min(seq) FROM item WHERE node_id = n.id AND state = 'queued'))
+    (SELECT published FROM item WHERE seq = (
+        SELECT min(seq) FROM item INDEXED BY item_ready WHERE node_id = n.id AND state = 'queued'
+    ))
 FROM json_each(?) k CROSS JOIN node n ON n.name = k.value WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
 -- events: a page of the log
