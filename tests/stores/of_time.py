@@ -20,7 +20,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import Items, LateLocks
+from pubqueue.app.listings import Items, LateLocks, Stride
 from pubqueue.app.rows import Due
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
@@ -237,7 +237,15 @@ class OfTime:
             (Items(JOBS, newest=True), None, 9, "abcd"),
             (Items(JOBS, mine, newest=True), None, 1, "c"),
             (Items(JOBS, mine, newest=True), None, 2, "bc"),
+            (Items(JOBS, room=12), None, 9, "ab"),
+            (Items(JOBS, room=1), None, 9, "a"),
+            (Items(JOBS, newest=True, room=12), None, 9, "cd"),
+            (Items(JOBS, numbers=(b.seq, a.seq, 99)), None, 9, "ba"),
+            (Items(JOBS, numbers=(a.seq, b.seq), room=6), None, 9, "a"),
         ]
         seen = [names(row for row, _ in await listed(store, *page[:3])) for page in pages]
         assert seen == [page[3] for page in pages]
         assert await listed(store, Items(JOBS), None, 1) == [(a, b"<job/>")]
+        steps = (None, 1), (None, 2), (a.seq, 1), (None, 9)
+        strides = [await listed(store, Stride(JOBS), *step) for step in steps]
+        assert strides == [[a.seq], [b.seq], [b.seq], []]

@@ -176,7 +176,8 @@ async def listed(store, which, after=None):
 async def test_nodes_and_people_read_back(store):
     assert await listed(store, li.Nodes()) == list(NODES)
     assert await listed(store, li.AffiliationsOf(JOBS)) == list(PEOPLE)
-    assert await listed(store, li.AffiliationsOfAccount(OWNER)) == [PEOPLE[1]]
+    found = await listed(store, li.NodesOfAccount(OWNER))
+    assert found == [(NODES[1], PEOPLE[1].affiliation)]
     assert (await load(store, subscribers={JOBS})).subscriptions == list(WINDOWS)
     assert (await load(store, accounts={account_of(ANN)})).subscriptions == [WINDOWS[1]]
     assert (await load(store, resources={account_of(BOB)})).resources == [BOB]

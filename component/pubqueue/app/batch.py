@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec import Struct
 
-from pubqueue.app.dispatcher import hand_out
+from pubqueue.app.dispatcher import hand_out, look_around
 from pubqueue.app.ports import StoreError
 from pubqueue.app.rules import AHEAD_OF, RULES
 from pubqueue.core.decision import Decision, Refusal, refuse
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
+    from pubqueue.app.listings import Place
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Notice
@@ -42,7 +43,8 @@ class BatchResult(Struct, frozen=True, gc=False):
     """What a batch came to: a decision for each request, in order, and the deliveries.
 
     `soonest` is when something ends next of what the batch has changed; `exact` says that it holds for the whole
-    store. `rest` are the nodes that may have more to hand out.
+    store. `rest` are the nodes that may have more to hand out. `looked` is where a look around has come to, if it is
+    not at its end.
     """
 
     decisions: tuple[Decision, ...]
@@ -50,6 +52,7 @@ class BatchResult(Struct, frozen=True, gc=False):
     soonest: Millis | None
     exact: bool
     rest: tuple[NodeName, ...] = ()
+    looked: Place | None = None
 
 
 class SpoiltError(Exception):
@@ -142,12 +145,14 @@ def run(
     dispatching: bool,
     everywhere: bool,
     rest: Sequence[NodeName] = (),
+    looked: Place | None = None,
     spoilt: Container[int] = (),
 ) -> BatchResult:
     """Do the requests, then, if `dispatching`, hand out items of the nodes they touched.
 
-    Before these come the nodes that were the `rest` of the batch before. `everywhere` looks at all
-    nodes, whether touched or not. `spoilt` are the places of requests that are refused without a look.
+    Before these come the nodes that were the `rest` of the batch before. `everywhere` looks for others as well that
+    have something to hand out, whether touched or not, behind where the batch before has `looked`. `spoilt` are the
+    places of requests that are refused without a look.
 
     Raises:
         SpoiltError: the changes of a request could not be made; nothing of this may be kept.
@@ -158,11 +163,14 @@ def run(
     left: list[NodeName] = []
     if dispatching:
         nodes = dict.fromkeys(rest)
-        deliveries, left = hand_out(context, changes, nodes, everywhere=everywhere)
+        if everywhere:
+            found, looked = look_around(context.rows, looked)
+            nodes |= dict.fromkeys(found)
+        deliveries, left = hand_out(context, changes, nodes)
     changes.flush()
     exact = everywhere or changes.unsure
     soonest = tx.next_due() if exact else changes.soonest_or_none()
-    return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left))
+    return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left), looked)
 
 
 def read(context: Context, request: Request) -> Decision:

@@ -20,6 +20,7 @@ from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.reader import ENDING, Reader
+from pubqueue.app.rules import READS
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.working_set import WorkingSet
@@ -31,12 +32,12 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
-from pubqueue.core.reading.read import READS
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.app.listings import Place
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
@@ -95,6 +96,7 @@ class Broker:
         self._stopping = False
         self._others_reached = False
         self._rest: tuple[NodeName, ...] = ()
+        self._looked: Place | None = None
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -175,6 +177,7 @@ class Broker:
         self._dispatching = False
         self._kicked = False
         self._rest = ()
+        self._looked = None
 
     async def drain(self, patience: float) -> None:
         """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
@@ -204,18 +207,24 @@ class Broker:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                while self._waiting or self._kicked or self._rest or self._unrepeated.is_due:
+                while self._has_work():
                     await self._one_batch()
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
+
+    def _has_work(self) -> bool:
+        unfinished = self._rest or self._looked is not None
+        return bool(self._waiting or self._kicked or unfinished or self._unrepeated.is_due)
 
     async def _one_batch(self) -> None:
         if self._unrepeated.is_due:  # alone: what it meets is nobody else's
             taken, kicked = self._unrepeated.some(LARGEST), False
         else:
             taken, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-            kicked, self._kicked = self._kicked, False
+            kicked = self._kicked or self._looked is not None
+            if self._looked is None:  # else the look that is under way comes to its end first
+                self._kicked = False
         slices = [taken]
         while slices:
             requests = slices.pop(0)
@@ -294,6 +303,7 @@ class Broker:
             self._say(decision.notices)
         tell((request for request, _ in taken), done.decisions)
         self._rest = done.rest if self._dispatching else ()
+        self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
         self._note_moment(done)
 
@@ -326,6 +336,7 @@ class Broker:
             dispatching=self._dispatching,
             everywhere=everywhere,
             rest=self._rest,
+            looked=self._looked,
             spoilt=spoilt,
         )
 

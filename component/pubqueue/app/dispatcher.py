@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
+    from pubqueue.app.listings import Place
+    from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.changes import Change
     from pubqueue.core.decision import Notice
     from pubqueue.core.model import Item, Node, NodeName
@@ -30,7 +32,8 @@ MOST: Final = 1000
 MOST_OCTETS: Final = 1 << 20
 """Bytes of payload, likewise: one more item goes out if any is left of it."""
 
-ALL: Final = 1 << 30
+LOOKED_AT: Final = 256
+"""Places that one batch looks at, at most, in a look around; the next one goes on behind them."""
 
 
 class Allowance:
@@ -46,12 +49,12 @@ class Allowance:
 
 
 def hand_out(
-    context: Context, changes: ChangeApplier, rest: Iterable[NodeName], *, everywhere: bool
+    context: Context, changes: ChangeApplier, names: dict[NodeName, None]
 ) -> tuple[list[Notice], list[NodeName]]:
-    """Lock ready items to free subscribers; return the deliveries, and the nodes left for want of allowance."""
-    names = dict.fromkeys(rest)
-    if everywhere:
-        names.update(dict.fromkeys(context.rows.page(ReadyNodes(), None, ALL)))
+    """Lock ready items to free subscribers, in these nodes and in those that were touched.
+
+    Return the deliveries, and the nodes left for want of allowance.
+    """
     names.update(changes.touched)
     changes.touched = {}
     dispatcher = _Dispatcher(context, changes)
@@ -63,6 +66,13 @@ def hand_out(
         names = dict.fromkeys(left)
         changes.touched = {}
     return deliveries, []
+
+
+def look_around(rows: WorkingSet, behind: Place | None) -> tuple[list[NodeName], Place | None]:
+    """Return queues that may have something to hand out, and the place to go on behind, if there is more to see."""
+    seen = rows.page(ReadyNodes(), behind, LOOKED_AT)
+    names = [look.node for look in seen if look.node is not None]
+    return names, seen[-1].place if len(seen) == LOOKED_AT else None
 
 
 class _Dispatcher:

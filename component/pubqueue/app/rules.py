@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pubqueue.app.facts import (
     committing,
     expiring,
+    listing,
     managing,
     publishing,
     retrieving,
@@ -99,12 +100,12 @@ RULES: Final[dict[type, Rule]] = {
     manage.Configure:            _rule(managing.for_node, manage.configure_node, validity.of_node),
     manage.Delete:               _rule(managing.for_node, manage.delete, validity.of_node),
     manage.Purge:                _rule(managing.for_node, manage.purge, validity.of_node),
-    manage.GetAffiliations:      _rule(managing.for_node, manage.get_affiliations, validity.of_node),
-    manage.SetAffiliations:      _rule(managing.for_node, manage.set_affiliations, validity.of_node),
-    manage.ListNodes:            _rule(managing.for_nodes, manage.list_nodes),
-    account.ListMyAffiliations:  _rule(managing.for_my_affiliations, account.list_my_affiliations, validity.of_node),
-    account.ListMySubscriptions: _rule(managing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
-    manage.ListItems:            _rule(managing.for_items, manage.list_items),
+    manage.GetAffiliations:      _rule(listing.for_get_affiliations, manage.get_affiliations, validity.of_node),
+    manage.SetAffiliations:      _rule(managing.for_affiliations, manage.set_affiliations, validity.of_node),
+    manage.ListNodes:            _rule(listing.for_nodes, manage.list_nodes),
+    account.ListMyAffiliations:  _rule(listing.for_my_affiliations, account.list_my_affiliations, validity.of_node),
+    account.ListMySubscriptions: _rule(listing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
+    manage.ListItems:            _rule(listing.for_items, manage.list_items),
     touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
     redrive.Redrive:             _rule(retrieving.for_redrive, redrive.redrive, validity.of_redrive),
     retrieve.Retrieve:           _rule(retrieving.for_retrieve, retrieve.retrieve, validity.of_node),
@@ -129,3 +130,20 @@ AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
     request: facts for request, (facts, _) in RULES.items()
 } | {publish.Publish: publishing.ahead}
 """What says the needs of a request before its turn: its companion, or what is quicker."""
+
+READS: Final = frozenset(
+    {
+        manage.Describe,
+        manage.GetAffiliations,
+        manage.ListNodes,
+        manage.ListItems,
+        account.ListMyAffiliations,
+        account.ListMySubscriptions,
+        retrieve.Retrieve,
+        read.ReadEvents,
+        read.ReadItems,
+        read.ReadNodes,
+        staging.ListTransactions,
+    }
+)
+"""Requests that change nothing, whatever the answer: they are served beside the batches, and nobody waits for them."""

@@ -107,9 +107,9 @@ class WorkingSet:
         """Say whether any JID of the account subscribes to the node."""
         return bool(self._of_account(node, account))
 
-    def subscription_count(self, node: NodeName, account: Jid) -> int:
-        """Return how many JIDs of the account subscribe to the node."""
-        return len(self._of_account(node, account))
+    def subscriptions_in(self, node: NodeName, account: Jid) -> list[Subscription]:
+        """Return the subscriptions of all JIDs of the account to the node."""
+        return list(self._of_account(node, account).values())
 
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return every subscription to the node."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.reading import pages
+from pubqueue.core.reading.listing import WHOLE, Part
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ class Listed(Struct, frozen=True, gc=False):
 
     entries: tuple[tuple[str, str], ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class Affiliations(Struct, frozen=True, gc=False):
@@ -155,6 +157,7 @@ class Affiliations(Struct, frozen=True, gc=False):
 
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
+    part: Part = WHOLE
 
 
 class MyAffiliations(Struct, frozen=True, gc=False):
@@ -162,6 +165,7 @@ class MyAffiliations(Struct, frozen=True, gc=False):
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class MySubscriptions(Struct, frozen=True, gc=False):
@@ -169,6 +173,7 @@ class MySubscriptions(Struct, frozen=True, gc=False):
 
     entries: tuple[Subscription, ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class Touched(Struct, frozen=True, gc=False):
@@ -186,11 +191,11 @@ class Redriven(Struct, frozen=True, gc=False):
 
 
 class Retrieved(Struct, frozen=True, gc=False):
-    """Items of a node, oldest first, with their payloads; `whole` unless some were left out."""
+    """Items of a node, oldest first, with their payloads."""
 
     node: Node
     items: tuple[tuple[Item, bytes], ...]
-    whole: bool
+    part: Part = WHOLE
 
 
 Reply = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Millis
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.transactions.model import Limits
-
-
-LARGEST_ANSWER: Final = 196_608
-"""Bytes of payload in one answer at most; one item is in it however large it is. A face may cut further."""
 
 
 class Context(Struct, frozen=True):

@@ -37,6 +37,7 @@ from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfi
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
+from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,6 +88,7 @@ class GetAffiliations(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName
+    page: Page | None = None
 
 
 class SetAffiliations(Struct, frozen=True, gc=False):
@@ -101,6 +103,7 @@ class ListNodes(Struct, frozen=True, gc=False):
     """Ask for the nodes of the service (XEP-0060 5.2)."""
 
     by: Asker
+    page: Page | None = None
 
 
 class ListItems(Struct, frozen=True, gc=False):
@@ -108,10 +111,15 @@ class ListItems(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName
+    page: Page | None = None
 
 
 class NodeFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's affiliation, and as far as the request needs it who else there is."""
+    """The node, the asker's affiliation, and as far as the request needs it who else there is.
+
+    `audience` are subscribers, and `affiliations` are those that the request is about or may have to look at: with
+    10,000 people around a node nobody loads all of them to answer one.
+    """
 
     now: Millis
     node: Node | None
@@ -120,12 +128,15 @@ class NodeFacts(Struct, frozen=True, gc=False):
     audience: tuple[Jid, ...] = ()
     affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
     items: tuple[ItemId, ...] = ()
+    part: Part = WHOLE
+    after_missing: bool = False
 
 
 class NodeListFacts(Struct, frozen=True, gc=False):
-    """Every node, each with what the asker is to it."""
+    """Nodes by name, each with what the asker is to it."""
 
     nodes: tuple[tuple[Node, Affiliation], ...]
+    part: Part = WHOLE
 
 
 def create(request: Create, facts: NodeFacts) -> Decision:
@@ -204,7 +215,7 @@ def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    return Decision(Affiliations(node.name, facts.affiliations))
+    return Decision(Affiliations(node.name, facts.affiliations, facts.part))
 
 
 def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
@@ -247,9 +258,14 @@ def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
     seen = tuple(
         (node.name, node.config.title)
         for node, affiliation in facts.nodes
-        if access.barred(access.standing(request.by, affiliation), node) is None
+        if sees(request.by, node, affiliation)
     )
-    return Decision(Listed(seen))
+    return Decision(Listed(seen, None, facts.part))
+
+
+def sees(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker may know that there is this node."""
+    return access.barred(access.standing(by, affiliation), node) is None
 
 
 def list_items(request: ListItems, facts: NodeFacts) -> Decision:
@@ -260,10 +276,23 @@ def list_items(request: ListItems, facts: NodeFacts) -> Decision:
     affiliation = access.standing(request.by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)
-    hidden = node.config.queueing and affiliation is not Affiliation.OWNER
-    if hidden or not access.may(affiliation, Action.RETRIEVE, node):
-        return Decision(Listed((), node.name))
-    return Decision(Listed(tuple((item, "") for item in facts.items), node.name))
+    if facts.after_missing:
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    shown = facts.items if sees_items(request.by, node, facts.affiliation) else ()
+    return Decision(Listed(tuple((item, "") for item in shown), node.name, facts.part))
+
+
+def sees_items(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker sees which items there are."""
+    standing = access.standing(by, affiliation)
+    if node.config.queueing and standing is not Affiliation.OWNER:
+        return False
+    return access.may(standing, Action.RETRIEVE, node)
+
+
+def manages(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker may manage the node (XEP-0060 14.2)."""
+    return access.may(access.standing(by, affiliation), Action.MANAGE, node)
 
 
 def _managed(
@@ -273,7 +302,6 @@ def _managed(
     """Return the node if the asker may manage it (XEP-0060 14.2)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    affiliation = access.standing(request.by, facts.affiliation)
-    if not access.may(affiliation, Action.MANAGE, facts.node):
+    if not manages(request.by, facts.node, facts.affiliation):
         return refuse(Refusal.FORBIDDEN)
     return facts.node

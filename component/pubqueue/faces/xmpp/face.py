@@ -30,6 +30,7 @@ from pubqueue.faces.xmpp.lanes import Lanes
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
+from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
@@ -316,7 +317,7 @@ class XmppFace:
     def _answer(self, asked: Stanza | Single, inner: bytes) -> None:
         rest = b">" + inner + b"</iq>" if inner else b"/>"
         answer = b'<iq type="result"' + asked.address + rest
-        if len(answer) > LARGEST:
+        if len(answer) > LARGEST_ANSWER:
             self._refuse(asked, _TOO_LARGE)
         else:
             self.component.write(answer)

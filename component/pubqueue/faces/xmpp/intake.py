@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.facts.context import LARGEST_ANSWER
-from pubqueue.core.nodes.manage import ListItems, ListNodes
-from pubqueue.core.reading.read import READS
-from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.app.rules import READS
+from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,13 +22,10 @@ MOST: Final = 1024
 MOST_OCTETS: Final = 4 << 20
 """Bytes that they may have, at most; one more request is taken if any are left."""
 
-SPACIOUS: Final = frozenset(READS) | {Retrieve, ListItems, ListNodes}
-"""Requests whose answers may be large; each counts as much as the largest answer."""
-
 
 def weight(request: Request, octets: int) -> int:
-    """Return what a request of so many bytes counts, together with its answer."""
-    return octets + LARGEST_ANSWER if type(request) in SPACIOUS else octets
+    """Return what a request of so many bytes counts, together with its answer; that of one that reads may be large."""
+    return octets + LARGEST_ANSWER if type(request) in READS else octets
 
 
 class Intake:

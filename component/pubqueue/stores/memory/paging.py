@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import listings as l
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue.app.rows import AffiliationRow, Contest
-    from pubqueue.core.model import Draft, Item, ItemId, Jid, Node, NodeName
+    from pubqueue.core.model import (
+        Affiliation,
+        Draft,
+        Item,
+        ItemId,
+        Jid,
+        Node,
+        NodeName,
+        Subscription,
+    )
     from pubqueue.core.reading.pages import EventEntry
     from pubqueue.core.transactions.model import Attempt, Record
     from pubqueue.stores.memory.contents import Contents
@@ -36,38 +46,62 @@ def page(
         return list(islice(OF_WINNERS[type(which)](choice, which), limit))
     if isinstance(which, l.Items) and which.newest:
         return _newest(contents, which, limit)
+    if isinstance(which, l.Stride):
+        return _stride(contents, which, after, limit)
     return list(islice(LISTINGS[type(which)](contents, which, after), limit))
 
 
 # --- nodes and those around them -----------------------------------------------------------------
 
 
-def _nodes(contents: Contents, _which: l.Nodes, after: NodeName | None) -> Iterator[Node]:
+def _nodes(contents: Contents, which: l.Nodes, after: NodeName | None) -> Iterator[Node]:
     for name in contents.nodes.names.behind(after):
-        yield contents.nodes.nodes.rows[name].node
+        node = contents.nodes.nodes.rows[name].node
+        if which.access in {None, node.config.access_model}:
+            yield node
 
 
 def _ready_nodes(
     contents: Contents, _which: l.ReadyNodes, after: NodeName | None
-) -> Iterator[NodeName]:
+) -> Iterator[l.Look]:
     for name in contents.nodes.names.behind(after):
-        folder = contents.items.folder(name)
-        if (folder.ready or folder.aside) and any(map(has_room, contents.nodes.subscribers(name))):
-            yield name
+        folder, node = contents.items.folder(name), contents.nodes.nodes.rows[name].node
+        ready = node.config.queueing and (folder.ready or folder.aside)
+        found = ready and any(map(has_room, contents.nodes.subscribers(name)))
+        yield l.Look(name, name if found else None)
 
 
 def _affiliations_of(
     contents: Contents, which: l.AffiliationsOf, after: Jid | None
 ) -> Iterator[AffiliationRow]:
     for account in contents.nodes.people(which.node).behind(after):
-        yield contents.nodes.affiliations.rows[which.node, account]
+        row = contents.nodes.affiliations.rows[which.node, account]
+        if which.roles is None or row.affiliation in which.roles:
+            yield row
 
 
-def _affiliations_of_account(
-    contents: Contents, which: l.AffiliationsOfAccount, after: NodeName | None
-) -> Iterator[AffiliationRow]:
-    for node in contents.nodes.places(which.account).behind(after):
-        yield contents.nodes.affiliations.rows[node, which.account]
+def _nodes_of_account(
+    contents: Contents, which: l.NodesOfAccount, after: NodeName | None
+) -> Iterator[tuple[Node, Affiliation]]:
+    for name in contents.nodes.places(which.account).behind(after):
+        node = contents.nodes.nodes.rows[name].node
+        role = contents.nodes.affiliations.rows[name, which.account].affiliation
+        wanted = which.roles is None or role in which.roles
+        if wanted and (which.access is None or node.config.access_model in which.access):
+            yield node, role
+
+
+def _subscriptions_of_account(
+    contents: Contents, which: l.SubscriptionsOfAccount, after: tuple[NodeName, Jid] | None
+) -> Iterator[Subscription]:
+    mine = contents.nodes.of_account(which.account, which.node)
+    for one in sorted(mine, key=attrgetter("node", "jid")):
+        if after is None or (one.node, one.jid) > after:
+            yield one
+
+
+def _total(contents: Contents, which: l.Total, _after: object) -> Iterator[int]:
+    yield sum(1 for _ in LISTINGS[type(which.of)](contents, which.of, None))
 
 
 def _node_entries(contents: Contents, which: l.NodeEntries, _after: object) -> Iterator[NodeEntry]:
@@ -106,6 +140,24 @@ def _item_ids(contents: Contents, which: l.ItemIds, after: int | None) -> Iterat
 
 
 def _items(contents: Contents, which: l.Items, after: int | None) -> Iterator[tuple[Item, bytes]]:
+    return _fitting(_rows_of(contents, which, after), which.room)
+
+
+def _fitting(rows: Iterable[tuple[Item, bytes]], room: int) -> Iterator[tuple[Item, bytes]]:
+    """Let rows pass as long as there is room for their payloads, one at least."""
+    for at, row in enumerate(rows):
+        room -= len(row[1])
+        if at and room < 0:
+            return
+        yield row
+
+
+def _rows_of(contents: Contents, which: l.Items, after: int | None) -> Iterator[tuple[Item, bytes]]:
+    if which.numbers is not None:
+        for seq in which.numbers:
+            if seq in contents.items.items.rows:
+                yield contents.items.with_payload(seq)
+        return
     if which.holders is None:
         for seq in contents.items.folder(which.node).seqs.behind(after):
             yield contents.items.with_payload(seq)
@@ -125,7 +177,8 @@ def _newest(contents: Contents, which: l.Items, limit: int) -> list[tuple[Item, 
     seqs: Iterable[int] = reversed(contents.items.folder(which.node).seqs)
     if which.holders is not None:
         seqs = reversed(_held(contents, which))
-    return [contents.items.with_payload(seq) for seq in reversed(list(islice(seqs, limit)))]
+    rows = map(contents.items.with_payload, islice(seqs, limit))
+    return list(_fitting(rows, which.room))[::-1]
 
 
 def _dead_items(contents: Contents, which: l.DeadItems, after: int | None) -> Iterator[Item]:
@@ -167,6 +220,11 @@ def _in_pages(contents: Contents, which: l.ItemEntries, after: int | None) -> It
             yield rows[seq]
 
 
+def _stride(contents: Contents, which: l.Stride, after: Any, limit: int) -> list[int]:  # noqa: ANN401  # a number
+    seqs = contents.items.folder(which.node).seqs
+    return list(islice(seqs.behind(after), limit - 1, limit))
+
+
 def _newest_item(contents: Contents, which: l.NewestItem, _after: object) -> Iterator[int]:
     folder = contents.items.folder(which.node)
     if not which.dead:
@@ -181,10 +239,16 @@ def _newest_item(contents: Contents, which: l.NewestItem, _after: object) -> Ite
 
 def _events(contents: Contents, which: l.Events, after: int | None) -> Iterator[EventEntry]:
     wanted = None if which.nodes is None else set(which.nodes)
+    people = contents.nodes.affiliations.rows
     for logged, number in contents.log.between(after or 0, which.until):
         name = contents.nodes.by_number.get(number)
-        if name is not None and (wanted is None or name in wanted):
-            yield logged
+        if name is None or (wanted is not None and name not in wanted):
+            continue
+        if which.account is not None:
+            row = people.get((name, which.account))
+            if row is None or row.affiliation not in which.roles:
+                continue
+        yield logged
 
 
 def _log_ends(contents: Contents, _which: l.LogEnds, _after: object) -> Iterator[tuple[int, int]]:
@@ -236,7 +300,9 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Nodes:                 _nodes,
     l.ReadyNodes:            _ready_nodes,
     l.AffiliationsOf:        _affiliations_of,
-    l.AffiliationsOfAccount: _affiliations_of_account,
+    l.NodesOfAccount:        _nodes_of_account,
+    l.SubscriptionsOfAccount: _subscriptions_of_account,
+    l.Total:                 _total,
     l.NodeEntries:           _node_entries,
     l.ItemIds:               _item_ids,
     l.Items:                 _items,

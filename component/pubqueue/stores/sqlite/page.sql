@@ -4,20 +4,67 @@
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
 FROM node n WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
--- ready_nodes: queues with something to hand out and somebody to take it
-SELECT n.name FROM node n WHERE n.name > ? AND json_extract(n.config, '$.queueing') AND EXISTS (
-    SELECT 1 FROM subscription WHERE node_id = n.id AND available AND in_flight < queue_requests
-) AND (
-    EXISTS (SELECT 1 FROM item WHERE node_id = n.id AND state = 'queued')
-    OR EXISTS (SELECT 1 FROM item WHERE node_id = n.id AND aside)
-) ORDER BY n.name LIMIT ?;
+-- page_nodes_with: nodes with an access model, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
+
+-- count_nodes: how many nodes there are
+SELECT count(*) FROM node;
+
+-- count_nodes_with: how many nodes there are with an access model
+SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
+
+-- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
+-- Two fingers go along two lists: nodes with something ready, and nodes with a free window. The one that is behind
+-- moves to where the other is, or next to it, so that no more is read than of the shorter list; a row for each move.
+WITH RECURSIVE finger(item, free) AS (
+    SELECT min(
+        ifnull((SELECT min(node_id) FROM item WHERE state = 'queued' AND node_id > ?1), ?3),
+        ifnull((SELECT min(node_id) FROM item WHERE aside AND node_id > ?1), ?3)
+    ), ifnull((SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > ?1), ?3)
+    UNION ALL
+    SELECT iif(item > free, item, min(
+        ifnull((SELECT min(node_id) FROM item WHERE state = 'queued' AND node_id > iif(item = free, item, free - 1)), ?3),
+        ifnull((SELECT min(node_id) FROM item WHERE aside AND node_id > iif(item = free, item, free - 1)), ?3)
+    )), iif(item < free, free, ifnull((
+        SELECT min(node_id) FROM subscription
+        WHERE available AND in_flight < queue_requests AND node_id > iif(item = free, item, item - 1)
+    ), ?3))
+    FROM finger WHERE item < ?3 AND free < ?3 LIMIT ?2
+)
+SELECT min(item, free), (
+    SELECT n.name FROM node n WHERE n.id = item AND item = free AND json_extract(n.config, '$.queueing')
+) FROM finger WHERE item < ?3 AND free < ?3;
 
 -- affiliations_of: everybody who is something to a node
-SELECT jid, affiliation FROM affiliation WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
+SELECT jid, affiliation FROM affiliation
+WHERE node_id = ?1 AND jid > ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
+ORDER BY jid LIMIT ?3;
 
--- affiliations_of_account: every node that an account is something to
-SELECT n.name, a.affiliation FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
-WHERE a.jid = ? AND n.name > ? ORDER BY n.name LIMIT ?;
+-- count_affiliations_of: how many are something to a node
+SELECT count(*) FROM affiliation
+WHERE node_id = ?1 AND (?2 IS NULL OR affiliation IN (SELECT value FROM json_each(?2)));
+
+-- nodes_of_account: every node that an account is something to
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
+WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
+    AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
+ORDER BY n.name LIMIT ?5;
+
+-- count_nodes_of_account: how many that are
+SELECT count(*) FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
+WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?2)))
+    AND (?3 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?3)));
+
+-- subscriptions_of_account: subscriptions of an account, by node and JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
+
+-- count_subscriptions_of_account: how many that are
+SELECT count(*) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2);
 
 -- item_ids: the ids of a node's items, oldest first
 SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?;
@@ -38,8 +85,11 @@ SELECT %(item)s, i.payload FROM item i
 WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?4)) AND +i.node_id = ?1 AND ?2 IS NOT NULL
 ORDER BY i.seq DESC LIMIT ?3;
 
+-- numbered: items of these numbers, in their order
+SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value ORDER BY k.key;
+
 -- dead: items that died here or came here dead, and are free
-SELECT %(item)s FROM item i
+SELECT %(item)s FROM item i INDEXED BY item_dead
 WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > ? ORDER BY i.seq LIMIT ?;
 
 -- late_locks: a node's locks that end after a moment; the sign + keeps SQLite from walking the whole node
@@ -54,26 +104,38 @@ WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state =
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
 WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY i.death LIMIT ?6;
 
+-- stride: the number of an item so far behind another
+SELECT i.seq FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT 1 OFFSET ?3 - 1;
+
 -- newest_item: the highest number of an item in a node
 SELECT coalesce(max(seq), 0) FROM item WHERE node_id = ?;
 
 -- newest_death: the highest number of a death in a node
 SELECT coalesce(max(death), 0) FROM item WHERE node_id = ? AND death IS NOT NULL;
 
--- node_entries: nodes with their items by state; a locked item is found by its lock, for there are few
+-- node_entries: nodes with their items by state; locked items are found by their locks, for there are few
+WITH locked(node_id, items) AS MATERIALIZED (
+    SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
+)
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
-    (SELECT count(*) FROM item WHERE node_id = n.id AND state = 'queued'),
-    (SELECT count(*) FROM item WHERE state = 'locked' AND +node_id = n.id),
+    (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = n.id AND state = 'queued'),
+    ifnull((SELECT items FROM locked WHERE node_id = n.id), 0),
     (SELECT count(*) FROM item WHERE node_id = n.id AND death IS NOT NULL AND state = 'dead'),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
-    (SELECT published FROM item WHERE seq = (SELECT min(seq) FROM item WHERE node_id = n.id AND state = 'queued'))
+    (SELECT published FROM item WHERE seq = (
+        SELECT min(seq) FROM item INDEXED BY item_ready WHERE node_id = n.id AND state = 'queued'
+    ))
 FROM json_each(?) k CROSS JOIN node n ON n.name = k.value WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
 -- events: a page of the log
 SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
 FROM event e CROSS JOIN node n ON n.id = e.node_id
 WHERE e.seq > ?1 AND e.seq <= ?2 AND (?3 IS NULL OR n.name IN (SELECT value FROM json_each(?3)))
-ORDER BY e.seq LIMIT ?4;
+    AND (?4 IS NULL OR EXISTS (
+        SELECT 1 FROM affiliation a
+        WHERE a.node_id = n.id AND a.jid = ?4 AND a.affiliation IN (SELECT value FROM json_each(?5))
+    ))
+ORDER BY e.seq LIMIT ?6;
 
 -- log_ends: the oldest and the newest event; each is one end of the table
 SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);
