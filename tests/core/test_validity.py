@@ -159,7 +159,7 @@ def test_a_part_is_named_once():
     ],
 )
 def test_the_name_of_an_app_has_bounds(name, good):
-    no = Refused(Refusal.BAD_REQUEST, "app has to be a name of 1 to 255 bytes", setting="app")
+    no = Refused(Refusal.BAD_REQUEST, "app has to be a name of 1 to 255 bytes")
     publishes = Publish(ASKER, JOBS, (draft("i"),))
     said = [
         of_app(AskLastVersion(ASKER, name)),
@@ -193,6 +193,6 @@ def test_numbers_of_transactions_have_bounds(number, good):
     }
     for name, no in said.items():
         reason = f"{name} has to be a whole number from 0 to {HIGHEST_NUMBER}"
-        expected = None if good else Refused(Refusal.BAD_REQUEST, reason, setting=name)
+        expected = None if good else Refused(Refusal.BAD_REQUEST, reason)
         assert no == expected, name
     assert (of_abort(AbortVersion(ASKER, "a", number)) is None) is good

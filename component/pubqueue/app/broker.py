@@ -122,7 +122,7 @@ class Broker:
         One that only reads is answered of what is committed when its turn comes, beside the batches.
         """
         if type(request) in READS:
-            self._reader.submit(request, answer)
+            self._reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
             return
         self._waiting.append((request, answer))
         self._quiet.clear()

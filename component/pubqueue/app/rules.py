@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pubqueue.app.facts import (
     committing,
@@ -126,19 +126,19 @@ RULES: Final[dict[type, Rule]] = {
 }
 # fmt: on
 
-READS: Final = frozenset(
-    {
-        manage.Describe,
-        manage.GetAffiliations,
-        manage.ListNodes,
-        manage.ListItems,
-        account.ListMyAffiliations,
-        account.ListMySubscriptions,
-        retrieve.Retrieve,
-        read.ReadEvents,
-        read.ReadItems,
-        read.ReadNodes,
-        staging.ListTransactions,
-    }
+Read = (
+    manage.Describe
+    | manage.GetAffiliations
+    | manage.ListNodes
+    | manage.ListItems
+    | account.ListMyAffiliations
+    | account.ListMySubscriptions
+    | retrieve.Retrieve
+    | read.ReadEvents
+    | read.ReadItems
+    | read.ReadNodes
+    | staging.ListTransactions
 )
 """Requests that change nothing, whatever the answer: they are served beside the batches, and nobody waits for them."""
+
+READS: Final = frozenset(get_args(Read))

@@ -118,9 +118,7 @@ def of_app(request: NamesApp) -> Refused | None:
     if name is None:
         return None
     if not name or len(name.encode()) > LONGEST_APP or not name.isprintable():
-        return Refused(
-            Refusal.BAD_REQUEST, f"app has to be a name of 1 to {LONGEST_APP} bytes", setting="app"
-        )
+        return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {LONGEST_APP} bytes")
     return None
 
 
@@ -138,7 +136,7 @@ def _of_numbers(numbers: Mapping[str, int | None]) -> Refused | None:
     for name, number in numbers.items():
         if number is not None and not 0 <= number <= HIGHEST_NUMBER:
             reason = f"{name} has to be a whole number from 0 to {HIGHEST_NUMBER}"
-            return Refused(Refusal.BAD_REQUEST, reason, setting=name)
+            return Refused(Refusal.BAD_REQUEST, reason)
     return None
 
 
