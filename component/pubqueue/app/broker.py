@@ -140,7 +140,7 @@ class Broker:
         goes and what bounces is told once: refused for want of a store, it is kept and tried again.
         """
         if type(request) in READS:
-            self._reader.submit(request, answer)
+            self._reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
             return
         self._waiting.append((request, answer))
         self._quiet.clear()

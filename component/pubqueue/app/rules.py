@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pubqueue.app.facts import (
     committing,
@@ -114,9 +114,9 @@ RULES: Final[dict[type, Rule]] = {
     read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
     trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
     staging.StagePublish:        _rule(publishing.for_stage, staging.stage, validity.of_stage),
-    staging.AbortVersion:        _rule(committing.for_abort, staging.abort),
-    staging.AskLastVersion:      _rule(committing.for_app, staging.last_version),
-    staging.ListTransactions:    _rule(committing.for_list, staging.list_transactions),
+    staging.AbortVersion:        _rule(committing.for_abort, staging.abort, validity.of_abort),
+    staging.AskLastVersion:      _rule(committing.for_app, staging.last_version, validity.of_app),
+    staging.ListTransactions:    _rule(committing.for_list, staging.list_transactions, validity.of_records),
     commit.CommitVersion:        _rule(committing.for_commit, commit.commit, validity.of_commit),
     expire.Arrive:               _rule(expiring.for_arrive, expire.arrive),
     expire.Expire:               _rule(expiring.for_expiry, expire.expire),
@@ -131,19 +131,19 @@ AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
 } | {publish.Publish: publishing.ahead}
 """What says the needs of a request before its turn: its companion, or what is quicker."""
 
-READS: Final = frozenset(
-    {
-        manage.Describe,
-        manage.GetAffiliations,
-        manage.ListNodes,
-        manage.ListItems,
-        account.ListMyAffiliations,
-        account.ListMySubscriptions,
-        retrieve.Retrieve,
-        read.ReadEvents,
-        read.ReadItems,
-        read.ReadNodes,
-        staging.ListTransactions,
-    }
+Read = (
+    manage.Describe
+    | manage.GetAffiliations
+    | manage.ListNodes
+    | manage.ListItems
+    | account.ListMyAffiliations
+    | account.ListMySubscriptions
+    | retrieve.Retrieve
+    | read.ReadEvents
+    | read.ReadItems
+    | read.ReadNodes
+    | staging.ListTransactions
 )
 """Requests that change nothing, whatever the answer: they are served beside the batches, and nobody waits for them."""
+
+READS: Final = frozenset(get_args(Read))

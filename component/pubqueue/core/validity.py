@@ -15,7 +15,7 @@ from pubqueue.core.model import NO_TIME, seconds
 from pubqueue.core.transactions.model import OnTaken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from pubqueue.core.model import Draft, Millis, NodeName
@@ -25,13 +25,20 @@ if TYPE_CHECKING:
     from pubqueue.core.queue.settle import Settle
     from pubqueue.core.queue.touch import Touch
     from pubqueue.core.transactions.commit import CommitVersion
-    from pubqueue.core.transactions.staging import StagePublish
+    from pubqueue.core.transactions.staging import AbortVersion, ListTransactions, StagePublish
 
     class NamesNode(Protocol):
         """A request about one node."""
 
         @property
         def node(self) -> NodeName | None:
+            """Its name; None where the request may leave it out."""
+
+    class NamesApp(Protocol):
+        """A request about one app."""
+
+        @property
+        def app(self) -> str | None:
             """Its name; None where the request may leave it out."""
 
 
@@ -43,6 +50,12 @@ HIGHEST_PRIORITY: Final = 1_000_000
 
 LONGEST_SPAN: Final = seconds(3_162_240_000)
 """A hundred years."""
+
+LONGEST_APP: Final = 255
+"""Bytes of the name of an app."""
+
+HIGHEST_NUMBER: Final = 10**18 - 1
+"""Of a version, a part, an attempt, and of whatever is counted: no store has to keep a higher one."""
 
 NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no NodeID")
 NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no ItemID")
@@ -101,8 +114,38 @@ def _of_wishes(draft: Draft) -> Refused | None:
 
 
 def of_stage(request: StagePublish) -> Refused | None:
-    """Refuse what no publish may be."""
-    return of_publish(request.publish)
+    """Refuse what no publish may be, and an app or a number beyond its bounds."""
+    mark = request.mark
+    numbers = {"version": mark.version, "part": mark.part, "attempt": mark.attempt}
+    return of_publish(request.publish) or of_app(mark) or _of_numbers(numbers)
+
+
+def of_app(request: NamesApp) -> Refused | None:
+    """Refuse a request that names an app by what is no name; where none needs to be named, None is none."""
+    name = request.app
+    if name is None:
+        return None
+    if not name or len(name.encode()) > LONGEST_APP or not name.isprintable():
+        return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {LONGEST_APP} bytes")
+    return None
+
+
+def of_abort(request: AbortVersion) -> Refused | None:
+    """Refuse an app or a number beyond its bounds."""
+    return of_app(request) or _of_numbers({"version": request.version})
+
+
+def of_records(request: ListTransactions) -> Refused | None:
+    """Refuse an app or a number beyond its bounds."""
+    return of_app(request) or _of_numbers({"after": request.after})
+
+
+def _of_numbers(numbers: Mapping[str, int | None]) -> Refused | None:
+    for name, number in numbers.items():
+        if number is not None and not 0 <= number <= HIGHEST_NUMBER:
+            reason = f"{name} has to be a whole number from 0 to {HIGHEST_NUMBER}"
+            return Refused(Refusal.BAD_REQUEST, reason)
+    return None
 
 
 def of_settle(request: Settle) -> Refused | None:
@@ -127,9 +170,18 @@ def of_redrive(request: Redrive) -> Refused | None:
 
 
 def of_commit(request: CommitVersion) -> Refused | None:
-    """Refuse a part that comes twice, and a dead-letter node without its use or the reverse."""
-    numbers = [part.number for part in request.parts]
-    if len(set(numbers)) < len(numbers):
+    """Refuse an app or a number beyond its bounds, a part that comes twice, and a dead-letter node without its use or the reverse."""
+    totals, parts = request.totals, request.parts
+    if (no := of_app(request)) is not None:
+        return no
+    counts = {"skipped": totals.skipped, "dead-lettered": totals.dead_lettered}
+    if (no := _of_numbers({"version": request.version} | counts)) is not None:
+        return no
+    for part in parts:
+        numbers = {"n": part.number, "attempt": part.attempt, "items": part.items}
+        if (no := _of_numbers(numbers)) is not None:
+            return no
+    if len({part.number for part in parts}) < len(parts):
         return Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
     if (request.on_taken is OnTaken.DEAD_LETTER) != (request.dead_letter_node is not None):
         words = "commit: a dead-letter node goes with on-taken dead-letter, and nothing else"

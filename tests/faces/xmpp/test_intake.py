@@ -2,10 +2,10 @@
 
 import pytest
 
-from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.core.queue.expire import Arrive
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.faces.xmpp.intake import MOST, MOST_OCTETS, Intake, weight
+from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 
 
 @pytest.fixture
