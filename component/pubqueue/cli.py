@@ -142,7 +142,8 @@ def _refused(settings: Settings, problem: RefusedByServerError) -> str:
         case "host-unknown":
             return f"{who}: the server has no component {settings.jid} on port {port}"
         case "not-authorized":
-            return f"{who}: is the secret the one that the server has for this component?"
+            words = "is the secret the one that the server has for this component?"
+            return f"{who}: {words} ejabberd says the same of a name that it does not know"
         case _:
             return f"{who}: is port {port} one for components (XEP-0114)?"
 
