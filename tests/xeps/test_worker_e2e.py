@@ -281,7 +281,8 @@ async def test_what_was_not_begun_goes_to_others_when_a_worker_stops(server, pro
         (
             "plain",
             NotAQueue(
-                "'plain' at queue.localhost is not a work queue: bad-request, invalid-options."
+                "'plain' at queue.localhost is not a work queue: bad-request, invalid-options"
+                " (this node has no options)."
             ),
         ),
     ],

@@ -110,8 +110,8 @@ class Batch:
         NoSuchNode or Refused, and ServiceUnavailable also when more waits for commits than may.
         """
         name = id or f"{self.app}-{self.version}-{next(self._numbers)}"
-        beside = publishing.meta(delay=delay, priority=priority, ttl=ttl)
-        beside += publishing.headers(headers) + self._mark.beside(None, self._attempt)
+        beside = publishing.beside(delay, priority, ttl, headers)
+        beside += self._mark.beside(None, self._attempt)
         answer = await self._ask(publication(name, node, payload, beside))
         self._staged.add((node, name))
         self.skipped |= publishing.skipped(answer)
@@ -144,5 +144,4 @@ class Batch:
         if refusal.condition == "item-not-found":
             return NoSuchNode(f"{self._service} has no such node.")
         kind = ServiceUnavailable if refusal.is_transient else Refused
-        why = refusal.text or refusal.condition
-        return kind(f"{self._service} refused {self._mark}: {why}.")
+        return kind(f"{self._service} refused {self._mark}: {refusal.told}.")

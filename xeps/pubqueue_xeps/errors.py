@@ -2,12 +2,14 @@
 
 PubqueueError
 ├── LoginFailed (also a ConnectionError)
-│   └── LoginRefused
+│   ├── LoginRefused
+│   └── ServerUnreachable
 ├── Replaced (also a ConnectionError)
 ├── ServiceUnavailable
 ├── NoSuchNode
 ├── NotAQueue
 ├── Refused
+├── ItemDead
 ├── LockLost
 └── NotConfirmed
     └── GoneUnconfirmed
@@ -31,6 +33,10 @@ class LoginRefused(LoginFailed):
     """The XMPP server refused the account or its password; asking again does not help."""
 
 
+class ServerUnreachable(LoginFailed):
+    """The XMPP server cannot be reached now, or lets nobody in; asking again may help."""
+
+
 class Replaced(PubqueueError, ConnectionError):
     """Another client has logged in under the same full JID."""
 
@@ -49,6 +55,10 @@ class NotAQueue(PubqueueError):
 
 class Refused(PubqueueError):
     """The service refused the request."""
+
+
+class ItemDead(PubqueueError):
+    """The item is there already, and dead: no worker gets it before an owner redrives it."""
 
 
 class LockLost(PubqueueError):

@@ -54,6 +54,12 @@ class Refusal:
         """The conditions, the defined one first."""
         return f"{self.condition}, {self.detail}" if self.detail else self.condition
 
+    @property
+    def told(self) -> str:
+        """The conditions, and what the service says in words."""
+        words = self.text.strip().rstrip(".")
+        return f"{self.name} ({words})" if words else self.name
+
 
 def read(iq: Element) -> Refusal:
     """Read the error of an IQ of type error; an IQ without one counts as undefined-condition."""
@@ -74,7 +80,7 @@ def read(iq: Element) -> Refusal:
 
 def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
     """Make the exception for what `service` has refused about `node`."""
-    why = refusal.name
+    why = refusal.told
     if refusal.is_transient:
         return ServiceUnavailable(f"{service} does not answer now: {why}.")
     if refusal.condition == "item-not-found":

@@ -303,7 +303,7 @@ class Settlements:
         if answer is None:
             if not question.reply.done():
                 refused = Refused(
-                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.name}."
+                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.told}."
                 )
                 question.reply.set_exception(refused)
             return

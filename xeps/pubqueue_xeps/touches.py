@@ -83,7 +83,7 @@ def _read(item: str, iq: Element) -> datetime | Answer:
         refusal = read(iq)
         if (answer := answer_of(refusal)) is not None:
             return answer
-        raise Refused(f"The touch of {item!r} was refused: {refusal.name}.")
+        raise Refused(f"The touch of {item!r} was refused: {refusal.told}.")
     try:
         return deadline(iq)
     except ValueError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import uuid4
+from xml.etree.ElementTree import iselement
 
 from slixmpp.exceptions import IqError
 from slixmpp.plugins import BasePlugin
@@ -18,7 +19,7 @@ from slixmpp.xmlstream.matcher import MatchXPath
 
 from pubqueue_xeps import disco, publishing, refusals, subscribing
 from pubqueue_xeps.asking import ask, ask_about
-from pubqueue_xeps.errors import NotAQueue, Refused
+from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
 from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, PUBSUB_EVENT
 from pubqueue_xeps.questions import Question
 from pubqueue_xeps.quoting import legal
@@ -170,13 +171,18 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
         `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing
         the same id and payload again is harmless, so who does not know whether it went through publishes
-        again. Raises NoSuchNode, ServiceUnavailable or Refused, and ValueError for what cannot be written
-        as XML.
+        again. Raises ItemDead when the item is there, but dead; NoSuchNode, ServiceUnavailable or Refused;
+        TypeError for a payload that is no element, and ValueError for what cannot be written as XML.
         """
         name = id or uuid4().hex
-        beside = publishing.meta(delay=delay, priority=priority, ttl=ttl)
-        wanted = publication(name, node, payload, beside + publishing.headers(headers))
-        await ask_about(self.xmpp, service, node, wanted)
+        beside = publishing.beside(delay, priority, ttl, headers)
+        wanted = publication(name, node, payload, beside)
+        answer = await ask_about(self.xmpp, service, node, wanted)
+        if (reason := publishing.death(answer)) is not None:
+            raise ItemDead(
+                f"The item {name!r} is in {node!r} already, and dead: {reason}. No worker gets it before"
+                " an owner redrives or retracts it."
+            )
         return name
 
     async def _change(self, service: str, words: str, inner: str) -> Element:
@@ -228,12 +234,29 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
 
 def publication(name: str, node: str, payload: Element, beside: str) -> Question:
-    """Return the request to publish one item; raise ValueError for what XML cannot carry."""
+    """Return the request to publish one item; raise ValueError for what XML cannot carry.
+
+    Raises TypeError for a payload that is no element, or has something in it that is no text.
+    """
     _legal(name, "item id")
-    written = _legal(xml_text(payload, PUBSUB), f"payload of {name!r}")
+    written = _legal(_written(name, payload), f"payload of {name!r}")
     item = publishing.item(name, written.encode())
     words = f"the publish of {name!r}"
     return Question("set", words, publishing.publish(node, [item], beside).decode())
+
+
+def _written(name: str, payload: Element) -> str:
+    if not iselement(payload):
+        raise TypeError(
+            f"The payload of {name!r} is of type {type(payload).__name__}; it has to be an Element of"
+            " xml.etree.ElementTree."
+        )
+    try:
+        return xml_text(payload, PUBSUB)
+    except (TypeError, AttributeError):  # of a number, say, where an element has its text
+        raise TypeError(
+            f"The payload of {name!r} has a name, text or attribute that is no str."
+        ) from None
 
 
 def _legal(text: str, what: str) -> str:
