@@ -14,6 +14,7 @@ from msgspec import Struct
 from pubqueue.app.dispatcher import hand_out
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.rules import RULES
+from pubqueue.core.changes import SetAvailable
 from pubqueue.core.decision import Decision, Refusal, refuse
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Batch:
             raise
         except Exception:  # the boundary between requests: this one has failed, and changed nothing
             return _failed(requests[at])
+        if self._rows.cache.silent:
+            self._hear(requests[at])
         if decision.changes:
             try:
                 self._changes.begin_request()
@@ -85,6 +88,17 @@ class Batch:
                 self._rows.cache.undo()
                 return _failed(requests[at])
         return decision
+
+    def _hear(self, request: Request) -> None:
+        """Take any request about a node, a refused one too, for a sign of life of those who subscribe to it."""
+        by, node = getattr(request, "by", None), getattr(request, "node", None)
+        if by is None or node is None:
+            return
+        silent = self._rows.cache.silent
+        heard = [jid for jid in dict.fromkeys((by.jid, by.account)) if (node, jid) in silent]
+        if heard:
+            self._changes.begin_request()
+            self._changes.make(request, [SetAvailable(node, jid, available=True) for jid in heard])
 
     def _decide(self, requests: Sequence[Request], at: int) -> Decision:
         """Decide one request, once all that it needs is known."""

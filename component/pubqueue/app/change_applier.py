@@ -333,6 +333,10 @@ class ChangeApplier:
         node, jid, account = row.node, row.jid, account_of(row.jid)
         if (node, jid) not in self._pending.subscriptions:
             put(self._pending.subscriptions, (node, jid), before)
+        if now is not None and now.unanswered:
+            put(cache.silent, (node, jid), None)
+        elif (node, jid) in cache.silent:
+            cache.drop(cache.silent, (node, jid))
         everybody = cache.in_node.get(node)
         if everybody is not None and (node, account) not in cache.of_account:
             put(cache.of_account, (node, account), {})
@@ -453,7 +457,7 @@ class ChangeApplier:
         c.SetWindow:       _subscription,
         c.SetAvailable:    _subscription,
         c.EndSubscription: _subscription,
-        c.NoteBounces:     _subscription,
+        c.NoteUnanswered:     _subscription,
         c.NoteResource:    _resource,
         c.ForgetResource:  _resource,
         c.AddItem:         _item,
@@ -477,10 +481,13 @@ class ChangeApplier:
 
 
 def _relocked(row: Subscription, by: int, token: int, *, reached: bool) -> Subscription:
-    """Return the subscription with so many locks more; a retract shows that deliveries arrive."""
+    """Return the subscription with so many locks more; a retract shows that deliveries arrive.
+
+    Not to one that was silenced: whether it lives its own requests tell.
+    """
     return replace(
         row,
         in_flight=row.in_flight + by,
         last_served=max(row.last_served, token),
-        bounces=0 if reached else row.bounces,
+        unanswered=0 if reached and row.available else row.unanswered,
     )

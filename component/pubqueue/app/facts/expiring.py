@@ -44,12 +44,15 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
     cases = _cases(rows, [*due.locks, *due.lives])
     for item in due.delayed:
         rows.node(item.node)
+    held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
+    holders = [rows.subscription(*lock) for lock in held]
     kept_since = Millis(now - context.limits.kept_for)
     return ExpireFacts(
         now=now,
         ripe=tuple(due.delayed),
         locks=cases[: len(due.locks)],
         lives=cases[len(due.locks) :],
+        holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
         sweepable=kept_since if True in rows.page(Sweepable(kept_since)) else None,
     )
