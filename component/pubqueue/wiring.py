@@ -164,6 +164,7 @@ async def serve(
                     task.result()  # raises what ended it
             for face in faces:
                 await face.stop()
+            await broker.note_all_told()
         finally:
             stopping.cancel()
             for task in serving:

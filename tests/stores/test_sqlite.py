@@ -429,6 +429,7 @@ PLANS = {
     "affiliations_of_account": "affiliation_account",
     "dead": "item_dead",
     "late_locks": "item_deadline",
+    "locks": "item_deadline",
     "oldest_held": "item_held",
     "shown_dead": "item_death",
     "litter": "txn_committed",
@@ -471,7 +472,7 @@ async def test_a_long_queue_costs_no_more_than_a_short_one(store, query, index):
 @pytest.mark.parametrize(
     "query",
     [
-        *("ready", "due_locks", "due_lives", "due_delayed", "due_versions", "late_locks"),
+        *("ready", "due_locks", "due_lives", "due_delayed", "due_versions", "late_locks", "locks"),
         *("shown_dead", "records", "records_of_app", "records_of_owner", "appear"),
     ],
 )

@@ -109,6 +109,10 @@ class ChangeApplier:
         """Return the first of so many lock tokens; those that are used are taken by their locks."""
         return self._tokens.first(self._rows.tx, count)
 
+    def next_token(self) -> int:
+        """Return the token of the next lock, 0 if that is not known."""
+        return self._tokens.next
+
     # --- one request ---
 
     def begin_request(self) -> None:

@@ -49,7 +49,7 @@ _TOO_LARGE: Final = StanzaError(
     "wait", "resource-constraint", text="the answer would be larger than servers relay"
 )
 
-_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
+_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-.*)?")
 
 
 class XmppFace:

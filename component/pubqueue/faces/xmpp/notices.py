@@ -31,7 +31,8 @@ def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
     """Return the message that carries a notice."""
     match what:
         case Deliver():
-            return _delivery(what, service)
+            again = f"-{new_id()}" if what.again else ""
+            return _delivery(what, service, f"{delivery_id(what.item)}{again}")
         case Retracted():
             inner = _gone(what, "retract")
         case Unlocked():
@@ -48,7 +49,10 @@ def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
 
 
 def delivery_id(item: Item) -> str:
-    """Return the message id of a delivery: it names the very lock, so that a bounce can."""
+    """Return the message id of a delivery: it names the very lock, so that a bounce can.
+
+    One that is sent again has an id of its own, which begins with this (XEP-0060 12.4).
+    """
     return f"pq-{item.seq}-{item.token}"
 
 
@@ -73,11 +77,11 @@ def _announced(what: Announce, service: str, message_id: str) -> bytes:
     return head.encode() + draft.payload + tail.encode()
 
 
-def _delivery(what: Deliver, service: str) -> bytes:
+def _delivery(what: Deliver, service: str, name: str) -> bytes:
     """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
     item = what.item
     head = (
-        f'{_start(service, what.to)}{delivery_id(item)}{_ITEMS}{attribute(item.node)}">'
+        f'{_start(service, what.to)}{name}{_ITEMS}{attribute(item.node)}">'
         f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
     )
     deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
