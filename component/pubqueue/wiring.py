@@ -155,6 +155,7 @@ async def serve(
                     task.result()  # raises what ended it
             log.info("service.stopping")
             await asyncio.gather(*(face.stop() for face in faces))
+            await broker.note_all_told()
         finally:
             stopping.cancel()
             for task in serving:

@@ -1,7 +1,7 @@
 """One batch: requests in one transaction, then items to whoever is free."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
+from harness.asks import a_queue, joins, publishes, retracts, touches, unlocks
 from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.shell import Shell
 from harness.store_contents import everything, recount
@@ -16,7 +16,14 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.queue.expire import MOST_BOUNCES, Bounce, Expire, Leave
+from pubqueue.core.queue.expire import (
+    MOST_BOUNCES,
+    MOST_TIMEOUTS,
+    Arrive,
+    Bounce,
+    Expire,
+    Leave,
+)
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
 
@@ -260,15 +267,68 @@ def test_to_whom_deliveries_always_bounce_gets_no_more_of_them(shell):
 
 
 def test_a_retract_shows_that_deliveries_arrive(shell):
-    def bounces():
-        return shell.look(lambda tx: tx.subscription(JOBS, ANN).bounces)
+    def unanswered():
+        return shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered)
 
     shell.batch(a_queue(), joins(ANN, 1))
     (first,) = shell.batch(publishes("a", "b")).deliveries
     shell.batch(Bounce(ANN, first.item.seq, first.item.token, gone=False, bounced=True))
-    assert bounces() == 1
+    assert unanswered() == 1
     shell.batch(retracts(ANN, "b"))
-    assert bounces() == 0
+    assert unanswered() == 0
+
+
+def silence(shell, jid=ANN):
+    """Let every lock of the subscriber time out, until it gets nothing more; return how many there were."""
+    for count in range(20):
+        shell.wait(60)
+        ends = shell.batch(Expire()), shell.batch(Expire())  # the item is put aside between the two
+        if jid not in [to for end in ends for to, _ in deliveries(end)]:
+            return count + 1
+    return None
+
+
+SIGNS = [
+    Arrive(ANN),
+    joins(ANN, 1),
+    touches(ANN, "i1"),
+    unlocks(ANN, "i1"),
+    retracts(ANN, "none"),
+    publishes("more", by=ANN),
+]
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_whose_every_lock_times_out_gets_nothing_more_until_it_is_heard_of(shell, sign):
+    shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
+    shell.batch(publishes("i1"))
+    assert silence(shell) == 1 + MOST_TIMEOUTS + 1
+    assert item(shell).state is State.QUEUED
+    shell.rows.cache.forget()  # nor does it after a restart
+    assert deliveries(shell.batch(publishes("i2"), everywhere=True)) == []
+    assert deliveries(shell.batch(sign)) == [(ANN, "i2")]
+    assert silence(shell) == 1 + MOST_TIMEOUTS + 1
+
+
+@pytest.mark.parametrize("sign", [retracts(ANN, "i1"), unlocks(ANN, "i1"), touches(ANN, "i1")])
+def test_a_sign_of_life_begins_the_count_anew(shell, sign):
+    shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
+    shell.batch(publishes("i1", "i2"))
+    for _ in range(1 + MOST_TIMEOUTS):
+        shell.wait(60)
+        shell.batch(Expire())
+    assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 1 + MOST_TIMEOUTS
+    shell.batch(sign)
+    assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 0
+
+
+def test_who_has_left_is_not_brought_back_by_what_it_said_before(shell):
+    shell.batch(a_queue(lock_timeout=60, unsubscribe_on_unavailable=False), joins(ANN))
+    shell.batch(publishes("i1"))
+    shell.wait(60)
+    shell.batch(Expire())
+    shell.batch(Leave(ANN))
+    assert deliveries(shell.batch(retracts(ANN, "none"))) == []
 
 
 def test_who_leaves_under_a_bare_jid_leaves_once(shell):

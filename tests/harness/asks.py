@@ -12,6 +12,7 @@ from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Options, Subscribe
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.queue.touch import Touch
 
 if TYPE_CHECKING:
     from pubqueue.core.model import NodeName
@@ -36,6 +37,10 @@ def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -
 
 def retracts(jid: str, *names: str, node: NodeName = JOBS) -> Settle:
     return Settle(who(jid), node, tuple(map(ItemId, names)), Verb.RETRACT)
+
+
+def touches(jid: str, *names: str, node: NodeName = JOBS) -> Touch:
+    return Touch(who(jid), node, tuple(map(ItemId, names)))
 
 
 def unlocks(jid: str, *names: str, node: NodeName = JOBS, **said: Any) -> Settle:

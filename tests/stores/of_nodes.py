@@ -317,7 +317,7 @@ class OfNodes:
     # --- subscriptions ---
 
     async def test_a_subscription_is_read_as_it_was_written(self, store):
-        row = window(ANN, 3, in_flight=2, last_served=7, available=False, bounces=4)
+        row = window(ANN, 3, in_flight=2, last_served=7, available=False, unanswered=4)
         await make(store, add("a"), add("b"))
         for name in "ab":
             await lock(store, name)
@@ -353,7 +353,7 @@ class OfNodes:
 
     async def test_a_subscription_changes_and_keeps_its_place(self, store):
         await make(store, c.AddSubscription(window(EVE)), c.AddSubscription(window(ANN)))
-        changed = window(EVE, 5, available=False, bounces=3, last_served=9)
+        changed = window(EVE, 5, available=False, unanswered=3, last_served=9)
         await write(store, subscriptions=[Write(window(EVE), changed)])
         found = await load(store, subscribers={JOBS})
         assert found == Rows(subscriptions=[changed, window(ANN)])

@@ -20,7 +20,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import Items, LateLocks, Stride
+from pubqueue.app.listings import Items, LateLocks, Locks, Stride
 from pubqueue.app.rows import Due
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
@@ -144,6 +144,16 @@ class OfTime:
         assert names(await listed(store, LateLocks(JOBS, after(10)))) == "ba"
         assert names(await listed(store, LateLocks(JOBS, after(0)), None, 2)) == "cb"
         assert await listed(store, LateLocks(JOBS, after(30))) == []
+
+    async def test_all_locks_are_listed_by_deadline_and_number(self, store):
+        await make(store, *map(add, "abcd"))
+        for name, deadline in (("a", 30), ("b", 20), ("c", 30)):
+            await lock(store, name, deadline=after(deadline))
+        b, a, c_ = await listed(store, Locks(), None, 9)
+        assert names([b, a, c_]) == "bac"
+        assert await listed(store, Locks(), (b.deadline, b.seq), 1) == [a]
+        assert await listed(store, Locks(), (a.deadline, a.seq), 9) == [c_]
+        assert await listed(store, Locks(), (c_.deadline, c_.seq), 9) == []
 
     async def test_lives_end_unless_somebody_works_on_the_item(self, store):
         await make(

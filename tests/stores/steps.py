@@ -203,7 +203,7 @@ class Desk:
         row: Subscription | None = self._row("subscriptions", key)[1]
         if row is not None:
             served = max(row.last_served, item.token) if by > 0 else row.last_served
-            known = {"last_served": served, "bounces": 0 if gone else row.bounces}
+            known = {"last_served": served, "unanswered": 0 if gone else row.unanswered}
             self._put("subscriptions", key, replace(row, in_flight=row.in_flight + by, **known))
 
     # --- what waits for a commit ---

@@ -40,8 +40,8 @@ NODES = (
 )
 IDS = {JOBS: 7, DEAD_LETTERS: 9}
 WINDOWS = (
-    Subscription(JOBS, BOB, "of-bob", 2, 1, 41, available=True, bounces=0),
-    Subscription(JOBS, ANN, "of-ann", 5, 0, 39, available=False, bounces=2),
+    Subscription(JOBS, BOB, "of-bob", 2, 1, 41, available=True, unanswered=0),
+    Subscription(JOBS, ANN, "of-ann", 5, 0, 39, available=False, unanswered=2),
 )
 
 
@@ -97,7 +97,7 @@ def rows():
         yield "affiliation", (IDS[row.node], row.account, row.affiliation.value)
     for number, row in enumerate(WINDOWS, 1):
         who = number, IDS[row.node], row.jid, account_of(row.jid), row.subid, row.queue_requests
-        yield "subscription", (*who, row.in_flight, row.last_served, row.available, row.bounces)
+        yield "subscription", (*who, row.in_flight, row.last_served, row.available, row.unanswered)
     yield "resource", (4, BOB, account_of(BOB))
     for one in ITEMS:
         yield "item", columns(one)

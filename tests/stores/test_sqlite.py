@@ -466,6 +466,7 @@ PLANS = {
     "subscriptions_of_account": "subscription_account (account=?)",
     "dead": "item_dead",
     "late_locks": "item_deadline",
+    "locks": "item_deadline",
     "oldest_held": "item_held",
     "shown_dead": "item_death",
     "litter": "txn_committed",
@@ -508,7 +509,7 @@ async def test_a_long_queue_costs_no_more_than_a_short_one(store, query, index):
 @pytest.mark.parametrize(
     "query",
     [
-        *("ready", "due_locks", "due_lives", "due_delayed", "due_versions", "late_locks"),
+        *("ready", "due_locks", "due_lives", "due_delayed", "due_versions", "late_locks", "locks"),
         *("shown_dead", "records", "records_of_app", "records_of_owner", "appear", "dead"),
         *("item_ids", "oldest", "newest", "shown", "stride", "page_nodes_with", "ready_nodes"),
     ],

@@ -189,7 +189,11 @@ class Settlements:
 
     def give_back(self, item: Held) -> None:
         """Release an item; the answer is of no interest."""
-        self._session.send(self._render(Settlement("unlock", item, None), self._session.new_id()))
+        self.repeat("unlock", item)
+
+    def repeat(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> None:
+        """Ask once more; the answer is of no interest."""
+        self._session.send(self._render(Settlement(verb, item, outcome), self._session.new_id()))
 
     def read_answer(self, iq: Element) -> bool:
         """Take the answer to one of our questions; False if it is to none."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 from pubqueue.app.dispatcher import hand_out, look_around
 from pubqueue.app.ports import StoreError
 from pubqueue.app.rules import AHEAD_OF, RULES
+from pubqueue.core.changes import SetAvailable
 from pubqueue.core.decision import Decision, Refusal, refuse
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Batch:
         decisions: list[Decision] = []
         for at, request in enumerate(requests):
             decision = FAILED if at in self._spoilt else self._decided(requests, at)
+            if self._rows.cache.silent:
+                self._hear(request)
             if decision.changes:
                 self._make(at, request, decision)
             decisions.append(decision)
@@ -106,6 +109,16 @@ class Batch:
         except Exception as problem:  # the same boundary
             _tell(request)
             raise SpoiltError(at) from problem
+
+    def _hear(self, request: Request) -> None:
+        """Take any request about a node, a refused one too, for a sign of life of those who subscribe to it."""
+        by, node = getattr(request, "by", None), getattr(request, "node", None)
+        if by is None or node is None:
+            return
+        silent = self._rows.cache.silent
+        heard = [jid for jid in dict.fromkeys((by.jid, by.account)) if (node, jid) in silent]
+        if heard:
+            self._changes.make(request, [SetAvailable(node, jid, available=True) for jid in heard])
 
     def _decide(self, requests: Sequence[Request], at: int) -> Decision:
         """Decide one request, once all that it needs is known."""

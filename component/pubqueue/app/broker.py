@@ -20,6 +20,7 @@ from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.app.reader import ENDING, Reader
+from pubqueue.app.resending import Resending, Told
 from pubqueue.app.rules import READS
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
@@ -86,6 +87,8 @@ class Broker:
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
+        self._told = Told()
+        self._resending = Resending(self.submit)
         self._moment: Millis | None = None
         self._reader = Reader(store, self._context)
         self._dispatching = False
@@ -157,11 +160,17 @@ class Broker:
         self.submit(request, answer)
         return await reply
 
+    async def note_all_told(self) -> None:
+        """Note that all deliveries have left: the faces have closed their streams in order."""
+        with contextlib.suppress(StoreError):  # then some are sent again at the next start
+            await self._store.batch(self._told.note_all)
+
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
         self._others_reached = True
         if self.outbox.is_open and not self._stopping:
             self._dispatching = True
+            self._resending.go_on()
             self.look_around()
         else:
             self.pause()
@@ -305,6 +314,7 @@ class Broker:
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
+        self._told.said(self._changes.next_token())
         self._note_moment(done)
 
     def _note_moment(self, done: BatchResult) -> None:
@@ -324,6 +334,7 @@ class Broker:
     ) -> BatchResult:
         now = self._clock()
         self._rows.begin(tx)
+        self._told.note(tx, now, flowing=self._dispatching)
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()
@@ -352,10 +363,15 @@ class Broker:
         )
 
     def _say(self, notices: Sequence[Notice | ToEach]) -> None:
-        """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""
+        """Speak; an item that could not be sent goes back to the queue, and nobody is blamed.
+
+        Not one that its holder may have: that is tried once more.
+        """
         if not notices:
             return
         for notice in self.outbox.send(notices):
-            if isinstance(notice, Deliver):
+            if isinstance(notice, Deliver) and notice.again:
+                self._resending.fail()
+            elif isinstance(notice, Deliver):
                 back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                 self.submit(back, lambda _reply: None)

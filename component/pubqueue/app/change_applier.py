@@ -114,6 +114,10 @@ class ChangeApplier:
         """Return the first of so many lock tokens; those that are used are taken by their locks."""
         return self._tokens.first(self._rows.tx, count)
 
+    def next_token(self) -> int:
+        """Return the token of the next lock, 0 if that is not known."""
+        return self._tokens.next
+
     # --- one request ---
 
     def make(self, asked: object, changes: Iterable[Change]) -> None:
@@ -310,6 +314,10 @@ class ChangeApplier:
         cache, node, jid = self._cache, row.node, row.jid
         account = account_of(jid)
         self._pending.subscriptions.setdefault((node, jid), before)
+        if now is not None and now.unanswered:
+            cache.silent[node, jid] = None
+        else:
+            cache.silent.pop((node, jid), None)
         everybody = cache.in_node.get(node)
         mine = cache.of_account.get((node, account))
         if everybody is not None and mine is None:
@@ -426,7 +434,7 @@ class ChangeApplier:
         c.SetWindow:       _subscription,
         c.SetAvailable:    _subscription,
         c.EndSubscription: _subscription,
-        c.NoteBounces:     _subscription,
+        c.NoteUnanswered:  _subscription,
         c.NoteResource:    _resource,
         c.ForgetResource:  _resource,
         c.AddItem:         _add,

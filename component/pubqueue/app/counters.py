@@ -81,7 +81,10 @@ class Counters:
                 yield row, replace(row, items=row.items + by)
 
     def take_subscriptions(self, cache: RowCache) -> Iterator[tuple[Subscription, Subscription]]:
-        """Return each subscription that is there, before and after; a retract shows that deliveries arrive."""
+        """Return each subscription that is there, before and after; a retract shows that deliveries arrive.
+
+        Not to one that was silenced: whether it lives its own requests tell.
+        """
         locks, self._locks = self._locks, {}
         for (node, jid), sums in locks.items():
             if (row := cache.subscription(node, jid)) is not None:
@@ -91,6 +94,6 @@ class Counters:
                         row,
                         in_flight=row.in_flight + sums.more,
                         last_served=max(row.last_served, sums.token),
-                        bounces=0 if sums.reached else row.bounces,
+                        unanswered=0 if sums.reached and row.available else row.unanswered,
                     ),
                 )

@@ -124,6 +124,10 @@ class LateLocks(Listing[Item], frozen=True, gc=False):
     moment: Millis
 
 
+class Locks(Listing[Item], frozen=True, gc=False):
+    """Every locked item, by deadline and then number; `after` is such a pair."""
+
+
 class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
     """A node's items numbered up to `until`; `after` is a number.
 

@@ -39,6 +39,8 @@ class RowCache:
         self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
         """Who is in `in_node`, as a value that can be handed on."""
         self.windows: dict[NodeName, FreeWindows] = {}
+        self.silent: dict[tuple[NodeName, Jid], None] = {}
+        """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""
         self.resources: dict[Jid, dict[Jid, None]] = {}
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
         self.numbered: dict[int, Item | None] = {}
@@ -122,6 +124,9 @@ class RowCache:
 
     def _fill_subscription(self, row: Subscription) -> None:
         account = account_of(row.jid)
+        self.silent.pop((row.node, row.jid), None)
+        if row.unanswered:
+            self.silent[row.node, row.jid] = None
         if (group := self.of_account.get((row.node, account))) is not None:
             group[row.jid] = row
         if (everybody := self.in_node.get(row.node)) is not None:

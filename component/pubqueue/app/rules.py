@@ -17,7 +17,7 @@ from pubqueue.app.facts import reading as read_facts
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
 from pubqueue.core.nodes import account, declare, manage, subscribe
-from pubqueue.core.queue import expire, publish, recover, redrive, settle, touch
+from pubqueue.core.queue import expire, publish, recover, redrive, resend, settle, touch
 from pubqueue.core.reading import read, retrieve, trim
 from pubqueue.core.transactions import commit, staging
 
@@ -62,6 +62,7 @@ Request = (
     | expire.Leave
     | expire.Bounce
     | recover.Recover
+    | resend.Resend
 )
 
 R = TypeVar("R")
@@ -123,6 +124,7 @@ RULES: Final[dict[type, Rule]] = {
     expire.Leave:                _rule(expiring.for_leave, expire.leave),
     expire.Bounce:               _rule(expiring.for_bounce, expire.bounce),
     recover.Recover:             _rule(expiring.for_recovery, recover.recover),
+    resend.Resend:               _rule(expiring.for_resend, resend.resend),
 }
 # fmt: on
 

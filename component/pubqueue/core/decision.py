@@ -190,6 +190,13 @@ class Redriven(Struct, frozen=True, gc=False):
     count: int
 
 
+class Resent(Struct, frozen=True, gc=False):
+    """Deliveries under tokens of the span are sent again; `after` is where there may be more, None at the end."""
+
+    span: tuple[int, int]
+    after: tuple[Millis, int] | None
+
+
 class Retrieved(Struct, frozen=True, gc=False):
     """Items of a node, oldest first, with their payloads."""
 
@@ -212,6 +219,7 @@ Reply = (
     | MySubscriptions
     | Touched
     | Redriven
+    | Resent
     | Retrieved
     | transactions.Reply
     | pages.Reply
@@ -221,11 +229,12 @@ Reply = (
 
 
 class Deliver(Struct, frozen=True, gc=False):
-    """An item for the one who now holds it (XEP-0254 2.2)."""
+    """An item for the one who now holds it (XEP-0254 2.2); `again` if it may have been told before."""
 
     to: Jid
     item: Item
     payload: bytes
+    again: bool = False
 
 
 class Announce(Struct, frozen=True, gc=False):

@@ -180,7 +180,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.SetWindow:       _nothing,
     c.SetAvailable:    _nothing,
     c.EndSubscription: _nothing,   # locks outlive it
-    c.NoteBounces:     _nothing,
+    c.NoteUnanswered:     _nothing,
     c.NoteResource:    _nothing,
     c.ForgetResource:  _nothing,
     c.AddItem:         _added,

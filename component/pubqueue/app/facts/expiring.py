@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.settling import place_of
-from pubqueue.app.listings import LateLocks, Nodes, Sweepable
+from pubqueue.app.listings import LateLocks, Locks, Nodes, Sweepable
+from pubqueue.app.resending import TOLD
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
 from pubqueue.core.queue.expire import ArriveFacts, BounceFacts, ExpireFacts, LeaveFacts
 from pubqueue.core.queue.recover import RecoverFacts, longest
+from pubqueue.core.queue.resend import LOOKED_AT, SENT, ResendFacts, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Item, Subscription
     from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+    from pubqueue.core.queue.resend import Resend
 
 AT_ONCE: Final = 1000
 """How many rows of a kind one batch ends at most for the clock's sake; the rest follows in the next."""
@@ -37,6 +40,22 @@ def for_recovery(context: Context, _request: object) -> RecoverFacts:
     return RecoverFacts(now, tuple(late))
 
 
+def for_resend(context: Context, request: Resend) -> ResendFacts:
+    """Return a slice of the locks, and the payloads of those whose deliveries may never have left."""
+    rows, now = context.rows, context.now
+    if rows.gathering:
+        return ResendFacts(now, (0, 0), (), {})
+    span = request.span or (rows.tx.number(TOLD, 0), rows.tx.number("token", 0))
+    if span[0] >= span[1]:
+        return ResendFacts(now, span, (), {})
+    locks = rows.page(Locks(), request.after, LOOKED_AT)
+    chosen = [at for at, item in enumerate(locks) if untold(item, span, now)]
+    if len(chosen) > SENT:
+        locks = locks[: chosen[SENT]]
+    mine = [locks[at] for at in chosen[:SENT]]
+    return ResendFacts(now, span, tuple(locks), {item.seq: rows.payload(item) for item in mine})
+
+
 def for_expiry(context: Context, _request: object) -> ExpireFacts:
     """Return what has run out."""
     rows, now = context.rows, context.now
@@ -44,12 +63,15 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
     cases = _cases(rows, [*due.locks, *due.lives])
     for item in due.delayed:
         rows.node(item.node)
+    held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
+    holders = [rows.subscription(*lock) for lock in held]
     kept_since = Millis(now - context.limits.kept_for)
     return ExpireFacts(
         now=now,
         ripe=tuple(due.delayed),
         locks=cases[: len(due.locks)],
         lives=cases[len(due.locks) :],
+        holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
         sweepable=kept_since if True in rows.page(Sweepable(kept_since)) else None,
     )

@@ -7,6 +7,7 @@ dead-letter node; none is dropped.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -17,8 +18,8 @@ from pubqueue.core.changes import (
     EndSubscription,
     Forget,
     ForgetResource,
-    NoteBounces,
     NoteResource,
+    NoteUnanswered,
     RemoveItem,
     Ripen,
     SetAvailable,
@@ -33,7 +34,12 @@ from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, rel
 from pubqueue.core.transactions.model import Abort, Sweep
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item, Jid, Millis, Node, Subscription
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
+
+MOST_TIMEOUTS: Final = 2
+"""Locks that may time out in a row, beyond a window full of them, before a silent subscriber gets nothing more."""
 
 MOST_BOUNCES: Final = 10
 """Deliveries that may come back in a row, beyond a window full of them, before a subscription ends."""
@@ -57,6 +63,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     ripe: tuple[Item, ...]
     locks: tuple[Case, ...]
     lives: tuple[Case, ...]
+    holders: tuple[Subscription, ...] = ()
+    """The subscriptions under which the locks were given, as far as they stand."""
     overdue: tuple[tuple[str, int], ...] = ()
     """Open versions of transactions that nobody has committed in time."""
     sweepable: Millis | None = None
@@ -123,6 +131,7 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     changes: list[Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
     ended = {case.item.seq for case in facts.lives}
     changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
+    changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
     changes.append(Forget(facts.now))
     changes += [Abort(app, version) for app, version in facts.overdue]
     if facts.sweepable is not None:
@@ -141,6 +150,24 @@ def _too_old(case: Case, now: Millis) -> Change:
     return give_up(case, now, TOO_OLD, failed=case.item.failed)
 
 
+def _lock_of(item: Item) -> tuple[NodeName, Jid | None]:
+    return item.node, item.holder
+
+
+def _silence(
+    holders: Iterable[Subscription], timeouts: Mapping[tuple[NodeName, Jid | None], int]
+) -> Iterator[Change]:
+    """Count what timed out; to whom a window full and more has timed out in a row nothing more is handed out.
+
+    A worker that died while nobody could tell us of it would make items wait a whole lock timeout, for ever.
+    Any sign of life sets it right.
+    """
+    for holder in holders:
+        unanswered = holder.unanswered + timeouts[holder.node, holder.jid]
+        silenced = unanswered > holder.queue_requests + MOST_TIMEOUTS
+        yield NoteUnanswered(holder.node, holder.jid, unanswered, silenced=silenced)
+
+
 def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     """Hand out to the arrived again, where its absence had left a subscription standing."""
     is_full = account_of(request.jid) != request.jid
@@ -149,7 +176,7 @@ def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     changes += [
         SetAvailable(subscription.node, subscription.jid, available=True)
         for subscription in facts.subscriptions
-        if not subscription.available
+        if not subscription.available or subscription.unanswered
     ]
     return Decision(Done(), tuple(changes))
 
@@ -191,10 +218,10 @@ def bounce(request: Bounce, facts: BounceFacts) -> Decision:
 
 
 def _after_bounce(request: Bounce, subscription: Subscription) -> list[Change]:
-    bounces = subscription.bounces + 1
-    too_many = request.bounced and bounces > subscription.queue_requests + MOST_BOUNCES
+    unanswered = subscription.unanswered + 1
+    too_many = request.bounced and unanswered > subscription.queue_requests + MOST_BOUNCES
     if request.gone or too_many:
         return [EndSubscription(subscription.node, subscription.jid)]
     if request.bounced:
-        return [NoteBounces(subscription.node, subscription.jid, bounces)]
+        return [NoteUnanswered(subscription.node, subscription.jid, unanswered)]
     return []

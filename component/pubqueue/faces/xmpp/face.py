@@ -77,7 +77,7 @@ LONGEST_HEAD: Final = 8192
 FULL: Final = "full"
 """Why nothing is read: enough is waiting for its answer."""
 
-_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
+_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-.*)?")
 
 
 class XmppFace:

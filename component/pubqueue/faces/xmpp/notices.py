@@ -30,7 +30,8 @@ _UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
 def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
     """Return the message that carries a notice."""
     if isinstance(what, Deliver):
-        return _delivery(what, service)
+        again = f"-{new_id()}" if what.again else ""
+        return _delivery(what, service, f"{delivery_id(what.item)}{again}")
     return head(service, what.to, new_id()) + rest(what)
 
 
@@ -58,7 +59,10 @@ def rest(what: Announce | Retracted | Unlocked | Purged | Deleted) -> bytes:
 
 
 def delivery_id(item: Item) -> str:
-    """Return the message id of a delivery: it names the very lock, so that a bounce can."""
+    """Return the message id of a delivery: it names the very lock, so that a bounce can.
+
+    One that is sent again has an id of its own, which begins with this (XEP-0060 12.4).
+    """
     return f"pq-{item.seq}-{item.token}"
 
 
@@ -83,11 +87,11 @@ def _announced(what: Announce) -> bytes:
     return before.encode() + draft.payload + tail.encode()
 
 
-def _delivery(what: Deliver, service: str) -> bytes:
+def _delivery(what: Deliver, service: str, name: str) -> bytes:
     """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
     item = what.item
     before = (
-        f'{_start(service, what.to)}{delivery_id(item)}{_ITEMS}{attribute(item.node)}">'
+        f'{_start(service, what.to)}{name}{_ITEMS}{attribute(item.node)}">'
         f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
     )
     deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Item,
         ItemId,
         Jid,
+        Millis,
         Node,
         NodeName,
         Subscription,
@@ -193,6 +194,11 @@ def _late_locks(contents: Contents, which: l.LateLocks, _after: object) -> Itera
             yield item
 
 
+def _locks(contents: Contents, _which: l.Locks, after: tuple[Millis, int] | None) -> Iterator[Item]:
+    for _, seq in contents.items.locks.behind(after):
+        yield contents.items.items.rows[seq]
+
+
 def _shown_items(
     contents: Contents, which: l.ItemEntries, after: int | None
 ) -> Iterator[ItemEntry]:
@@ -308,6 +314,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Items:                 _items,
     l.DeadItems:             _dead_items,
     l.LateLocks:             _late_locks,
+    l.Locks:                 _locks,
     l.ItemEntries:           _shown_items,
     l.NewestItem:            _newest_item,
     l.Events:                _events,

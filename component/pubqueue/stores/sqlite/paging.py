@@ -144,6 +144,12 @@ def _late_locks(session: Session, which: li.LateLocks, _after: object, limit: in
     return items_of(session, rows)
 
 
+def _locks(
+    session: Session, _which: li.Locks, after: tuple[int, int] | None, limit: int
+) -> list[Item]:
+    return items_of(session, session.rows("locks", *(after or (0, 0)), limit))
+
+
 def _shown(
     session: Session, which: li.ItemEntries, after: int | None, limit: int
 ) -> list[ItemEntry]:
@@ -233,6 +239,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Items:                 _items,
     li.DeadItems:             _dead,
     li.LateLocks:             _late_locks,
+    li.Locks:                 _locks,
     li.ItemEntries:           _shown,
     li.Stride:                _stride,
     li.NewestItem:            _newest,
