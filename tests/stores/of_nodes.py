@@ -23,7 +23,13 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import AffiliationsOf, AffiliationsOfAccount, Nodes, ReadyNodes
+from pubqueue.app.listings import (
+    AffiliationsOf,
+    AffiliationsOfAccount,
+    FreeSubscriptions,
+    Nodes,
+    ReadyNodes,
+)
 from pubqueue.app.rows import AffiliationRow, Needs, Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.after import after as after_change
@@ -35,6 +41,7 @@ from pubqueue.core.model import (
     NodeName,
     PublishModel,
 )
+from pubqueue.core.queue.dispatch import place
 
 OTHER = NodeName("other")
 BOB_ACCOUNT = Jid("bob@x")
@@ -91,6 +98,27 @@ class OfNodes:
         assert await listed(store, ReadyNodes()) == []
         await make(store, release(item), c.SetAvailable(JOBS, ANN, available=False))
         assert await listed(store, ReadyNodes()) == []
+
+    async def test_free_subscriptions_come_by_share_in_flight_then_by_service_then_by_jid(
+        self, store
+    ):
+        seats = [
+            window("a@x/1", 3, in_flight=1),
+            window("b@x/1", 2, last_served=5),
+            window("c@x/1", 2, last_served=4),
+            window("d@x/1", 9, in_flight=3, last_served=1),
+            window("e@x/1", 2, last_served=4),
+            window("busy@x/1", 2, in_flight=2),
+            window("away@x/1", 2, available=False),
+        ]
+        await make(store, *map(c.AddSubscription, seats))
+        which = FreeSubscriptions(JOBS)
+        found = await listed(store, which)
+        assert [one.jid[0] for one in found] == ["c", "e", "b", "a", "d"]
+        assert await listed(store, which, place(found[1]), 2) == found[2:4]
+        assert await listed(store, which, place(found[-1])) == []
+        assert await listed(store, FreeSubscriptions(DEAD)) == []
+        await make(store, *(c.EndSubscription(JOBS, seat.jid) for seat in seats))
 
     async def test_ready_nodes_come_in_pages(self, store):
         for name in ("b", "a"):

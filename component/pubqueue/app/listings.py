@@ -10,7 +10,17 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from pubqueue.app.rows import AffiliationRow, Contest
-from pubqueue.core.model import Draft, Item, ItemId, Jid, Millis, Node, NodeName, State
+from pubqueue.core.model import (
+    Draft,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeName,
+    State,
+    Subscription,
+)
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.transactions.model import Attempt, Record
 
@@ -27,6 +37,16 @@ class Nodes(Listing[Node], frozen=True, gc=False):
 
 class ReadyNodes(Listing[NodeName], frozen=True, gc=False):
     """Queues that have both something ready and a free window, by name; `after` is a name."""
+
+
+class FreeSubscriptions(Listing[Subscription], frozen=True, gc=False):
+    """The node's available subscriptions with less in flight than they take.
+
+    Their order is the share of their window that is in flight, then when they were served, then the JID; `after` is
+    these three.
+    """
+
+    node: NodeName
 
 
 class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app import listings as l
 from pubqueue.core.after import has_room
 from pubqueue.core.model import State
+from pubqueue.core.queue.dispatch import place
 from pubqueue.core.reading.pages import ItemEntry, NodeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue.app.rows import AffiliationRow, Contest
-    from pubqueue.core.model import Draft, Item, ItemId, Jid, Node, NodeName
+    from pubqueue.core.model import Draft, Item, ItemId, Jid, Node, NodeName, Subscription
     from pubqueue.core.reading.pages import EventEntry
     from pubqueue.core.transactions.model import Attempt, Record
     from pubqueue.stores.memory.contents import Contents
@@ -54,6 +55,14 @@ def _ready_nodes(
         folder = contents.items.folder(name)
         if (folder.ready or folder.aside) and any(map(has_room, contents.nodes.subscribers(name))):
             yield name
+
+
+def _free_subscriptions(
+    contents: Contents, which: l.FreeSubscriptions, after: tuple[Any, ...] | None
+) -> Iterable[Subscription]:
+    subscribers = contents.nodes.subscribers(which.node)
+    free = [one for one in subscribers if has_room(one) and (not after or place(one) > after)]
+    return sorted(free, key=place)
 
 
 def _affiliations_of(
@@ -235,6 +244,7 @@ def _winning_drafts(choice: Choice, which: l.WinningDrafts) -> list[Draft]:
 LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Nodes:                 _nodes,
     l.ReadyNodes:            _ready_nodes,
+    l.FreeSubscriptions:     _free_subscriptions,
     l.AffiliationsOf:        _affiliations_of,
     l.AffiliationsOfAccount: _affiliations_of_account,
     l.NodeEntries:           _node_entries,

@@ -12,6 +12,12 @@ SELECT n.name FROM node n WHERE n.name > ? AND json_extract(n.config, '$.queuein
     OR EXISTS (SELECT 1 FROM item WHERE node_id = n.id AND aside)
 ) ORDER BY n.name LIMIT ?;
 
+-- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
+    AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
+ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
+
 -- affiliations_of: everybody who is something to a node
 SELECT jid, affiliation FROM affiliation WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
 

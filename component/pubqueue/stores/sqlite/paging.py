@@ -11,13 +11,20 @@ from pubqueue.core.model import Affiliation, Item, ItemId, Node, NodeName, State
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.transactions.model import Attempt, Record
 from pubqueue.stores.sqlite import winners
-from pubqueue.stores.sqlite.columns import items_of, node_of, record_of, with_payloads
+from pubqueue.stores.sqlite.columns import (
+    items_of,
+    node_of,
+    record_of,
+    subscription_of,
+    with_payloads,
+)
 from pubqueue.stores.sqlite.node_ids import packed_keys
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.core.model import Subscription
     from pubqueue.stores.sqlite.session import Session
 
 R = TypeVar("R")
@@ -40,6 +47,14 @@ def _ready_nodes(
     session: Session, _which: li.ReadyNodes, after: str | None, limit: int
 ) -> list[NodeName]:
     return [NodeName(row[0]) for row in session.rows("ready_nodes", after or "", limit)]
+
+
+def _free_subscriptions(
+    session: Session, which: li.FreeSubscriptions, after: tuple[Any, ...] | None, limit: int
+) -> list[Subscription]:
+    node = session.id(which.node)
+    rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
+    return [subscription_of({node: which.node}, row) for row in rows]
 
 
 def _affiliations_of(
@@ -166,6 +181,7 @@ def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int
 PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Nodes:                 _nodes,
     li.ReadyNodes:            _ready_nodes,
+    li.FreeSubscriptions:     _free_subscriptions,
     li.AffiliationsOf:        _affiliations_of,
     li.AffiliationsOfAccount: _affiliations_of_account,
     li.ItemIds:               _item_ids,
