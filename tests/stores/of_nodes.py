@@ -27,6 +27,7 @@ from stores.steps import (
 
 from pubqueue.app.listings import (
     AffiliationsOf,
+    FreeSubscriptions,
     Nodes,
     NodesOfAccount,
     ReadyNodes,
@@ -44,6 +45,7 @@ from pubqueue.core.model import (
     NodeName,
     PublishModel,
 )
+from pubqueue.core.queue.dispatch import place as turn
 
 OTHER = NodeName("other")
 BOB_ACCOUNT = Jid("bob@x")
@@ -138,6 +140,27 @@ class OfNodes:
             seen += [look.node for look in looks if look.node is not None]
             place = looks[-1].place
         assert sorted(seen) == ["n1", "n3"]
+
+    async def test_free_subscriptions_come_by_share_in_flight_then_by_service_then_by_jid(
+        self, store
+    ):
+        seats = [
+            window("a@x/1", 3, in_flight=1),
+            window("b@x/1", 2, last_served=5),
+            window("c@x/1", 2, last_served=4),
+            window("d@x/1", 9, in_flight=3, last_served=1),
+            window("e@x/1", 2, last_served=4),
+            window("busy@x/1", 2, in_flight=2),
+            window("away@x/1", 2, available=False),
+        ]
+        await make(store, *map(c.AddSubscription, seats))
+        which = FreeSubscriptions(JOBS)
+        found = await listed(store, which)
+        assert [one.jid[0] for one in found] == ["c", "e", "b", "a", "d"]
+        assert await listed(store, which, turn(found[1]), 2) == found[2:4]
+        assert await listed(store, which, turn(found[-1])) == []
+        assert await listed(store, FreeSubscriptions(DEAD)) == []
+        await make(store, *(c.EndSubscription(JOBS, seat.jid) for seat in seats))
 
     async def test_nodes_come_by_name_in_pages(self, store):
         other = replace(EMPTY, name=NodeName("a"))

@@ -7,12 +7,15 @@ groups a row is in, the queues to look at, the next moment at which something en
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from msgspec.structs import replace
 
 from pubqueue.app.counters import Counters
+from pubqueue.app.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.free_windows import FreeWindows
+from pubqueue.app.listings import FreeSubscriptions
 from pubqueue.app.numbers import Numbers
 from pubqueue.app.pending import Pending
 from pubqueue.app.ports import StaleError
@@ -334,11 +337,16 @@ class ChangeApplier:
         if before is None or now is None:
             cache.audiences.pop(node, None)
 
-    def windows(self, node: NodeName) -> FreeWindows | None:
-        """Return the free windows of the node's subscribers, None if they are not known yet."""
+    def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:
+        """Return the free windows of the node's subscribers, None if these have to be loaded first."""
         found = self._cache.windows.get(node)
-        if found is None and (everybody := self._cache.in_node.get(node)) is not None:
+        if found is not None:
+            return found
+        if (everybody := self._cache.in_node.get(node)) is not None:
             found = self._cache.windows[node] = FreeWindows(everybody, self._reaches)
+        elif (row := self._cache.nodes.get(node)) is not None and row.subscriptions > CROWD:
+            page = partial(self._rows.page, FreeSubscriptions(node))
+            found = self._cache.windows[node] = CrowdWindows(page, self._reaches)
         return found
 
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:

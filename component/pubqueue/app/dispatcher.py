@@ -111,7 +111,7 @@ class _Dispatcher:
         if rows.lacking:
             rows.load()
         for name in names:
-            if name not in rows.cache.in_node and _hands_out(rows.node(name)):
+            if _hands_out(rows.node(name)) and self._changes.windows(name) is None:
                 rows.subscribers(name)
         if rows.lacking:
             rows.load()

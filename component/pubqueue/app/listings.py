@@ -65,6 +65,16 @@ class ReadyNodes(Listing[Look], frozen=True, gc=False):
     """
 
 
+class FreeSubscriptions(Listing[Subscription], frozen=True, gc=False):
+    """The node's available subscriptions with less in flight than they take.
+
+    Their order is the share of their window that is in flight, then when they were served, then the JID; `after` is
+    these three.
+    """
+
+    node: NodeName
+
+
 class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
     """Everybody who is something to the node, or one of these things, by JID; `after` is a JID."""
 

@@ -13,6 +13,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, NodeName
 
 if TYPE_CHECKING:
+    from pubqueue.app.crowd_windows import CrowdWindows
     from pubqueue.app.free_windows import FreeWindows
     from pubqueue.app.rows import Finished, Needs, NotedKey, Rows, StagedKey
     from pubqueue.core.model import Item, ItemId, Node, Subscription
@@ -38,7 +39,7 @@ class RowCache:
         self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
         self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
         """Who is in `in_node`, as a value that can be handed on."""
-        self.windows: dict[NodeName, FreeWindows] = {}
+        self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
         self.silent: dict[tuple[NodeName, Jid], None] = {}
         """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""
         self.resources: dict[Jid, dict[Jid, None]] = {}

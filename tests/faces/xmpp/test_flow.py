@@ -14,6 +14,7 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp import lanes as lanes_module
 from pubqueue.faces.xmpp.component import FULL, HIGH
+from pubqueue.faces.xmpp.face import LARGEST
 from pubqueue.faces.xmpp.intake import MOST, MOST_OCTETS
 from pubqueue.stores.memory.store import MemoryStore
 
@@ -174,7 +175,7 @@ async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
     waiting = stage.face._intake
     assert waiting.count == MOST or MOST_OCTETS <= waiting.octets < MOST_OCTETS + 2 * PAYLOAD
     assert not stage.face.component._reading
-    assert len(stage.face.component._held) < 2 * MOST
+    assert len(stage.face.component._stanzas) < 2 * MOST
     stage.store.may_go.set()
     await sending
     seen = [(await stage.server.receive()).tree for _ in range(count)]
@@ -203,3 +204,21 @@ async def test_large_answers_are_made_as_the_server_reads_them(stage):
 def stage_items(number):
     item = f"<item id='{number}'><x xmlns='x'>{'x' * 40_000}</x></item>"
     return f"<publish node='news'>{item}</publish>"
+
+
+async def test_what_is_told_to_many_is_cut_where_a_message_would_be_too_large(stage):
+    await an_audience(stage, count=3)
+    names = [f"{number:04}{'x' * 1000}" for number in range(600)]
+    for part in (names[:200], names[200:400], names[400:]):
+        items = "".join(f"<item id='{name}'><x xmlns='x'/></item>" for name in part)
+        assert await stage.ask("all", f"<publish node='news'>{items}</publish>") == "result"
+    gone = "".join(f"<item id='{name}'/>" for name in names)
+    await stage.server.send(stage.iq("gone", f"<retract node='news' notify='1'>{gone}</retract>"))
+    heard = {}
+    while sum(map(len, heard.values())) < 3 * len(names):
+        stanza = await stage.server.receive()
+        assert len(stanza.raw) < LARGEST
+        ids = [retract.get("id") for retract in stanza.tree.iterfind(".//{*}event//{*}retract")]
+        if ids:
+            heard[stanza.tree.get("to")] = heard.get(stanza.tree.get("to"), []) + ids
+    assert heard == {f"reader@localhost/{number}": names for number in range(3)}

@@ -90,7 +90,7 @@ class Component(ComponentXMPP):
         self._on_up = on_up
         self._on_down = on_down
         self._on_room = on_room
-        self._held: deque[Stanza | Single] = deque()
+        self._stanzas: deque[Stanza | Single] = deque()
         self._pauses: set[str] = set()
         self._reading = True
         self._clogged = False
@@ -191,8 +191,8 @@ class Component(ComponentXMPP):
 
     def _take_last_words(self) -> None:
         """Hand on what is told only once; requests that were not taken cannot be answered any more."""
-        held, self._held = self._held, deque()
-        for stanza in held:
+        left, self._stanzas = self._stanzas, deque()
+        for stanza in left:
             if not isinstance(stanza, Single) and stanza.top.tag in TOLD:
                 self._on_stanza(stanza)
 
@@ -248,15 +248,15 @@ class Component(ComponentXMPP):
         if not greeted and stream.header is not None:
             header = ET.Element("stream", stream.header)
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
-        self._held.extend(stanzas)
+        self._stanzas.extend(stanzas)
         self._hand_on()
         if stream.closed:
             self.abort()
 
     def _hand_on(self) -> None:
         """Hand on what has come, as long as more work may be taken."""
-        while self._held and not (self._pauses and self.ready):
-            stanza = self._held.popleft()
+        while self._stanzas and not (self._pauses and self.ready):
+            stanza = self._stanzas.popleft()
             if isinstance(stanza, Single) or stanza.top.tag in STANZAS:
                 if self._taking:
                     self._on_stanza(stanza)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
         Notice,
         Reply,
@@ -155,16 +154,11 @@ class XmppFace:
 
     # --- in ---
 
-    def _submit(self, request: Request, octets: int, answer: Callable[[Reply], None]) -> None:
-        """Have the request decided, and count it until it is answered."""
-        octets = weight(request, octets)
-
-        def answered(reply: Reply) -> None:
-            self._intake.done(octets)
-            answer(reply)
-
+    def _tell_broker(self, word: Arrive | Leave | Bounce, stanza: Stanza) -> None:
+        """Say what nobody waits for an answer to."""
+        octets = len(stanza.raw)
         self._intake.take(octets)
-        self._broker.submit(request, answered)
+        self._broker.submit(word, lambda _reply: self._intake.done(octets))
 
     def _take(self, stanza: Stanza | Single) -> None:
         if isinstance(stanza, Single):
@@ -183,7 +177,9 @@ class XmppFace:
         if self._lanes.is_behind(asked.node):
             self._refuse(asked, _BEHIND)
             return
-        self._submit(request, len(asked.raw), partial(self._reply, asked, write, None))
+        octets = len(asked.raw)
+        self._intake.take(octets)
+        self._broker.submit(request, partial(self._reply, octets, asked, write, None))
 
     def _take_iq(self, stanza: Stanza) -> None:
         top = stanza.top
@@ -209,8 +205,9 @@ class XmppFace:
         else:
             write = verb.brief if verb.brief and wants_short(iq) else verb.write
             instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
-            answer = partial(self._reply, stanza, write, instead)
-            self._submit(request, len(stanza.raw), answer)
+            octets = weight(request, len(stanza.raw))
+            self._intake.take(octets)
+            self._broker.submit(request, partial(self._reply, octets, stanza, write, instead))
 
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""
@@ -222,7 +219,7 @@ class XmppFace:
         error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
         back = Bounce(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
-        self._submit(back, len(stanza.raw), _ignore)
+        self._tell_broker(back, stanza)
 
     def _take_presence(self, stanza: Stanza) -> None:
         """Say who comes and goes; answer a subscription request and a probe with our own presence."""
@@ -232,9 +229,9 @@ class XmppFace:
         jid = Jid(sender)
         match kind:
             case None:
-                self._submit(Arrive(jid), len(stanza.raw), _ignore)
+                self._tell_broker(Arrive(jid), stanza)
             case "unavailable":
-                self._submit(Leave(jid), len(stanza.raw), _ignore)
+                self._tell_broker(Leave(jid), stanza)
             case "subscribe":
                 self._send_presence(account_of(jid), "subscribed")
                 self._send_presence(account_of(jid))
@@ -303,12 +300,14 @@ class XmppFace:
 
     def _reply(
         self,
+        octets: int,
         asked: Stanza | Single,
         write: Renderer,
         instead: Callable[[Refused], bytes | None] | None,
         reply: Reply,
     ) -> None:
-        """Answer; of a refusal, `instead` says what it shows in place of the request's child."""
+        """Answer what counted so much; of a refusal, `instead` says what it shows in place of the request's child."""
+        self._intake.done(octets)
         if isinstance(reply, Refused):
             self._refuse(asked, words(reply), instead(reply) if instead else None)
         else:
@@ -331,10 +330,6 @@ class XmppFace:
         self.component.write(
             b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
         )
-
-
-def _ignore(_reply: Reply) -> None:
-    """Nobody waits for this reply: what matters has happened in the store."""
 
 
 _PROCESS: Final = uuid.uuid4().hex

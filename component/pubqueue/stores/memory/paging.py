@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app import listings as l
 from pubqueue.core.after import has_room
 from pubqueue.core.model import State
+from pubqueue.core.queue.dispatch import place
 from pubqueue.core.reading.pages import ItemEntry, NodeEntry
 
 if TYPE_CHECKING:
@@ -70,6 +71,14 @@ def _ready_nodes(
         ready = node.config.queueing and (folder.ready or folder.aside)
         found = ready and any(map(has_room, contents.nodes.subscribers(name)))
         yield l.Look(name, name if found else None)
+
+
+def _free_subscriptions(
+    contents: Contents, which: l.FreeSubscriptions, after: tuple[Any, ...] | None
+) -> Iterable[Subscription]:
+    subscribers = contents.nodes.subscribers(which.node)
+    free = [one for one in subscribers if has_room(one) and (not after or place(one) > after)]
+    return sorted(free, key=place)
 
 
 def _affiliations_of(
@@ -305,6 +314,7 @@ def _winning_drafts(choice: Choice, which: l.WinningDrafts) -> list[Draft]:
 LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Nodes:                 _nodes,
     l.ReadyNodes:            _ready_nodes,
+    l.FreeSubscriptions:     _free_subscriptions,
     l.AffiliationsOf:        _affiliations_of,
     l.NodesOfAccount:        _nodes_of_account,
     l.SubscriptionsOfAccount: _subscriptions_of_account,

@@ -30,7 +30,7 @@ SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_se
 FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value;
 
 -- jids: all subscriptions of exactly these JIDs
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value;
 
 -- resources: the full JIDs of accounts that are here

@@ -36,6 +36,12 @@ SELECT min(item, free), (
     SELECT n.name FROM node n WHERE n.id = item AND item = free AND json_extract(n.config, '$.queueing')
 ) FROM finger WHERE item < ?3 AND free < ?3;
 
+-- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
+    AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
+ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
+
 -- affiliations_of: everybody who is something to a node
 SELECT jid, affiliation FROM affiliation
 WHERE node_id = ?1 AND jid > ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
@@ -58,7 +64,7 @@ WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_eac
     AND (?3 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?3)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
 

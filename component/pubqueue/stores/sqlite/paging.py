@@ -24,6 +24,7 @@ from pubqueue.stores.sqlite.queries import SQL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.core.model import Subscription
     from pubqueue.stores.sqlite.session import Session, Values
 
 R = TypeVar("R")
@@ -55,6 +56,14 @@ def _ready_nodes(
 ) -> list[li.Look]:
     rows = session.rows("ready_nodes", after or 0, limit, BEHIND_ALL)
     return [li.Look(*row) for row in rows]
+
+
+def _free_subscriptions(
+    session: Session, which: li.FreeSubscriptions, after: tuple[Any, ...] | None, limit: int
+) -> list[Subscription]:
+    node = session.id(which.node)
+    rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
+    return [subscription_of({node: which.node}, row) for row in rows]
 
 
 def _affiliations_of(
@@ -231,6 +240,7 @@ def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int
 PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Nodes:                 _nodes,
     li.ReadyNodes:            _ready_nodes,
+    li.FreeSubscriptions:     _free_subscriptions,
     li.AffiliationsOf:        _affiliations_of,
     li.NodesOfAccount:        _nodes_of_account,
     li.SubscriptionsOfAccount: _subscriptions_of_account,
