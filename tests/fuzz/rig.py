@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
+from pubqueue.app.resending import LAG
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
@@ -138,6 +139,11 @@ class Rig:
         """Return a number that changes with every change of the store (PRAGMA data_version)."""
         (version,) = self._look.execute("PRAGMA data_version").fetchone()
         return int(version)
+
+    def notes_something(self) -> bool:
+        """Whether the next batch may write even if it is refused: a sign of life, or which deliveries have left."""
+        noted = self.broker._told._at
+        return bool(self.broker._rows.cache.silent) or noted is None or self._clock - noted >= LAG
 
     def complaints(self) -> list[str]:
         """Return what has been logged since the last call above the level of a mere message."""
