@@ -68,6 +68,10 @@ class Wire(asyncio.Transport):
         return self.down
 
 
+STEP: Final = 1500
+"""Milliseconds between two stanzas, at most."""
+
+
 class Complaints(logging.Handler):
     """Keeps what libraries complain about."""
 
@@ -143,7 +147,8 @@ class Rig:
     def notes_something(self) -> bool:
         """Whether the next batch may write even if it is refused: a sign of life, or which deliveries have left."""
         noted = self.broker._told._at
-        return bool(self.broker._rows.cache.silent) or noted is None or self._clock - noted >= LAG
+        silent = self._look.execute("SELECT 1 FROM subscription WHERE unanswered").fetchone()
+        return bool(silent) or noted is None or self._clock + STEP - noted >= LAG
 
     def complaints(self) -> list[str]:
         """Return what has been logged since the last call above the level of a mere message."""
@@ -158,7 +163,7 @@ class Rig:
         """Hand over the stanzas in pieces of any size; return what is sent until all is quiet."""
         data = "".join(map(on_a_stream, stanzas)).encode()
         cut = self._random.randrange(len(data))
-        self._clock += self._random.randrange(1500)
+        self._clock += self._random.randrange(STEP)
         for piece in (data[:cut], data[cut:]):
             if piece:
                 self._component.data_received(piece)
