@@ -109,7 +109,7 @@ async def test_after_an_end_in_order_nothing_comes_again(lives):
 
 async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
     monkeypatch.setattr("pubqueue.app.facts.expiring.LOOKED_AT", 7)
-    monkeypatch.setattr("pubqueue.app.facts.expiring.SENT", 3)
+    monkeypatch.setattr("pubqueue.app.facts.expiring.MOST_OCTETS", 20)
     names = [f"i{n}" for n in range(20)]
     await lives.do(publishes(*names), retracts(ANN, "i3"))
     said = await lives.begin()

@@ -12,7 +12,7 @@ from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
 from pubqueue.core.queue.expire import ArriveFacts, BounceFacts, ExpireFacts, LeaveFacts
 from pubqueue.core.queue.recover import RecoverFacts, longest
-from pubqueue.core.queue.resend import LOOKED_AT, SENT, ResendFacts, untold
+from pubqueue.core.queue.resend import LOOKED_AT, MOST_OCTETS, ResendFacts, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,11 +49,15 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     if span[0] >= span[1]:
         return ResendFacts(now, span, (), {})
     locks = rows.page(Locks(), request.after, LOOKED_AT)
-    chosen = [at for at, item in enumerate(locks) if untold(item, span, now)]
-    if len(chosen) > SENT:
-        locks = locks[: chosen[SENT]]
-    mine = [locks[at] for at in chosen[:SENT]]
-    return ResendFacts(now, span, tuple(locks), {item.seq: rows.payload(item) for item in mine})
+    payloads: dict[int, bytes] = {}
+    size = 0
+    for at, item in enumerate(locks):
+        if untold(item, span, now):
+            payloads[item.seq] = rows.payload(item)
+            size += len(payloads[item.seq])
+        if size > MOST_OCTETS:
+            del locks[at + 1 :]
+    return ResendFacts(now, span, tuple(locks), payloads)
 
 
 def for_expiry(context: Context, _request: object) -> ExpireFacts:

@@ -14,11 +14,11 @@ from pubqueue.core.decision import Decision, Deliver, Resent
 if TYPE_CHECKING:
     from pubqueue.core.model import Item, Millis
 
-LOOKED_AT: Final = 1000
+LOOKED_AT: Final = 250
 """Locks that one step looks at, at most."""
 
-SENT: Final = 100
-"""Deliveries that one step sends again, at most."""
+MOST_OCTETS: Final = 1 << 20
+"""Bytes of payload that one step sends again; the delivery with which they are exceeded is the last."""
 
 
 class Resend(Struct, frozen=True, gc=False):

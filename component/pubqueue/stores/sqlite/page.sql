@@ -102,9 +102,13 @@ WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq 
 SELECT %(item)s FROM item i
 WHERE i.state = 'locked' AND i.deadline > ?2 AND +i.node_id = ?1 ORDER BY i.deadline LIMIT ?3;
 
--- locks: what is locked, behind a deadline and a number
-SELECT %(item)s FROM item i
-WHERE i.state = 'locked' AND i.deadline >= ?1 AND (i.deadline > ?1 OR i.seq > ?2) ORDER BY i.deadline, i.seq LIMIT ?3;
+-- locks: what is locked, behind a deadline and a number; in two parts, for one condition would walk all of a deadline
+SELECT * FROM (
+    SELECT %(item)s FROM item i
+    WHERE i.state = 'locked' AND i.deadline = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3
+) UNION ALL SELECT * FROM (
+    SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline > ?1 ORDER BY i.deadline, i.seq LIMIT ?3
+) LIMIT ?3;
 
 -- shown: a page of a node's items, with their sizes
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
