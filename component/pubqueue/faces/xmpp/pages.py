@@ -22,7 +22,8 @@ if TYPE_CHECKING:
         NodePage,
     )
 
-FEATURES: Final = (f"{ns.OURS}#events", f"{ns.OURS}#reads")
+EVENTS: Final = f"{ns.OURS}#events"
+FEATURES: Final = (EVENTS, f"{ns.OURS}#reads")
 
 ROOM: Final = 240_000
 """Bytes of entries in one answer: Prosody and ejabberd refuse stanzas above 262,144 from us or to a client."""
