@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 import xml.etree.ElementTree as ET
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -143,15 +142,3 @@ def test_a_server_with_default_limits_is_slow_and_takes_everything(sink, limited
     server, program = limited
     sink.save(sink.frame(120), port=str(server.c2s_port))
     settled(120, of=program)
-
-
-def test_a_read_of_the_log_of_a_node_that_keeps_none_says_so(sink, connection, capfd):
-    events = sink.spark.read.format("pubqueue").options(**connection, table="events")
-    assert events.option("node", "jo*").load().count() == 0
-    assert events.option("node", "jobs").load().count() == 0
-    said, end = "", time.monotonic() + 60
-    while "node 'jobs' at queue.localhost keeps no log, so table=events has nothing" not in said:
-        assert time.monotonic() < end, said
-        said += capfd.readouterr().err
-        time.sleep(0.05)  # Java passes on what its processes say, when it likes
-    assert said.count("keeps no log") == 1
