@@ -80,12 +80,14 @@ def service_info() -> str:
 
 
 def node_info(described: Described, _service: str) -> bytes:
-    """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35)."""
+    """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35), and who keeps a log."""
     node = described.node
     identity = '<identity category="pubsub" type="leaf"/>'
     features = [ns.DISCO_INFO, ns.PUBSUB]
     if node.config.queueing:
         features.append(ns.QUEUEING)
+    if node.config.event_log:
+        features.append(pages.EVENTS)
     inner = identity + _features(features) + forms.meta_data(described)
     return _query(ns.DISCO_INFO, node.name, inner).encode()
 

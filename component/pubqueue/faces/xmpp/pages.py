@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         NodePage,
     )
 
-FEATURES: Final = (f"{ns.OURS}#events", f"{ns.OURS}#reads")
+EVENTS: Final = f"{ns.OURS}#events"
+FEATURES: Final = (EVENTS, f"{ns.OURS}#reads")
 
 
 def _words(**given: object) -> str:
