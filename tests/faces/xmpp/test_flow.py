@@ -12,6 +12,7 @@ from pubqueue.app.broker import Broker
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp import face as face_module
 from pubqueue.faces.xmpp import lanes as lanes_module
 from pubqueue.faces.xmpp.component import FULL, HIGH
 from pubqueue.faces.xmpp.face import LARGEST
@@ -117,7 +118,9 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     stage.server.read_on()
     heard = []
     while len(heard) < PEOPLE + 2:
-        heard.append((await stage.server.receive()).tree)
+        stanza = (await stage.server.receive()).tree
+        if not stanza.get("id").startswith("told-"):
+            heard.append(stanza)
     names = [stanza.get("id") for stanza in heard]
     assert names[0] == "i1"
     assert names.index("ping") < PEOPLE / 2
@@ -222,3 +225,60 @@ async def test_what_is_told_to_many_is_cut_where_a_message_would_be_too_large(st
         if ids:
             heard[stanza.tree.get("to")] = heard.get(stanza.tree.get("to"), []) + ids
     assert heard == {f"reader@localhost/{number}": names for number in range(3)}
+
+
+class Echoing:
+    """What the server hears: messages are counted, and echoes sent back as far as the test says."""
+
+    def __init__(self, stage):
+        self._stage = stage
+        self.messages = 0
+        self._waiting = []
+
+    async def until(self, name):
+        """Hear the answer of this name."""
+        while (stanza := await self._next()) is not None and stanza.get("id") != name:
+            pass
+
+    async def until_told(self, count):
+        """Hear so many messages in all, sending back every echo."""
+        while self.messages < count:
+            await self.send_back()
+            await self._next()
+        await self.send_back()
+
+    async def send_back(self):
+        waiting, self._waiting = self._waiting, []
+        await self._stage.server.send("".join(waiting))
+
+    async def _next(self):
+        stanza = await self._stage.server.receive()
+        self.messages += stanza.tree.tag.endswith("message")
+        if (stanza.tree.get("id") or "").startswith("told-"):
+            self._waiting.append(stanza.raw)
+        return stanza.tree
+
+
+async def test_news_are_written_as_far_as_the_echo_of_those_before_has_been_heard(stage):
+    await an_audience(stage, count=50)
+    echoing = Echoing(stage)
+    await stage.server.send(stage.publish("i1", "news"))
+    await echoing.until_told(50)
+    await stage.server.send(stage.publish("i2", "news"))
+    await echoing.until("i2")
+    for number in range(3):  # whoever asks is answered, and no more news are written
+        await stage.server.send(stage.iq(f"ping{number}", "", kind="get"))
+        await echoing.until(f"ping{number}")
+    assert 50 < echoing.messages < 56
+    await echoing.until_told(100)
+
+
+async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypatch):
+    monkeypatch.setattr(face_module, "PATIENCE", 0.01)
+    await an_audience(stage, count=50)
+    echoing = Echoing(stage)
+    await stage.server.send(stage.publish("i1", "news"))
+    await echoing.until_told(50)
+    await stage.server.send(stage.publish("i2", "news"))
+    while echoing.messages < 100:
+        await echoing._next()

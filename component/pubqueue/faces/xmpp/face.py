@@ -24,6 +24,7 @@ from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.intake import Intake, weight
 from pubqueue.faces.xmpp.lanes import Lanes
@@ -70,6 +71,9 @@ SLICE: Final = 262_144
 EACH: Final = 1024
 """Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
 
+PATIENCE: Final = 5.0
+"""Seconds until an echo is not waited for any more."""
+
 LONGEST_HEAD: Final = 8192
 """Bytes that a message has in front of what is told, nearly always."""
 
@@ -113,6 +117,8 @@ class XmppFace:
             partial(self.component.resume_reading, FULL),
         )
         self._lanes = Lanes()
+        self._echo = Echo()
+        self._patience: asyncio.TimerHandle | None = None
         self._pumping = False
         self._kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
@@ -150,6 +156,7 @@ class XmppFace:
         """Hand out nothing more; news for many are lost if the stream is."""
         if not self.component.ready:
             self._lanes.clear()
+            self._echo = Echo()
         self._broker.outbox.set_up(self, up=False)
 
     # --- in ---
@@ -184,6 +191,8 @@ class XmppFace:
     def _take_iq(self, stanza: Stanza) -> None:
         top = stanza.top
         kind = top.get("type")
+        if kind == "result" and top.get("from") == top.get("to") == self._jid:
+            self._hear_echo(top.get("id") or "")
         if kind not in {"get", "set"} or top.get("from") is None:
             return  # an answer to nothing we asked, or from nobody
         if top.get("to") != self._jid:
@@ -281,14 +290,37 @@ class XmppFace:
         """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
         self._pumping = False
         left = SLICE
-        while left > 0 and self._lanes and self.component.has_room:
+        while left > 0 and self._may_tell():
             to, text, white = self._lanes.next()
             head = notices.head(self._jid, to, _new_id())
             self.component.write(head + text, max(white, padding(head + b'">')))
             left -= len(head) + len(text) + EACH
-        if self._lanes and self.component.has_room:
+            if (name := self._echo.wrote(len(head) + len(text))) is not None:
+                self._call_echo(name)
+        if self._may_tell():
             self._pumping = True
             self.component.loop.call_soon(self._pump)
+
+    def _may_tell(self) -> bool:
+        """Say whether there are news, and room for them between us and the server."""
+        return bool(self._lanes) and self.component.has_room and not self._echo.is_awaited
+
+    def _call_echo(self, name: str) -> None:
+        """Send ourselves what nobody answers, and wait for it for a while."""
+        me = attribute(self._jid)
+        self.component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self.component.loop.call_later(PATIENCE, self._hear_no_echo)
+
+    def _hear_no_echo(self) -> None:
+        self._echo.give_up()
+        self._pump()
+
+    def _hear_echo(self, name: str) -> None:
+        self._echo.heard(name)
+        if not self._pumping:
+            self._pump()
 
     def _say(self, what: Notice) -> bool:
         message = notices.notice(what, self._jid, _new_id)
