@@ -438,7 +438,7 @@ PLANS = {
     "subscriptions_of_account": "subscription_account (account=?)",
     "dead": "item_dead",
     "late_locks": "item_deadline",
-    "oldest_held": "item_held",
+    "held_numbers": "item_held",
     "shown_dead": "item_death",
     "litter": "txn_committed",
     "records": "INTEGER PRIMARY KEY",
@@ -483,6 +483,7 @@ async def test_a_long_queue_costs_no_more_than_a_short_one(store, query, index):
         *("ready", "due_locks", "due_lives", "due_delayed", "due_versions", "late_locks"),
         *("shown_dead", "records", "records_of_app", "records_of_owner", "appear", "dead"),
         *("item_ids", "oldest", "newest", "shown", "stride", "page_nodes_with", "ready_nodes"),
+        *("numbered", "held_numbers"),
     ],
 )
 async def test_what_comes_in_order_is_read_in_order(store, query):

@@ -111,15 +111,23 @@ def _item_ids(session: Session, which: li.ItemIds, after: int | None, limit: int
 def _items(
     session: Session, which: li.Items, after: int | None, limit: int
 ) -> list[tuple[Item, bytes]]:
-    query = "newest" if which.newest else "oldest"
-    values: tuple[object, ...] = session.id(which.node), after or 0, limit
-    if which.numbers is not None:
-        query, values = "numbered", (packed_keys(which.numbers[:limit]),)
-    elif which.holders is not None:
-        query += "_held"
-        values = *values, packed_keys(which.holders)
-    rows = _fitting(session, query, values, which.room)
+    numbers = which.numbers
+    if which.holders is not None:
+        numbers = _held(session, which, after or 0)
+    if numbers is not None:
+        rows = _fitting(session, "numbered", (packed_keys(numbers[:limit]),), which.room)
+    else:
+        query, place = "newest" if which.newest else "oldest", (session.id(which.node), after or 0)
+        rows = _fitting(session, query, (*place, limit), which.room)
     return with_payloads(session, reversed(rows) if which.newest else rows)
+
+
+def _held(session: Session, which: li.Items, after: int) -> tuple[int, ...]:
+    """Return the numbers of what the holders hold, the newest first if these are wanted."""
+    rows = session.rows("held_numbers", session.id(which.node), packed_keys(which.holders))
+    if which.newest:
+        return tuple(sorted((row[0] for row in rows), reverse=True))
+    return tuple(sorted(row[0] for row in rows if row[0] > after))
 
 
 def _fitting(session: Session, query: str, values: Values, room: int) -> list[Any]:
