@@ -128,6 +128,7 @@ OF_A_QUEUE = {
     "a stranger, the newest":   Retrieve(STRANGER, LONG, newest=1),
     "the owner, the newest":    Retrieve(OWNER, LONG, newest=1),
     "the owner, a page":        Retrieve(OWNER, LONG, page=Page("i150", 10)),
+    "the owner, backward":      Retrieve(OWNER, LONG, page=Page(None, 10, "i150")),
     "the owner, by name":       Retrieve(OWNER, LONG, ("i7", "i9")),
     "ids, a page":              ListItems(OWNER, LONG, Page("i150", 10)),
     "ids, to a stranger":       ListItems(STRANGER, LONG),
@@ -161,6 +162,19 @@ async def test_a_queue_is_read_to_its_end_in_parts_that_cost_the_same(laid):
         page = Page(seen[-1], 500)
     assert seen == [f"i{number}" for number in range(LARGE)]
     assert max(costs) <= min(costs) + A_BIT
+
+
+async def test_a_queue_is_read_to_its_beginning_in_parts(laid):
+    service = await laid(lay_long_queue, SMALL)
+    seen, page = [], Page(None, 70, "")
+    while True:
+        reply = await service.do(Retrieve(OWNER, LONG, page=page))
+        seen = [item.id for item, _ in reply.items] + seen
+        assert reply.part.total == SMALL
+        if reply.part.begins:
+            break
+        page = Page(None, 70, seen[0])
+    assert seen == [f"i{number}" for number in range(SMALL)]
 
 
 async def test_looking_for_a_rare_state_looks_at_so_many_items_and_goes_on(laid, monkeypatch):

@@ -432,7 +432,7 @@ PLANS = {
     "ready_nodes": "subscription_free",
     "item_ids": "item_node (node_id=? AND rowid>?)",
     "oldest": "item_node (node_id=? AND rowid>?)",
-    "newest": "item_node (node_id=?)",
+    "newest": "item_node (node_id=? AND rowid<?)",
     "shown": "item_node (node_id=? AND rowid>? AND rowid<?)",
     "stride": "COVERING INDEX item_node",
     "subscriptions_of_account": "subscription_account (account=?)",

@@ -72,8 +72,8 @@ SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?
 -- oldest: a node's items behind a number
 SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
 
--- newest: a node's last items, the newest first
-SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND ?2 IS NOT NULL ORDER BY i.seq DESC LIMIT ?3;
+-- newest: a node's last items in front of a number, the newest first
+SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3;
 
 -- held_numbers: the numbers of what some JIDs hold of a node
 SELECT i.seq FROM item i
