@@ -353,6 +353,21 @@ async def test_who_reads_waits_for_no_batch(stage):
     ]
 
 
+async def test_whoever_reads_much_has_others_come_in_between(stage):
+    def ask(by, number):
+        stage.broker.submit(ReadItems(who(by), JOBS, number), lambda _: told.append((by, number)))
+
+    told = []
+    for number in range(50):
+        ask(BOSS, number)
+    ask(ANN, 1)
+    ask(ANN, 2)
+    await stage.broker.settled()
+    assert told.index((ANN, 1)) <= 2
+    assert told.index((ANN, 2)) <= 4
+    assert [number for by, number in told if by == BOSS] == list(range(50))
+
+
 async def test_a_store_that_cannot_be_read_is_an_answer(stage):
     stage.store.failures = 1
     assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAILED

@@ -70,6 +70,8 @@ def hand_out(
 
 def look_around(rows: WorkingSet, behind: Place | None) -> tuple[list[NodeName], Place | None]:
     """Return queues that may have something to hand out, and the place to go on behind, if there is more to see."""
+    if rows.lacking:
+        rows.load()  # what a request that failed has left behind: no page is read before it
     seen = rows.page(ReadyNodes(), behind, LOOKED_AT)
     names = [look.node for look in seen if look.node is not None]
     return names, seen[-1].place if len(seen) == LOOKED_AT else None

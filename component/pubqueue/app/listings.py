@@ -110,7 +110,7 @@ class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
     """A node's items with payloads, oldest first; `after` is a sequence number.
 
     `holders`: only what is locked to one of these. `numbers`: only the items of these numbers, in their order.
-    `newest`: the last so many, still oldest first; with neither of these two is `after` looked at. Of the payloads no
+    `newest`: the last so many, still oldest first, and `after` is the number that they are in front of. Of the payloads no
     more than `room` bytes are returned, then the page ends, but one item at least is.
     """
 

@@ -26,6 +26,9 @@ MOST_ITEMS: Final = 100_000
 MOST_ROWS: Final = 400_000
 """Rows that are kept between batches at most: locked items, and of all other kinds together."""
 
+BATCHES: Final = 64
+"""After so many batches it is looked whether there are more."""
+
 
 class RowCache:
     """Tables of rows and groups of them."""
@@ -61,6 +64,7 @@ class RowCache:
         """Nodes of which nothing that is written can be handed out."""
         self.passing: list[tuple[NodeName, ItemId, int]] = []
         """Items met in this batch, which are kept only if they are locked at its end."""
+        self.batches = 0
 
     def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
         """Return the subscription of exactly this JID, ABSENT if it is not known."""
@@ -175,6 +179,12 @@ class RowCache:
             if known is None or known.holder is None:
                 self.numbered.pop(seq, None)
         self.passing.clear()
+        self.batches += 1
+        if self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
+            self._bound()
+
+    def _bound(self) -> None:
+        """Forget everything if it is too much."""
         rows = (
             len(self.nodes) + len(self.affiliations) + len(self.of_account) + len(self.everywhere)
         )

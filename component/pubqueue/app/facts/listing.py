@@ -18,7 +18,7 @@ from pubqueue.app.listings import (
 )
 from pubqueue.core.model import Affiliation, ItemId
 from pubqueue.core.nodes import access, manage
-from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts, place_of
+from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts, named
 from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
 from pubqueue.core.reading.listing import part_of, room_of
 
@@ -90,18 +90,19 @@ def for_items(context: Context, request: ListItems) -> NodeFacts:
     known = NodeFacts(context.now, node, affiliation, part=part_of(page, more=False, total=0))
     if node is None or not manage.sees_items(request.by, node, affiliation):
         return known
-    after, missing = item_behind(rows, node, page)
+    after, missing = place_of(rows, node, page)
     if missing:
         return NodeFacts(context.now, node, affiliation, after_missing=True)
     found, part = _part(rows, ItemIds(node.name), after, page, lambda: node.items)
     return NodeFacts(context.now, node, affiliation, items=tuple(found), part=part)
 
 
-def item_behind(rows: WorkingSet, node: Node, page: Page | None) -> tuple[int, bool]:
-    """Return the number of the item that the page comes behind, and whether that item is missing."""
-    if page is None or page.after is None:
+def place_of(rows: WorkingSet, node: Node, page: Page | None) -> tuple[int, bool]:
+    """Return the number of the item that the page is behind or in front of, and whether that item is missing."""
+    name = None if page is None else page.before or page.after
+    if name is None:
         return 0, False
-    item = rows.item(node.name, ItemId(page.after))
+    item = rows.item(node.name, ItemId(name))
     return (0, True) if item is None else (item.seq, False)
 
 
@@ -139,7 +140,7 @@ def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> Subs
     if request.node is not None and rows.node(request.node) is None:
         return SubscriptionFacts(found=False, entries=())
     name = _name(page)
-    place = None if name is None else place_of(name)
+    place = None if name is None else named(name)
     if name is not None and place is None:
         return SubscriptionFacts(found=True, entries=(), after_missing=True)
     listing = SubscriptionsOfAccount(request.by.account, request.node)

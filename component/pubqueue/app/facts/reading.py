@@ -107,11 +107,11 @@ def _number(shown: ItemEntry, *, dead: bool) -> int:
 def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     """Return nodes that may be read, with their counts."""
     rows, by = context.rows, request.by
-    nodes = _known(rows, by, None, 1)
-    if not readable(by, nodes):
-        return ReadFacts(nodes, None)
     limit = _bounded(request.max, MOST_NODES)
     behind = _known(rows, by, request.after, limit + 1)
+    nodes = behind[:1] or _known(rows, by, None, 1)
+    if not readable(by, nodes):
+        return ReadFacts(nodes, None)
     owned = {known.node.name for known in behind if owns(by, known)}
     names = tuple(known.node.name for known in behind[:limit])
     entries = rows.page(NodeEntries(names), None, limit)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.listing import item_behind, part_with
+from pubqueue.app.facts.listing import part_with, place_of
 from pubqueue.app.listings import DeadItems, Items
 from pubqueue.core.queue import redrive
 from pubqueue.core.queue.redrive import Candidate, RedriveFacts
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Item, ItemId, Jid, Node
     from pubqueue.core.queue.redrive import Redrive
+    from pubqueue.core.reading.listing import Page
     from pubqueue.core.reading.retrieve import Retrieve
 
     Rows = list[tuple[Item, bytes]]
@@ -83,7 +84,7 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
         return RetrieveFacts(node, affiliation, subscribed, (), nothing)
     everything = retrieve.sees_all(asker, node, affiliation)
     holders = None if everything else (asker.jid, asker.account)
-    after, missing = item_behind(rows, node, request.page)
+    after, missing = place_of(rows, node, request.page)
     if missing or rows.lacking:
         return RetrieveFacts(node, affiliation, subscribed, (), nothing, after_missing=missing)
     found, part = _page(rows, request, node, holders, after)
@@ -99,6 +100,8 @@ def _page(
     listing = Items(node.name, holders, room=request.room)
     if request.newest is not None:
         return _newest(rows, request, node, listing)
+    if request.page is not None and request.page.before is not None:
+        return _in_front(rows, request.page, node, listing, after)
     limit = room_of(request.page, LONGEST_PAGE)
     found = rows.page(listing, after, limit + 1) if limit else []
     shown = found[:limit]
@@ -113,7 +116,19 @@ def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> 
     found = rows.page(replace(listing, newest=True), None, min(wanted, LONGEST_PAGE))
     total = _seen(rows, node, listing.holders)
     cut = len(found) < min(wanted, total)
-    return found, Part(more=cut, total=total, begins=len(found) == total)
+    part = part_of(request.page, more=cut, total=total)
+    return found, replace(part, begins=len(found) == total, backward=True)
+
+
+def _in_front(
+    rows: WorkingSet, page: Page, node: Node, listing: Items, before: int
+) -> tuple[Rows, Part]:
+    """Return the last ones in front of an item, or of all where that is no number."""
+    listing, limit = replace(listing, newest=True), room_of(page, LONGEST_PAGE)
+    found = rows.page(listing, before or None, limit) if limit else []
+    ahead = rows.page(replace(listing, room=0), found[0][0].seq, 1) if found else []
+    part = part_of(page, more=False, total=_seen(rows, node, listing.holders))
+    return found, replace(part, begins=not ahead, backward=True)
 
 
 def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:

@@ -70,7 +70,7 @@ def name_of(subscription: Subscription) -> str:
     return f"{len(subscription.node)} {subscription.node}{subscription.jid}"
 
 
-def place_of(name: str) -> tuple[NodeName, Jid] | None:
+def named(name: str) -> tuple[NodeName, Jid] | None:
     """Return the node and the JID that such a name is of, None if it is none."""
     digits, _, rest = name.partition(" ")
     if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits[:6]) < len(rest):

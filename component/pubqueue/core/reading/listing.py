@@ -19,24 +19,29 @@ MOST_OCTETS: Final = 1 << 20
 class Page(Struct, frozen=True, gc=False):
     """So many entries at most behind the entry `after`; with `most` 0 nothing but their number.
 
+    With `before` they are the last ones in front of that entry, or of all if it is empty; only items are read so.
+
     An entry is known by what it is called: an item by its id, a node by its name, somebody by the JID.
     """
 
     after: str | None = None
     most: int | None = None
+    before: str | None = None
 
 
 class Part(Struct, frozen=True, gc=False):
     """What part of a list is shown: whether `more` is behind it, how much there is in all, whether it is the beginning.
 
     `total` may be about right, and is None where counting would cost too much. `asked` says that somebody asked for
-    a part, and so expects to be told which one this is.
+    a part, and so expects to be told which one this is. `backward`: it was read from its end, so that a face that has
+    no room for all of it shows the last entries.
     """
 
     more: bool = False
     total: int | None = None
     begins: bool = True
     asked: bool = False
+    backward: bool = False
 
 
 WHOLE: Final = Part()

@@ -105,4 +105,4 @@ def items(listed: Listed, service: str) -> bytes:
         ]
     names = [name for name, _ in listed.entries]
     shown, which = cut([entry.encode() for entry in entries], names, listed.part)
-    return _query(ns.DISCO_ITEMS, listed.node, shown.decode() + which).encode()
+    return _query(ns.DISCO_ITEMS, listed.node, "".join(entries[shown]) + which).encode()

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from pubqueue import __version__
 from pubqueue.core.decision import Affiliations, Published, Refusal
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.account import name_of
 from pubqueue.faces.xmpp import forms, ns, transactions
 from pubqueue.faces.xmpp.result_sets import cut
-from pubqueue.faces.xmpp.room import fitting
 from pubqueue.faces.xmpp.text import attribute, stamp
 
 if TYPE_CHECKING:
@@ -120,10 +117,10 @@ def _list(
     namespace: str = ns.PUBSUB,
 ) -> bytes:
     """Return as much of a list as there is room for, and beside it which part of the whole that is."""
-    inner, which = cut([entry.encode() for entry in entries], names, part)
+    shown, which = cut([entry.encode() for entry in entries], names, part)
     words = "" if node is None else f' node="{attribute(node)}"'
     head = f'<pubsub xmlns="{namespace}"><{verb}{words}>'
-    return head.encode() + inner + f"</{verb}>{which}</pubsub>".encode()
+    return f"{head}{''.join(entries[shown])}</{verb}>{which}</pubsub>".encode()
 
 
 def options(reply: Subscribed, _service: str) -> bytes:
@@ -162,12 +159,11 @@ def retrieved(reply: Retrieved, _service: str) -> bytes:
     """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
     entries = [_item(item, payload) for item, payload in reply.items]
     deaths = [_death(item) if item.dead_letter else "" for item, _ in reply.items]
-    count = fitting([entry + death.encode() for entry, death in zip(entries, deaths, strict=True)])
-    part = reply.part if count == len(entries) else replace(reply.part, more=True)
-    names = [item.id for item, _ in reply.items[:count]]
-    inner, which = cut(entries[:count], names, part)
+    both = [entry + death.encode() for entry, death in zip(entries, deaths, strict=True)]
+    shown, which = cut(both, [item.id for item, _ in reply.items], reply.part)
+    beside = "".join(deaths[shown]) + which
     head = f'<pubsub xmlns="{ns.PUBSUB}"><items node="{attribute(reply.node.name)}">'
-    return head.encode() + inner + f"</items>{''.join(deaths[:count])}{which}</pubsub>".encode()
+    return head.encode() + b"".join(entries[shown]) + f"</items>{beside}</pubsub>".encode()
 
 
 def _item(item: Item, payload: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Result sets (XEP-0059): which page of a list is asked for, and what is said of the one that is given.
 
-Pages go forward. A list that is larger than an answer comes with a set whether one was asked for or not, so that
+Pages go forward, those of items backward too. A list that is larger than an answer comes with a set whether one was asked for or not, so that
 whoever knows result sets can go on.
 """
 
@@ -28,36 +28,42 @@ _DIGITS: Final = 10
 _FORWARD_ONLY: Final = StanzaError("cancel", "feature-not-implemented", text="pages go forward")
 
 
-def page_beside(elements: Sequence[Element]) -> Page | StanzaError | None:
+def page_beside(
+    elements: Sequence[Element], *, backward: bool = False
+) -> Page | StanzaError | None:
     """Read the page from what stands beside a request, where nothing else may stand."""
     if any(element.tag != SET for element in elements):
         return bad_request(text="beside this request stands something unknown")
-    return page_among(elements)
+    return page_among(elements, backward=backward)
 
 
-def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
-    """Read the page that is asked for, if one is (XEP-0059 2.1, 2.2)."""
+def page_among(elements: Sequence[Element], *, backward: bool = False) -> Page | StanzaError | None:
+    """Read the page that is asked for, if one is (XEP-0059 2.1, 2.2, and where it can be 2.3, 2.5)."""
     after: str | None = None
+    before: str | None = None
     most: int | None = None
     asked = [element for element in elements if element.tag == SET]
     for word in (word for one in asked for word in one.children):
         if word.tag == ns.tag(ns.RSM, "after"):
             after = word.text or None
+        elif word.tag == ns.tag(ns.RSM, "before") and backward:
+            before = word.text
         elif word.tag != ns.tag(ns.RSM, "max"):
             return _FORWARD_ONLY
         elif not (word.text.isascii() and word.text.isdigit()):
             return bad_request(text="max: a whole number")
         else:
             most = int(word.text[:_DIGITS])
-    return Page(after, most) if asked else None
+    return Page(after, most, before) if asked else None
 
 
-def cut(entries: Sequence[bytes], names: Sequence[str], part: Part) -> tuple[bytes, str]:
-    """Return as many of the entries as there is room for, and the set that tells which they are, if it is needed."""
-    count = fitting(entries)
+def cut(entries: Sequence[bytes], names: Sequence[str], part: Part) -> tuple[slice, str]:
+    """Return which of the entries there is room for, and the set that tells which they are, if it is needed."""
+    shown, count = slice(None), fitting(entries[::-1] if part.backward else entries)
     if count < len(entries):
-        part = replace(part, more=True)
-    return b"".join(entries[:count]), _set(names[:count], part)
+        part = replace(part, more=True, begins=part.begins and not part.backward)
+        shown = slice(-count, None) if part.backward else slice(count)
+    return shown, _set(names[shown], part)
 
 
 def _set(names: Sequence[str], part: Part) -> str:

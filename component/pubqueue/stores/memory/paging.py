@@ -47,7 +47,7 @@ def page(
     if type(which) in OF_WINNERS:
         return list(islice(OF_WINNERS[type(which)](choice, which), limit))
     if isinstance(which, l.Items) and which.newest:
-        return _newest(contents, which, limit)
+        return _newest(contents, which, after, limit)
     if isinstance(which, l.Stride):
         return _stride(contents, which, after, limit)
     return list(islice(LISTINGS[type(which)](contents, which, after), limit))
@@ -183,10 +183,15 @@ def _held(contents: Contents, which: l.Items) -> list[int]:
     return sorted(item.seq for item in held if item.node == which.node)
 
 
-def _newest(contents: Contents, which: l.Items, limit: int) -> list[tuple[Item, bytes]]:
-    seqs: Iterable[int] = reversed(contents.items.folder(which.node).seqs)
+def _newest(
+    contents: Contents,
+    which: l.Items,
+    place: Any,  # noqa: ANN401  # a number
+    limit: int,
+) -> list[tuple[Item, bytes]]:
+    seqs: Iterable[int] = contents.items.folder(which.node).seqs.in_front_of(place)
     if which.holders is not None:
-        seqs = reversed(_held(contents, which))
+        seqs = (seq for seq in reversed(_held(contents, which)) if place is None or seq < place)
     rows = map(contents.items.with_payload, islice(seqs, limit))
     return list(_fitting(rows, which.room))[::-1]
 

@@ -78,21 +78,15 @@ SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?
 -- oldest: a node's items behind a number
 SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
 
--- newest: a node's last items, the newest first
-SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND ?2 IS NOT NULL ORDER BY i.seq DESC LIMIT ?3;
+-- newest: a node's last items in front of a number, the newest first
+SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3;
 
--- oldest_held: what some JIDs hold of a node, behind a number
-SELECT %(item)s, i.payload FROM item i
-WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?4)) AND +i.node_id = ?1 AND i.seq > ?2
-ORDER BY i.seq LIMIT ?3;
+-- held_numbers: the numbers of what some JIDs hold of a node
+SELECT i.seq FROM item i
+WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?2)) AND +i.node_id = ?1;
 
--- newest_held: the last that some JIDs hold of a node, the newest first
-SELECT %(item)s, i.payload FROM item i
-WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?4)) AND +i.node_id = ?1 AND ?2 IS NOT NULL
-ORDER BY i.seq DESC LIMIT ?3;
-
--- numbered: items of these numbers, in their order
-SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value ORDER BY k.key;
+-- numbered: items of these numbers, in their order; to say so would sort them with their payloads
+SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
 -- dead: items that died here or came here dead, and are free
 SELECT %(item)s FROM item i INDEXED BY item_dead

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 BEHIND_ALL: Final = 1 << 62
-"""Greater than the id of every node."""
+"""Greater than the id of every node, and than the number of every item."""
 
 
 def page(session: Session, which: li.Listing[R], after: object, limit: int) -> list[R]:
@@ -120,15 +120,23 @@ def _item_ids(session: Session, which: li.ItemIds, after: int | None, limit: int
 def _items(
     session: Session, which: li.Items, after: int | None, limit: int
 ) -> list[tuple[Item, bytes]]:
-    query = "newest" if which.newest else "oldest"
-    values: tuple[object, ...] = session.id(which.node), after or 0, limit
-    if which.numbers is not None:
-        query, values = "numbered", (packed_keys(which.numbers[:limit]),)
-    elif which.holders is not None:
-        query += "_held"
-        values = *values, packed_keys(which.holders)
-    rows = _fitting(session, query, values, which.room)
+    numbers, place = which.numbers, after or (BEHIND_ALL if which.newest else 0)
+    if which.holders is not None:
+        numbers = _held(session, which, place)
+    if numbers is not None:
+        rows = _fitting(session, "numbered", (packed_keys(numbers[:limit]),), which.room)
+    else:
+        query = "newest" if which.newest else "oldest"
+        rows = _fitting(session, query, (session.id(which.node), place, limit), which.room)
     return with_payloads(session, reversed(rows) if which.newest else rows)
+
+
+def _held(session: Session, which: li.Items, place: int) -> tuple[int, ...]:
+    """Return the numbers of what the holders hold, the newest first if these are wanted."""
+    rows = session.rows("held_numbers", session.id(which.node), packed_keys(which.holders))
+    if which.newest:
+        return tuple(sorted((row[0] for row in rows if row[0] < place), reverse=True))
+    return tuple(sorted(row[0] for row in rows if row[0] > place))
 
 
 def _fitting(session: Session, query: str, values: Values, room: int) -> list[Any]:

@@ -27,7 +27,7 @@ def items(iq: Iq) -> Request | StanzaError:
     ids = ids_of(iq.verb, ns.tag(ns.PUBSUB, "item"))
     if iq.verb.children and not ids:
         return bad_request(text="in items stand only items with an id")
-    page = page_beside(iq.child.children[1:])
+    page = page_beside(iq.child.children[1:], backward=True)
     if isinstance(page, StanzaError):
         return page
     newest = iq.verb.get("max_items")
