@@ -11,7 +11,7 @@ import asyncio
 import re
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -204,7 +204,11 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Wire, Program]]:
         host, port = server.sockets[0].getsockname()
         place: Any = SimpleNamespace(domain=SERVICE, secret="secret", host=host, port=port)
         async with Program(write_config(folder, place, NODES)) as program:
-            yield await accepted, program
+            wire = await accepted
+            yield wire, program
+        wire.writer.close()
+        with suppress(ConnectionError):
+            await wire.writer.wait_closed()
 
 
 def resident(pid: int, what: str) -> float:

@@ -190,7 +190,8 @@ class Rig:
     def _take(self) -> list[etree._Element]:
         said = bytes(self._wire.said)
         self._wire.said.clear()
-        return list(etree.fromstring(ROOT.encode() + said + b"</stream:stream>"))
+        heard = etree.fromstring(ROOT.encode() + said + b"</stream:stream>")
+        return [one for one in heard if not one.get("id", "").startswith("told-")]  # no echoes
 
     async def _turn(self, reached: Any, turns: int = TURNS) -> None:
         """Let the event loop turn until it is reached, and twice more: there may be too many."""
