@@ -13,6 +13,8 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from pubqueue_spark import preflight
+
 
 def main(path: str, *options: str) -> None:
     spark = SparkSession.builder.master("local[2]").appName("orders").getOrCreate()
@@ -34,4 +36,4 @@ def main(path: str, *options: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(preflight.problem() or main(*sys.argv[1:]))

@@ -1,6 +1,7 @@
 """The command line: what it prints, where, and with which exit code it ends."""
 
 import asyncio
+import json
 import os
 import signal
 import sqlite3
@@ -17,6 +18,7 @@ from harness.server import StubServer
 
 from pubqueue import __version__
 from pubqueue.cli import main
+from pubqueue.stores import STORES
 from pubqueue_demo.prosody import Prosody, free_ports
 
 COMMANDS = ("serve", "check", "demo")
@@ -168,21 +170,87 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
             f"items in sqlite:///{tmp_path}/store.db\n"
         )
         assert SECRET not in command_line(process)
+        told = await lines_until(process, "stream.up")
         await server.drop()
-        await server.reconnected(1)
+        told += await lines_until(process, "stream.up")
         process.send_signal(number)
-        out, err = await asyncio.wait_for(process.communicate(), 5)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+        told += err.decode().splitlines()
     assert (process.returncode, out) == (0, b"")
-    assert [line.split()[2] for line in err.decode().splitlines()] == ["event=stream.down"]
-    assert SECRET not in err.decode()
+    assert [" ".join(line.split()[1:3]) for line in told] == [
+        "level=info event=service.started",
+        "level=info event=stream.up",
+        "level=warning event=stream.down",
+        "level=info event=stream.waits",
+        "level=info event=stream.up",
+        "level=info event=service.stopping",
+        "level=info event=service.stopped",
+    ]
+    assert not any(SECRET in line for line in told)
+
+
+async def lines_until(process, event):
+    """Return the lines of the log up to this event."""
+    told = []
+    async with asyncio.timeout(PATIENCE):
+        while not told or f"event={event}" not in told[-1]:
+            told.append((await process.stderr.readline()).decode())
+    return told
+
+
+async def logged(process, event):
+    """Read the log, one JSON object a line, up to this event."""
+    async with asyncio.timeout(PATIENCE):
+        while (line := json.loads(await process.stderr.readline()))["event"] != event:
+            pass
+    return line
+
+
+async def test_hangup_has_the_configuration_read_again(tmp_path):
+    node = '[[node]]\nname = "jobs"\nqueueing = true\n'
+    known = {"node": "jobs", "what": "x-queueing#lock_timeout", "stored": "300"}
+    async with StubServer(secret=SECRET) as server:
+        path = write_config(tmp_path, server, 'log_format = "json"\n' + node)
+        async with pubqueue("serve", "--config", path) as process:
+            await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+            more = 'options = { "x-queueing#lock_timeout" = 7 }'
+            head = 'log_format = "json"\nadmins = ["boss@localhost"]\n'
+            write_config(tmp_path, server, head + node + more, store=tmp_path / "other.db")
+            process.send_signal(signal.SIGHUP)
+            assert (await logged(process, "config.read"))["taken_over"] == "admins,node"
+            assert (await logged(process, "config.needs_restart"))["keys"] == "store"
+            changed = await logged(process, "node.changed")
+            assert changed.items() >= (known | {"declared": "7"}).items()
+            path.write_text("jid = 7")
+            process.send_signal(signal.SIGHUP)
+            assert "Expected `str`, got `int`" in (await logged(process, "config.refused"))["why"]
+            await ask_as(server, "boss@localhost/desk", "jobs")
+            process.terminate()
+            _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+            assert process.returncode == 0
+            assert SECRET not in err.decode()
+    assert not (tmp_path / "other.db").exists()
+
+
+async def ask_as(server, jid, node):
+    """Ask for the settings of a node as one who may see them."""
+    inner = f"<configure node='{node}'/>"
+    words = f"<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>{inner}</pubsub>"
+    await server.send(f"<iq type='get' id='c' from='{jid}' to='{server.domain}'>{words}</iq>")
+    assert (await server.receive()).tree.get("type") == "result"
+
+
+def test_the_stores_to_choose_from_are_those_there_are():
+    said = " ".join(CliRunner().invoke(main, ["serve", "--help"]).output.split())
+    assert all(written in said for written, _ in STORES.values())
 
 
 async def test_serve_without_a_server_waits_for_one_and_can_be_ended(tmp_path):
     server = StubServer()
     (server.port,) = free_ports(1)
     async with pubqueue("serve", *flags(server, tmp_path)) as process:
-        line = await asyncio.wait_for(process.stderr.readline(), 20)
-        assert b"event=stream.unreachable" in line
+        line = (await lines_until(process, "stream.unreachable"))[-1]
+        assert f"level=warning event=stream.unreachable server=127.0.0.1:{server.port}" in line
         process.terminate()
         out, err = await asyncio.wait_for(process.communicate(), 5)
     assert (process.returncode, out) == (0, b"")
@@ -205,7 +273,10 @@ async def test_serve_can_be_ended_while_the_server_keeps_it_waiting(tmp_path):
             await asyncio.wait_for(waiting.wait(), 20)
             process.terminate()
             out, err = await asyncio.wait_for(process.communicate(), 5)
-        assert (process.returncode, out, err) == (0, b"", b"")
+        assert (process.returncode, out) == (0, b"")
+        assert [line.split()[2] for line in err.decode().splitlines()] == [
+            *("event=service.started", "event=service.stopping", "event=service.stopped")
+        ]
 
 
 async def test_a_declared_node_that_does_not_fit_is_one_sentence(tmp_path):
@@ -216,6 +287,68 @@ async def test_a_declared_node_that_does_not_fit_is_one_sentence(tmp_path):
     assert err == (
         "pubqueue: node 'n': x-queueing#lock_timeout: a whole number from 1 to 31622400 is needed\n"
     )
+
+
+class StreamRefusal:
+    """A server that ends every stream with one condition, whoever comes."""
+
+    host, domain = "127.0.0.1", "queue.localhost"
+
+    def __init__(self, condition):
+        self._error = (
+            "<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept'"
+            " xmlns:stream='http://etherx.jabber.org/streams' id='s'><stream:error>"
+            f"<{condition} xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>"
+        )
+
+    async def __aenter__(self):
+        self._listener = await asyncio.start_server(self._serve, self.host, 0)
+        self.port = self._listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_):
+        self._listener.close()
+        await self._listener.wait_closed()
+
+    async def _serve(self, reader, writer):
+        await reader.read(100)
+        writer.write(self._error.encode())
+        await writer.drain()
+        writer.close()
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+async def test_a_name_that_the_server_does_not_know_is_told_with_its_port(tmp_path, command):
+    async with StreamRefusal("host-unknown") as server:
+        code, _, err = await said(command, *flags(server, tmp_path))
+    assert code == 1
+    assert err.splitlines()[-1] == (
+        f"pubqueue: 127.0.0.1:{server.port} refuses queue.localhost (host-unknown): "
+        f"the server has no component queue.localhost on port {server.port}"
+    )
+    assert "secret" not in err
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (Prosody, "(host-unknown): the server has no component other.localhost on port {port}\n"),
+        (Ejabberd, " ejabberd says the same of a name that it does not know\n"),
+    ],
+)
+async def test_a_real_server_that_does_not_know_the_name(tmp_path, kind, sentence):
+    (tmp_path / "secret").write_text(SECRET)
+    async with kind() as server:
+        place = f"{server.host}:{server.component_port}"
+        code, _, err = await said(
+            "check",
+            *("--jid=other.localhost", f"--server={place}", f"--secret-file={tmp_path}/secret"),
+            f"--store=sqlite:///{tmp_path}/other.db",
+        )
+    assert code == 1
+    assert err.startswith(f"pubqueue: {place} refuses other.localhost (")
+    assert err.endswith(sentence.format(port=server.component_port))
 
 
 @pytest.mark.e2e

@@ -57,8 +57,9 @@ def test_every_key_is_in_the_readme():
     text = README.read_text()
     for key in Settings.__struct_fields__:
         assert f"| `{key}` |" in text
-    for name in ENVIRONMENT:
-        assert f"`{name}`" in text
+    for name, path in ENVIRONMENT.items():
+        assert f"`{name}`" in text or path[0] == "transactions"
+    assert "`PUBQUEUE_TRANSACTIONS_ITEMS`" in text
     (example,) = [part for part in text.split("```toml\n")[1:] if part.startswith("jid")]
     told = tomllib.loads(example.partition("```")[0])
     assert set(told) == set(Settings.__struct_fields__) - {"secret"}
@@ -83,9 +84,83 @@ def test_the_readme_s_example_is_good(tmp_path):
     assert settings.node[0].options["x-queueing#lock_timeout"] == 60
 
 
+VARIABLES = {
+    "PUBQUEUE_JID": ("env.example", "env.example"),
+    "PUBQUEUE_SECRET": ("environment", "environment"),
+    "PUBQUEUE_SECRET_FILE": ("/dev/null", "/dev/null"),
+    "PUBQUEUE_SERVER": ("env:2", "env:2"),
+    "PUBQUEUE_STORE": ("sqlite:/env", "sqlite:/env"),
+    "PUBQUEUE_ADMINS": ("a@x, b@x,", ("a@x", "b@x")),
+    "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),
+    "PUBQUEUE_SETTLE_BY_GET": ("false", False),
+    "PUBQUEUE_SUBSCRIPTIONS_PER_ACCOUNT": ("9", 9),
+    "PUBQUEUE_LOG_LEVEL": ("debug", "debug"),
+    "PUBQUEUE_LOG_FORMAT": ("json", "json"),
+    "PUBQUEUE_EVENT_LOG_DAYS": ("1.5", 1.5),
+    "PUBQUEUE_EVENT_LOG_SIZE": ("17", 17),
+    "PUBQUEUE_NODE": (
+        '[{"name": "jobs", "queueing": true, "options": {"pubsub#title": "Work", "x-queueing#paused": true}}]',
+        (
+            NodeSettings(
+                "jobs", queueing=True, options={"pubsub#title": "Work", "x-queueing#paused": True}
+            ),
+        ),
+    ),
+    **{
+        f"PUBQUEUE_TRANSACTIONS_{key.upper()}": ("7", 7)
+        for key in TransactionSettings.__struct_fields__
+    },
+}
+
+
+@pytest.mark.parametrize("name", list(ENVIRONMENT))
+def test_every_key_can_be_an_environment_variable(name):
+    text, value = VARIABLES[name]
+    if name == "PUBQUEUE_SECRET_FILE":
+        with pytest.raises(ConfigError, match="secret_file /dev/null has no secret"):
+            load(None, {"jid": "q.example"}, {name: text})
+        return
+    settings = load(None, {}, {"PUBQUEUE_JID": "q.example", "PUBQUEUE_SECRET": "s"} | {name: text})
+    for step in ENVIRONMENT[name]:
+        settings = getattr(settings, step)
+    assert settings == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("EVENT_LOG_SIZE", "many", "Expected `int`, got `str`"),
+        ("EVENT_LOG_SIZE", "0", "Expected `int` >= 1"),
+        ("SETTLE_BY_GET", "perhaps", "Expected `bool`, got `str`"),
+        ("NODE_CREATION", "me", "Invalid enum value 'me'"),
+        ("NODE", "jobs", "JSON is malformed"),
+        ("NODE", '[{"name": "n", "owner": "a@b"}]', "Object contains unknown field `owner`"),
+        ("TRANSACTIONS_ITEMS", "-1", "Expected `int` >= 1"),
+    ],
+)
+def test_a_variable_that_does_not_fit_is_one_sentence_with_its_name(name, text, sentence):
+    with pytest.raises(ConfigError) as refused:
+        load(None, GOOD, {f"PUBQUEUE_{name}": text})
+    assert str(refused.value).startswith(f"PUBQUEUE_{name}: {sentence}")
+
+
+def test_variables_that_are_empty_or_no_key_are_passed_over():
+    assert load(None, GOOD, {"PUBQUEUE_PORT": "tcp://1", "PUBQUEUE_STORE": ""}) == load(
+        None, GOOD, {}
+    )
+
+
+def test_a_variable_changes_its_key_of_a_table_alone(tmp_path):
+    text = 'jid = "q.example"\nsecret = "s"\n[transactions]\nitems = 5\nbytes = 6'
+    read = from_file(tmp_path, text, environment={"PUBQUEUE_TRANSACTIONS_ITEMS": "7"})
+    assert (read.transactions.items, read.transactions.bytes) == (7, 6)
+
+
 def test_flags_outrank_the_environment_which_outranks_the_file(tmp_path):
     text = """jid = "file.example"\nsecret = "file"\nserver = "file:1"\nstore = "sqlite:/file" """
-    environment = {name: f"env{name[9:].lower()}.example" for name in ENVIRONMENT} | {
+    environment = {
+        "PUBQUEUE_JID": "envjid.example",
+        "PUBQUEUE_SECRET": "envsecret.example",
         "PUBQUEUE_SERVER": "env:2",
         "PUBQUEUE_STORE": "sqlite:/env",
     }
@@ -159,12 +234,18 @@ def test_names_are_normalised_as_the_server_will():
         ("jid = 'q'\nsecret = 'a'\nadmins = 'a@b'", "Expected `array`, got `str` - at `$.admins`"),
         ("jid = 'q'\nsecret = 'a'\nnode_creation = 'me'", "Invalid enum value 'me'"),
         ("jid = 'q'\nsecret = 'a'\nlog_level = 'loud'", "log_level has to be debug, info"),
+        ("jid = 'q'\nsecret = 'a'\nlog_format = 'xml'", "log_format has to be logfmt or json"),
         ("jid = 'q'\nsecret = 'a'\ncolour = 'red'", "unknown field `colour`"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\n", "missing required field `name`"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = ''", "length >= 1"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nowner = 'a@b'", "unknown field `owner`"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nowners = ['a@b/c']", "a bare JID"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\npublishers = ['@']", "a bare JID"),
+        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nmembers = ['@']", "a bare JID"),
+        (
+            "jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nmembers = ['a@b']\noutcasts = ['A@b']",
+            "node 'n': 'A@b' is an outcast and something else",
+        ),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\n[[node]]\nname = 'n'", "is there twice"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\noptions = { a = [] }", "got `array`"),
     ],
@@ -235,7 +316,7 @@ def test_the_defaults():
     settings = load(None, GOOD, {})
     assert settings.node_creation is CreationPolicy.LOCAL
     assert (settings.admins, settings.node) == ((), ())
-    assert set(ENVIRONMENT.values()) <= set(config.Settings.__struct_fields__)
+    assert {path[0] for path in ENVIRONMENT.values()} == set(config.Settings.__struct_fields__)
 
 
 def test_quotas_of_transactions_are_what_the_rules_take(tmp_path):

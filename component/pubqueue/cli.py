@@ -15,6 +15,8 @@ from pubqueue import __version__, logs, wiring
 from pubqueue.app.ports import StoreError
 from pubqueue.config import ConfigError, Settings, load
 from pubqueue.faces.xmpp.component import RefusedByServerError
+from pubqueue.reloading import Reloader
+from pubqueue.stores import WANTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -39,7 +41,7 @@ def _settings_options(command: Callable[P, R]) -> Callable[P, R]:
         click.option("--jid", help="The component's address: queue.example.org."),
         click.option("--secret-file", help="A file with the secret in its first line."),
         click.option("--server", help="The server's component port: 127.0.0.1:5347."),
-        click.option("--store", help="Where items are kept: sqlite:///path/to/file."),
+        click.option("--store", help=f"Where items are kept: {WANTED}."),
         click.option(
             "--admin",
             "admins",
@@ -48,6 +50,7 @@ def _settings_options(command: Callable[P, R]) -> Callable[P, R]:
         ),
         click.option("--node-creation", help="Who may create nodes: anyone, local, admins."),
         click.option("--log-level", help="debug, info, warning or error."),
+        click.option("--log-format", help="logfmt (key=value) or json."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -59,16 +62,24 @@ def _quit(code: int, sentence: object) -> NoReturn:
     sys.exit(code)
 
 
-def _with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
-    """Read the settings for a command; what is wrong with them is said in one sentence."""
+def _with_settings(
+    command: Callable[[Settings, Callable[[], Settings]], None],
+) -> Callable[..., None]:
+    """Read the settings for a command; what is wrong with them is said in one sentence.
+
+    The command also has what reads them once more.
+    """
 
     @wraps(command)
     def read(config: Path | None, **flags: Any) -> None:  # noqa: ANN401  # click's values
+        def settings() -> Settings:
+            return load(config, flags)
+
         try:
-            settings = load(config, flags)
+            found = settings()
         except ConfigError as problem:
             _quit(ASKED_WRONGLY, problem)
-        command(settings)
+        command(found, settings)
 
     return read
 
@@ -90,15 +101,16 @@ def _run(work: Coroutine[Any, Any, R]) -> R:
 @main.command()
 @_settings_options
 @_with_settings
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, again: Callable[[], Settings]) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Prints one line when the server has accepted the component, and logs to standard error. At the end
-    it hands out nothing more, answers what was asked, and exits with 0.
+    it hands out nothing more, answers what was asked, and exits with 0. SIGHUP has it read its
+    configuration again, and log what it took over.
     """
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     try:
-        _run(_serve(settings))
+        _run(_serve(settings, again))
     except ConfigError as problem:
         _quit(ASKED_WRONGLY, problem)
     except StoreError as problem:
@@ -107,8 +119,9 @@ def serve(settings: Settings) -> None:
         _quit(FAILED, _refused(settings, problem))
 
 
-async def _serve(settings: Settings) -> None:
-    stop = asyncio.Event()
+async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
+    stop, reload = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload.set)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     said = asyncio.Event()
@@ -118,20 +131,27 @@ async def _serve(settings: Settings) -> None:
             said.set()
             click.echo(f"ready: {settings.jid} on {settings.server}, items in {settings.store}")
 
-    await wiring.serve(settings, stop=stop, on_ready=ready)
+    await wiring.serve(settings, stop=stop, on_ready=ready, reloader=Reloader(reload, again))
 
 
 def _refused(settings: Settings, problem: RefusedByServerError) -> str:
-    return (
-        f"{settings.server} refuses {settings.jid} ({problem}): "
-        "is the secret the one that the server has for this component?"
-    )
+    """Say what the server refuses; what that may come from is said only where its condition tells."""
+    who = f"{settings.server} refuses {settings.jid} ({problem})"
+    _, port = settings.address()
+    match str(problem):
+        case "host-unknown":
+            return f"{who}: the server has no component {settings.jid} on port {port}"
+        case "not-authorized":
+            words = "is the secret the one that the server has for this component?"
+            return f"{who}: {words} ejabberd says the same of a name that it does not know"
+        case _:
+            return f"{who}: is port {port} one for components (XEP-0114)?"
 
 
 @main.command()
 @_settings_options
 @_with_settings
-def check(settings: Settings) -> None:
+def check(settings: Settings, _again: Callable[[], Settings]) -> None:
     """Check configuration, store and server.
 
     Says of each whether it is good, or in one sentence what is wrong. Connects as the component, so

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from slixmpp.jid import JID, InvalidJID
 
+from pubqueue import environment
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import store_at
@@ -30,7 +32,7 @@ class ConfigError(Exception):
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that is made at start unless it is there."""
+    """A node that is made at start, or brought to what is declared of it."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
     """The NodeID."""
@@ -40,8 +42,17 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bare JIDs that own it; administrators may do everything anyway."""
     publishers: tuple[str, ...] = ()
     """Bare JIDs that may publish to it."""
+    members: tuple[str, ...] = ()
+    """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` say otherwise."""
+    outcasts: tuple[str, ...] = ()
+    """Bare JIDs that may do nothing with it."""
     options: dict[str, str | int | bool] = {}
     """Further fields of its configuration form, by their names."""
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """All that are named, as they stand."""
+        return (*self.owners, *self.publishers, *self.members, *self.outcasts)
 
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
@@ -89,10 +100,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Bare JIDs that may do everything on every node."""
     node_creation: CreationPolicy = CreationPolicy.LOCAL
     """Who may create nodes: anyone, local (accounts of the domain above the component's), admins."""
+    subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
+    """Subscriptions that the JIDs of one account may have to one node, together."""
     settle_by_get: bool = True
     """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
     log_level: str = "info"
     """The least urgent log lines to write: debug, info, warning, error."""
+    log_format: str = "logfmt"
+    """How a log line is written: logfmt (key=value) or json (an object)."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which events of the nodes that keep a log (`x-queueing#event_log`) are forgotten."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
@@ -100,7 +115,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     transactions: TransactionSettings = TransactionSettings()
     """How much may wait for the commits of its publishers, and for how long."""
     node: tuple[NodeSettings, ...] = ()
-    """Nodes to make at start, [[node]] in the file."""
+    """Nodes to make at start, or to bring to what is declared; [[node]] in the file."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return every setting to show; of the secret only that there is one."""
@@ -156,17 +171,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ConfigError(str(problem)) from None
 
 
-ENVIRONMENT: Final = {
-    "PUBQUEUE_JID": "jid",
-    "PUBQUEUE_SECRET": "secret",
-    "PUBQUEUE_SERVER": "server",
-    "PUBQUEUE_STORE": "store",
-}
-"""Settings that can come from the environment."""
+ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Settings)}
+"""Every key, by the variable that it can come from."""
 
 
 def load(
-    file: Path | None, flags: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+    file: Path | None, flags: Mapping[str, Any], variables: Mapping[str, str] = os.environ
 ) -> Settings:
     """Return the settings of the file, changed by the environment, changed by the flags.
 
@@ -175,8 +185,10 @@ def load(
 
     """
     found: dict[str, Any] = {} if file is None else _read(file)
-    given = {key: environment[name] for name, key in ENVIRONMENT.items() if name in environment}
-    _outrank(found, given)
+    try:
+        _outrank(found, environment.given(Settings, variables))
+    except environment.BadVariableError as problem:
+        raise ConfigError(str(problem)) from None
     _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
     if "jid" not in found:
         raise ConfigError("jid is needed: the component's address, such as queue.example.org")
@@ -195,7 +207,9 @@ def _outrank(found: dict[str, Any], given: Mapping[str, Any]) -> None:
     for mine, other in (("secret", "secret_file"), ("secret_file", "secret")):
         if given.get(mine):
             found.pop(other, None)
-    found.update(given)
+    for key, value in given.items():
+        table = found.get(key)
+        found[key] = table | value if isinstance(table, dict) and isinstance(value, dict) else value
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -218,13 +232,19 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
     if settings.log_level not in {"debug", "info", "warning", "error"}:
         raise ConfigError("log_level has to be debug, info, warning or error")
-    people = [*settings.admins, *(jid for n in settings.node for jid in (*n.owners, *n.publishers))]
+    if settings.log_format not in {"logfmt", "json"}:
+        raise ConfigError("log_format has to be logfmt or json")
+    people = [*settings.admins, *(jid for n in settings.node for jid in n.people)]
     for jid in people:
         if "/" in jid or not _is_jid(jid):
             raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
     names = [node.name for node in settings.node]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigError(f"node {twice[0]!r} is there twice")
+    for node in settings.node:
+        friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
+        if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
+            raise ConfigError(f"node {node.name!r}: {torn[0]!r} is an outcast and something else")
 
 
 def _is_jid(text: str) -> bool:

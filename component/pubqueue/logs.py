@@ -5,11 +5,19 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from typing import Final, TextIO, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 import structlog
 
+if TYPE_CHECKING:
+    from structlog.typing import Processor
+
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+_RENDERERS: Final[dict[str, Processor]] = {
+    "logfmt": structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+    "json": structlog.processors.JSONRenderer(),
+}
 
 
 class _WhatStderrTakes:
@@ -24,21 +32,38 @@ class _WhatStderrTakes:
             sys.stderr.flush()
 
 
-def configure(level: str) -> None:
-    """Write log lines of this level and above to standard error."""
+class _Libraries(logging.Handler):
+    """Writes what libraries say as our own lines are written."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say who it is, and what it says; a fault with its traceback."""
+        log = structlog.get_logger(record.name)
+        try:
+            says, traced = record.getMessage(), {"exc_info": record.exc_info or False}
+        except (
+            Exception
+        ):  # as logging's own handlers: what cannot be written costs a line, and not the service
+            says, traced = str(record.msg), {}
+        log.log(record.levelno, "library", name=record.name, says=says, **traced)
+
+
+_LIBRARIES: Final = _Libraries(logging.WARNING)
+"""Their debug lines would show stanzas, so nothing below a warning is let through."""
+
+
+def configure(level: str, style: str = "logfmt") -> None:
+    """Write log lines of this level and above to standard error; `style` is logfmt or json."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+            _RENDERERS[style],
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _WhatStderrTakes())),
     )
-    # Libraries: their debug lines would show stanzas, so nothing below a warning is let through.
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.WARNING,
-        format="level=%(levelname)s event=%(name)s %(message)s",
-    )
+    root = logging.getLogger()
+    root.setLevel(logging.WARNING)
+    if _LIBRARIES not in root.handlers:
+        root.addHandler(_LIBRARIES)

@@ -10,30 +10,27 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from pubqueue import __version__, declared_nodes
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
-from pubqueue.app.listings import Nodes
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
-from pubqueue.config import ConfigError
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid, Millis, NodeName, seconds
-from pubqueue.core.nodes.manage import Declare
-from pubqueue.core.reading.trim import Trim
+from pubqueue.core.model import Jid, Millis
+from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.payload import fingerprint, same
-from pubqueue.faces.xmpp.settings import sentence, wanted
+from pubqueue.reloading import trim_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from pubqueue.config import NodeSettings, Settings
+    from pubqueue.app.ports import Store
+    from pubqueue.config import Settings
+    from pubqueue.core.model import Asker
+    from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
-
-ALL = 1 << 30
 
 
 def now() -> Millis:
@@ -55,6 +52,10 @@ def _askers(settings: Settings) -> Askers:
     """Return who is who: local are the accounts of the domain above the service's own."""
     admins = (Jid(account) for account in settings.admins)
     return Askers(admins=admins, home=settings.jid.partition(".")[2])
+
+
+def _service(settings: Settings) -> Asker:
+    return _askers(settings).service(Jid(settings.jid))
 
 
 def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> XmppFace:
@@ -80,7 +81,14 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 
 @asynccontextmanager
 async def queue(settings: Settings) -> AsyncIterator[Broker]:
-    """Run the queue without a face: store, broker, reaper, and the declared nodes.
+    """Run the queue without a face; raises what `_parts` raises."""
+    async with _parts(settings) as (broker, _store, _reaper):
+        yield broker
+
+
+@asynccontextmanager
+async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
+    """Run what serves faces: broker, store, reaper, and the declared nodes.
 
     Raises:
         ForeignStoreError: the store cannot be used.
@@ -89,8 +97,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """
     store = settings.make_store()
     await store.open()
-    trim = Trim(seconds(settings.event_log_days * 86_400), settings.event_log_size)
-    reaper, other_processes = Reaper(clock=now, trim=trim), OtherProcesses(store)
+    reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
     broker = Broker(
         store,
         clock=now,
@@ -99,14 +106,14 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         fingerprint=fingerprint,
         on_moment=reaper.on_moment,
         limits=settings.transactions.limits(),
+        most_subscriptions=settings.subscriptions_per_account,
     )
     broker.start()
     try:
-        for node in settings.node:
-            await _declare(broker, settings, node)
+        await declared_nodes.bring(broker, store, settings.node, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
-        yield broker
+        yield broker, store, reaper
     finally:
         await other_processes.stop()
         await reaper.stop()
@@ -114,33 +121,12 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
         await store.close()
 
 
-async def _declare(broker: Broker, settings: Settings, node: NodeSettings) -> None:
-    """Make a node of the configuration file, unless it is there."""
-    words = {var: [_form_value(value)] for var, value in node.options.items()}
-    people = {jid: jid_of(jid) for jid in (*node.owners, *node.publishers)}
-    if wrong := [jid for jid, read in people.items() if read is None]:
-        raise ConfigError(f"node {node.name!r}: {wrong[0]!r} is no JID")
-    request = Declare(
-        by=_askers(settings).service(Jid(settings.jid)),
-        node=NodeName(node.name),
-        settings=wanted({"x-queueing#enabled": [_form_value(node.queueing)]} | words),
-        owners=tuple(jid for name in node.owners if (jid := people[name])),
-        publishers=tuple(jid for name in node.publishers if (jid := people[name])),
-    )
-    reply = await broker.handle(request)
-    if isinstance(reply, Refused):
-        raise ConfigError(f"node {node.name!r}: {sentence(reply) or reply.refusal.name.lower()}")
-
-
-def _form_value(value: str | int | bool) -> str:  # noqa: FBT001  # what TOML may hold
-    return ("1" if value else "0") if isinstance(value, bool) else str(value)
-
-
 async def serve(
     settings: Settings,
     *,
     stop: asyncio.Event,
     on_ready: Callable[[], None] = lambda: None,
+    reloader: Reloader | None = None,
 ) -> None:
     """Serve until `stop` is set, then hand out nothing more, answer what was asked, and leave.
 
@@ -150,11 +136,16 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    async with queue(settings) as broker:
+    async with _parts(settings) as parts:
+        broker = parts[0]
         _collect_less_often()
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
+        log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
         serving = [asyncio.create_task(face.run(), name="face") for face in faces]
         stopping = asyncio.create_task(stop.wait(), name="stop")
+        if reloader is not None:
+            following = reloader.run(settings, by=_service(settings), parts=parts, faces=faces)
+            serving.append(asyncio.create_task(following, name="reload"))
         try:
             await asyncio.wait(
                 {*serving, stopping, broker.task}, return_when=asyncio.FIRST_COMPLETED
@@ -162,13 +153,15 @@ async def serve(
             for task in (*serving, broker.task):
                 if task.done():
                     task.result()  # raises what ended it
-            for face in faces:
-                await face.stop()
+            log.info("service.stopping")
+            await asyncio.gather(*(face.stop() for face in faces))
+            await broker.note_all_told()
         finally:
             stopping.cancel()
             for task in serving:
                 task.cancel()
             await asyncio.gather(*serving, stopping, return_exceptions=True)
+    log.info("service.stopped")
 
 
 def _collect_less_often() -> None:
@@ -193,8 +186,10 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
     """
     store = settings.make_store()
     await store.open()
-    nodes = len(await store.read(lambda tx: tx.page(Nodes(), None, ALL)))
-    await store.close()
+    try:
+        nodes, about_nodes = await store.read(Comparison(settings.node, _service(settings)).lines)
+    finally:
+        await store.close()
     component = Component(
         settings.jid,
         settings.shared_secret(),
@@ -208,4 +203,5 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
             raise TimeoutError(component.last_error)
     finally:
         await component.leave()
-    return [f"store: good, {nodes} nodes", f"server: {settings.server} accepts {settings.jid}"]
+    server = f"server: {settings.server} accepts {settings.jid}"
+    return [f"store: good, {nodes} nodes", *about_nodes, server]

@@ -10,7 +10,6 @@ import asyncio
 import gc
 import os
 import time
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -30,7 +29,7 @@ from pubqueue_demo.report import (
     Unlocked,
     tell,
 )
-from pubqueue_xeps.errors import LockLost, ServiceUnavailable
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 
@@ -72,7 +71,7 @@ class Bot:
         tell(Result(id=item.id, minutes=rebooking.minutes, at=time.time()))
         try:
             await item.retract()
-        except LockLost:
+        except (LockLost, GoneUnconfirmed):
             tell(Lost(id=item.id, at=time.time()))
         else:
             tell(Done(id=item.id, at=time.time()))
@@ -98,19 +97,9 @@ def _hang(seconds: float) -> None:
 
 
 async def _work(make_worker: Callable[[], Worker], bot: Bot) -> None:
-    async with AsyncExitStack() as stack:
-        worker = await _enter(stack, make_worker)
+    async with make_worker() as worker:
         tell(Ready())
         await worker.run(bot.handle)
-
-
-async def _enter(stack: AsyncExitStack, make_worker: Callable[[], Worker]) -> Worker:
-    """Connect and subscribe; a component that has just been killed is waited for."""
-    while True:
-        try:
-            return await stack.enter_async_context(make_worker())
-        except ServiceUnavailable:
-            await asyncio.sleep(TIMINGS.backoff_min)
 
 
 @click.command()

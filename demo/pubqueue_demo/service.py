@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -32,6 +32,7 @@ node_creation = "admins"
 name = {node}
 queueing = true
 publishers = [{publisher}]
+members = {members}
 
 [node.options]
 # A worker that stalls shall not hold its items for long: the demo is short.
@@ -48,13 +49,20 @@ class Service:
     """
 
     def __init__(
-        self, server: Prosody, folder: Path, *, lock_timeout: int, note: Callable[[str], None]
+        self,
+        server: Prosody,
+        folder: Path,
+        *,
+        members: Sequence[str],
+        lock_timeout: int,
+        note: Callable[[str], None],
     ) -> None:
         self.jid = server.component
         self.database = folder / "pubqueue.db"
         self.restarts = 0
         self._server = server
         self._folder = folder
+        self._members = members
         self._lock_timeout = lock_timeout
         self._note = note
         self._child: Child | None = None
@@ -151,7 +159,8 @@ class Service:
             "store": f"sqlite:///{self.database}",
             "node": NODE,
             "publisher": f"{PUBLISHER}@{self._server.domain}",
+            "members": [f"{name}@{self._server.domain}" for name in self._members],
         }
-        # a JSON string is a TOML string
+        # a JSON string is a TOML string, and a list of them a list
         quoted = {name: json.dumps(value) for name, value in values.items()}
         return CONFIG.format(**quoted, lock_timeout=self._lock_timeout)

@@ -89,8 +89,9 @@ class DemoSystem:
         home = await asyncio.to_thread(java_home, folder)
         server = await stack.enter_async_context(Prosody())
         note(f"Prosody is ready on {server.host}:{server.c2s_port}")
+        bots = [f"bot{number}" for number in range(1, self._plan.workers + 1)]
         self._service = await stack.enter_async_context(
-            Service(server, folder, lock_timeout=LOCK_TIMEOUT, note=note)
+            Service(server, folder, members=bots, lock_timeout=LOCK_TIMEOUT, note=note)
         )
         note(f"the component is ready (process {self._service.pid})")
         self._publisher = await Publisher(server, folder, home, note=note).prepare()
@@ -99,8 +100,8 @@ class DemoSystem:
         )
         items = self._plan.items or EXPECTED
         shares = assigned(items=items, workers=self._plan.workers, lock_timeout=LOCK_TIMEOUT)
-        for number, faults in enumerate(shares, start=1):
-            await self._workers.add(f"bot{number}", secrets.token_hex(16), faults)
+        for name, faults in zip(bots, shares, strict=True):
+            await self._workers.add(name, secrets.token_hex(16), faults)
 
     async def _watch(self) -> None:
         """Show how things are, until all is done or nothing happens any more."""

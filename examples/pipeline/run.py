@@ -30,6 +30,7 @@ store = "sqlite:///{folder}/pubqueue.db"
 name = "orders"
 queueing = true
 publishers = ["etl@{server.domain}"]
+members = {members}
 [node.options]
 "x-queueing#event_log" = true
 """
@@ -46,7 +47,8 @@ async def run(orders: int, files: int, workers: int, picture: Path) -> int:
         (folder / "orders").mkdir()
         config = folder / "pubqueue.toml"
         config.touch(mode=0o600)
-        config.write_text(CONFIG.format(server=server, folder=folder))
+        members = json.dumps([f"bot{number}@{server.domain}" for number in range(workers)])
+        config.write_text(CONFIG.format(server=server, folder=folder, members=members))
         component = await spawn(
             [sys.executable, "-Im", "pubqueue", "serve", "--config", config],
             name="the component",

@@ -1,8 +1,8 @@
 """One batch: requests in one transaction, then items to whoever is free."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOB, EVE, JOBS, after
+from harness.asks import a_queue, joins, publishes, retracts, touches, unlocks
+from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.shell import Shell
 from harness.store_contents import everything, recount
 
@@ -11,11 +11,20 @@ from pubqueue.core.decision import (
     Deliver,
     Done,
     Published,
+    Redriven,
     Refusal,
     Refused,
 )
 from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.queue.expire import MOST_BOUNCES, Bounce, Expire, Leave
+from pubqueue.core.queue.expire import (
+    MOST_BOUNCES,
+    MOST_TIMEOUTS,
+    Arrive,
+    Bounce,
+    Expire,
+    Leave,
+)
+from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
 
 DEAD = NodeName("jobs-dead")
@@ -98,7 +107,7 @@ def test_a_request_that_breaks_is_answered_with_a_failure_and_its_neighbours_are
     result = shell.batch(publishes("a"), publishes("d", "b"), publishes("c"))
     assert [decision.reply for decision in result.decisions] == [
         Published(JOBS, (ItemId("a"),)),
-        Refused(Refusal.STORE_FAILED),
+        Refused(Refusal.INTERNAL_FAULT),
         Published(JOBS, (ItemId("c"),)),
     ]
     assert shell.look(lambda tx: tx.item_ids(JOBS, 9)) == ["b", "a", "c"]
@@ -125,6 +134,59 @@ def test_a_poisonous_item_dies_into_its_node_and_is_handed_out_there(shell):
     result = shell.batch(Expire())
     assert deliveries(result) == [(EVE, "i1")]
     assert (result.deliveries[0].item.node, item(shell)) == (DEAD, None)
+
+
+def test_a_dead_letter_node_takes_no_more_than_its_max_items(shell):
+    shell.batch(a_queue(DEAD, max_items=3), joins(ANN, 9))
+    shell.batch(a_queue(max_failures=1, dead_letter_node=DEAD, lock_timeout=60), joins(ANN, 9))
+    shell.batch(publishes("full", node=DEAD), publishes("a", "b", "c", "d"))
+    shell.do(unlocks(ANN, "a", "b", "c", outcome=Outcome.REJECT))
+    assert [item(shell, name).state for name in "cd"] == [State.DEAD, State.LOCKED]
+    shell.wait(60)
+    shell.do(Expire())
+    assert item(shell, "d").state is State.DEAD
+    assert shell.look(lambda tx: tx.item_ids(DEAD)) == ["full", "a", "b"]
+    shell.do(retracts(BOSS, "full", node=DEAD))
+    shell.batch(publishes("e"))
+    shell.do(unlocks(ANN, "e", outcome=Outcome.REJECT))
+    assert shell.look(lambda tx: tx.item_ids(DEAD)) == ["a", "b", "e"]
+
+
+def test_a_redrive_fills_no_node_beyond_its_max_items(shell):
+    shell.batch(a_queue(DEAD), a_queue(max_failures=1, dead_letter_node=DEAD, max_items=2))
+    shell.batch(joins(ANN, 9), publishes("a", "b"))
+    shell.do(unlocks(ANN, "a", "b", outcome=Outcome.REJECT))
+    shell.batch(publishes("c"))
+    named = Redrive(who(BOSS), DEAD, (ItemId("a"), ItemId("b")))
+    assert shell.do(named).refusal is Refusal.NODE_FULL
+    assert shell.do(Redrive(who(BOSS), DEAD)) == Redriven(DEAD, 1)
+    assert shell.look(lambda tx: tx.item_ids(JOBS)) == ["a", "c"]
+    assert shell.look(lambda tx: tx.item_ids(DEAD)) == ["b"]
+
+
+def test_the_number_of_an_item_is_never_given_again(tmp_path):
+    """Not when the newest has gone, nor after a restart, nor by another process on the same store."""
+    path, given = tmp_path / "queue.db", []
+
+    def publish_and_withdraw(shell):
+        shell.batch(publishes("a"))
+        given.append(item(shell, "a").seq)
+        shell.do(retracts(ETL, "a"))
+
+    one = Shell(path)
+    one.batch(a_queue())
+    other = Shell(path)
+    for shell in (one, one, other, one, other, other):
+        publish_and_withdraw(shell)
+    one.changes.forget()
+    publish_and_withdraw(one)
+    one.close()
+    other.close()
+    for _ in range(2):
+        again = Shell(path)
+        publish_and_withdraw(again)
+        again.close()
+    assert given == sorted(set(given))
 
 
 def test_two_items_with_one_id_that_die_together_do_not_stop_the_clock(shell):
@@ -205,15 +267,68 @@ def test_to_whom_deliveries_always_bounce_gets_no_more_of_them(shell):
 
 
 def test_a_retract_shows_that_deliveries_arrive(shell):
-    def bounces():
-        return shell.look(lambda tx: tx.subscription(JOBS, ANN).bounces)
+    def unanswered():
+        return shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered)
 
     shell.batch(a_queue(), joins(ANN, 1))
     (first,) = shell.batch(publishes("a", "b")).deliveries
     shell.batch(Bounce(ANN, first.item.seq, first.item.token, gone=False, bounced=True))
-    assert bounces() == 1
+    assert unanswered() == 1
     shell.batch(retracts(ANN, "b"))
-    assert bounces() == 0
+    assert unanswered() == 0
+
+
+def silence(shell, jid=ANN):
+    """Let every lock of the subscriber time out, until it gets nothing more; return how many there were."""
+    for count in range(20):
+        shell.wait(60)
+        ends = shell.batch(Expire()), shell.batch(Expire())  # the item is put aside between the two
+        if jid not in [to for end in ends for to, _ in deliveries(end)]:
+            return count + 1
+    return None
+
+
+SIGNS = [
+    Arrive(ANN),
+    joins(ANN, 1),
+    touches(ANN, "i1"),
+    unlocks(ANN, "i1"),
+    retracts(ANN, "none"),
+    publishes("more", by=ANN),
+]
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_whose_every_lock_times_out_gets_nothing_more_until_it_is_heard_of(shell, sign):
+    shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
+    shell.batch(publishes("i1"))
+    assert silence(shell) == 1 + MOST_TIMEOUTS + 1
+    assert item(shell).state is State.QUEUED
+    shell.rows.cache.forget()  # nor does it after a restart
+    assert deliveries(shell.batch(publishes("i2"), everywhere=True)) == []
+    assert deliveries(shell.batch(sign)) == [(ANN, "i2")]
+    assert silence(shell) == 1 + MOST_TIMEOUTS + 1
+
+
+@pytest.mark.parametrize("sign", [retracts(ANN, "i1"), unlocks(ANN, "i1"), touches(ANN, "i1")])
+def test_a_sign_of_life_begins_the_count_anew(shell, sign):
+    shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
+    shell.batch(publishes("i1", "i2"))
+    for _ in range(1 + MOST_TIMEOUTS):
+        shell.wait(60)
+        shell.batch(Expire())
+    assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 1 + MOST_TIMEOUTS
+    shell.batch(sign)
+    assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 0
+
+
+def test_who_has_left_is_not_brought_back_by_what_it_said_before(shell):
+    shell.batch(a_queue(lock_timeout=60, unsubscribe_on_unavailable=False), joins(ANN))
+    shell.batch(publishes("i1"))
+    shell.wait(60)
+    shell.batch(Expire())
+    shell.batch(Leave(ANN))
+    assert deliveries(shell.batch(retracts(ANN, "none"))) == []
 
 
 def test_who_leaves_under_a_bare_jid_leaves_once(shell):
@@ -232,6 +347,14 @@ def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotte
     assert [decision.reply for decision in again.decisions[1:]] == [Done(), Done()]
     assert shell.do(publishes("a")) == Published(JOBS, (ItemId("a"),))
     assert shell.look(lambda tx: tx.item_ids(JOBS)) == []
+
+
+@pytest.mark.parametrize("by", [BOSS, ETL])
+def test_work_that_was_withdrawn_is_published_again_as_new(shell, by):
+    shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a", "b"))
+    assert shell.do(retracts(by, "a", "b")) == Done()
+    shell.batch(publishes("a", "b"))
+    assert shell.look(lambda tx: tx.item_ids(JOBS)) == ["a", "b"]
 
 
 def test_after_a_batch_that_came_to_nothing_the_store_is_asked_when_something_ends(shell):

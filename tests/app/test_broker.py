@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
+from harness.patience import PATIENCE
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
@@ -14,8 +15,11 @@ from structlog.testing import capture_logs
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
 from pubqueue.app.broker import Broker
+from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.dispatcher import MOST
+from pubqueue.app.reader import ENDING
 from pubqueue.app.share import LARGEST, MOST_ITEMS, share
+from pubqueue.core.changes import PurgeNode
 from pubqueue.core.decision import (
     Deliver,
     Done,
@@ -26,12 +30,15 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.manage import Purge
+from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.transactions.model import Mark
 from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.stores.sqlite import SqliteStore
 
 FAILED = Refused(Refusal.STORE_FAILED)
+FAULT = Refused(Refusal.INTERNAL_FAULT)
 A, B = ItemId("a"), ItemId("b")
 
 
@@ -101,6 +108,37 @@ async def test_replies_come_before_their_notices_and_deliveries_last_after_the_c
     ]
 
 
+async def test_at_the_end_what_has_not_begun_in_time_is_refused_and_has_not_happened(stage):
+    await stage.do(joins(ANN), publishes("a"))
+    stage.heard()
+    stage.store.may_go.clear()
+    names = [ItemId(f"i{number}") for number in range(LARGEST + 5)]
+    for request in [*map(publishes, names), Leave(ANN)]:
+        stage.broker.submit(request, stage.log.append)
+    await asyncio.sleep(0)  # the first batch begins, and is held up
+    asked_to_go = asyncio.Event()
+    stage.broker.submit(
+        publishes("last"), lambda reply: asked_to_go.set() or stage.log.append(reply)
+    )
+    draining = asyncio.create_task(stage.broker.drain(0))
+    await asked_to_go.wait()
+    stage.store.may_go.set()
+    await draining
+    said = [entry for entry in stage.heard() if not isinstance(entry, Published)]
+    assert said == [*[ENDING] * 6, "commit", "commit", Done()]
+    assert [await stage.item(name) is not None for name in (names[0], names[-6], names[-5])] == (
+        [True, True, False]
+    )
+    assert (await stage.item("a")).holder is None, "who leaves is said once, so it is not refused"
+
+
+async def test_at_the_end_there_is_time_to_answer_all(stage):
+    for number in range(LARGEST + 5):
+        stage.broker.submit(publishes(f"i{number}"), stage.log.append)
+    await stage.broker.drain(PATIENCE)
+    assert stage.heard().count(ENDING) == 0
+
+
 async def test_what_waits_is_done_in_one_commit(stage):
     await stage.do(*(publishes(f"i{number}") for number in range(LARGEST)))
     assert stage.heard().count("commit") == 1
@@ -158,7 +196,7 @@ async def test_a_failing_request_is_undone_alone(stage, monkeypatch):
     assert stage.heard() == [
         "commit",
         Published(JOBS, (A,)),
-        FAILED,
+        FAULT,
         Published(JOBS, (ItemId("c"),)),
     ]
     assert await stage.item("d") is None
@@ -170,6 +208,21 @@ async def test_a_store_that_fails_is_told_to_everybody_and_the_next_batch_goes_o
     await stage.do(publishes("a"))
     expected = ["failure", FAILED, FAILED, "commit", Published(JOBS, (A,))]
     assert stage.heard() == expected
+
+
+async def test_a_fault_after_a_part_was_written_is_no_failure_of_the_store(stage, monkeypatch):
+    def breaks(self, _asked, _change):
+        self.flush()
+        raise ZeroDivisionError
+
+    patched = ChangeApplier._MAKE | {PurgeNode: breaks}
+    monkeypatch.setattr(ChangeApplier, "_MAKE", patched)
+    with capture_logs() as said:
+        await stage.do(publishes("a"), Purge(who(BOSS), JOBS), publishes("b"))
+    replies = [entry for entry in stage.heard() if entry != "commit"]
+    assert replies == [Published(JOBS, (A,)), FAULT, Published(JOBS, (B,))]
+    (told,) = [entry for entry in said if entry["event"] == "request.failed"]
+    assert told["request"] == "Purge"
 
 
 async def test_who_stops_waiting_disturbs_nobody(stage):
@@ -303,6 +356,21 @@ async def test_who_reads_waits_for_no_batch(stage):
     ]
 
 
+async def test_whoever_reads_much_has_others_come_in_between(stage):
+    def ask(by, number):
+        stage.broker.submit(ReadItems(who(by), JOBS, number), lambda _: told.append((by, number)))
+
+    told = []
+    for number in range(50):
+        ask(BOSS, number)
+    ask(ANN, 1)
+    ask(ANN, 2)
+    await stage.broker.settled()
+    assert told.index((ANN, 1)) <= 2
+    assert told.index((ANN, 2)) <= 4
+    assert [number for by, number in told if by == BOSS] == list(range(50))
+
+
 async def test_a_store_that_cannot_be_read_is_an_answer(stage):
     stage.store.failures = 1
     assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAILED
@@ -315,7 +383,7 @@ async def test_one_who_reads_and_fails_leaves_the_next_an_answer(stage, monkeypa
 
     with capture_logs() as said, monkeypatch.context() as patched:
         patched.setitem(rules.RULES, ReadNodes, broken)
-        assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAILED
+        assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAULT
     with capture_logs() as unsaid:
         stage.broker.submit(ReadNodes(who(BOSS)), broken)
         assert len((await stage.broker.handle(ReadNodes(who(BOSS)))).entries) == 1

@@ -95,7 +95,7 @@ class Queue(RuleBasedStateMachine):
         replies = [decision.reply for decision in outcome.decisions]
         if all(isinstance(reply, Refused) for reply in replies):
             assert self.shell.dump() == before
-        assert Refused(Refusal.STORE_FAILED) not in replies
+        assert Refused(Refusal.INTERNAL_FAULT) not in replies
         for decision in outcome.decisions:
             for change in decision.changes:
                 if (step := lived(change)) is not None:
@@ -234,11 +234,12 @@ class Queue(RuleBasedStateMachine):
         may = all(self.may_retract(by, item) for item in known)
         assert isinstance(self.do(retracts(by, *names, node=node)), Done) == may
         for item in known if may else ():
-            self.done(item)
+            self.done(item, finished=item.holder in {by, account_of(by)})
 
-    def done(self, item):
+    def done(self, item, *, finished):
+        """Only what its holder retracts is finished; the others have withdrawn it."""
         payload = self.work.pop(item.seq)
-        if item.node == JOBS:
+        if finished and item.node == JOBS:
             self.finished[item.id] = payload, self.shell.now + DEDUP * 1000
 
     def may_retract(self, by, item):
@@ -261,7 +262,7 @@ class Queue(RuleBasedStateMachine):
     def finish(self, pick):
         item = self.picked(pick)
         assert self.do(retracts(item.holder, item.id, node=item.node)) == Done()
-        self.done(item)
+        self.done(item, finished=True)
 
     @precondition(lambda self: self.holders())
     @rule(pick=picks, outcome=st.sampled_from(Outcome), delay=st.sampled_from([None, 2000]))

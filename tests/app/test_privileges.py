@@ -10,7 +10,8 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import Affiliation, ItemId, Jid
-from pubqueue.core.nodes.manage import Configure, Declare, Delete, Purge, SetAffiliations
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure, Delete, Purge, SetAffiliations
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.reading.retrieve import Retrieve
 

@@ -8,13 +8,16 @@ from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
+from structlog.testing import capture_logs
 
 from pubqueue.app import reaper as reaper_module
+from pubqueue.app import rules
 from pubqueue.app.broker import Broker
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.decision import Unlocked
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.recover import Recover
 from pubqueue.core.reading.trim import Trim
 from pubqueue.stores.sqlite import SqliteStore
 
@@ -182,6 +185,36 @@ async def test_a_store_that_fails_is_tried_again(stage, monkeypatch):
     stage.reaper.on_moment(after(60))
     await stage.log.until(unlocked("a"))
     assert stage.log.count("failure") == 3
+
+
+async def test_what_fails_in_it_ends_no_lock_expiry(stage, monkeypatch):
+    monkeypatch.setattr(reaper_module, "RETRY", 0.001)
+    handle, faults = stage.broker.handle, [ZeroDivisionError(), KeyError()]
+
+    async def fails_at_first(request):
+        if faults:
+            raise faults.pop()
+        return await handle(request)
+
+    await stage.do(publishes("a"))
+    stage.clock.now = LATE
+    monkeypatch.setattr(stage.broker, "handle", fails_at_first)
+    with capture_logs() as said:
+        stage.reaper.start(stage.broker)
+        await stage.log.until(unlocked("a"))
+    assert [entry["event"] for entry in said].count("reaper.failed") == 2
+
+
+async def test_a_recovery_that_meets_a_fault_of_ours_holds_up_no_expiry(stage, monkeypatch):
+    def broken(*_anything):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(reaper_module, "RETRY", 0.001)
+    monkeypatch.setitem(rules.RULES, Recover, (broken, broken))
+    await stage.do(publishes("a"))
+    stage.clock.now = LATE
+    stage.reaper.start(stage.broker)
+    await stage.log.until(unlocked("a"))
 
 
 async def test_starting_and_stopping_twice_do_no_harm(stage):

@@ -113,6 +113,15 @@ class Transactions(RuleBasedStateMachine):
         assert self.shell.do(aborts(app=app, version=version)) == Done()
         self.staged.pop((app, version), None)
 
+    @rule(app=apps, version=versions, at=st.lists(st.tuples(parts, attempts), min_size=1))
+    def abort_attempts(self, app, version, at):
+        assert self.shell.do(aborts(*at, app=app, version=version)) == Done()
+        there = self.staged.get((app, version), {})
+        for attempt in at:
+            there.pop(attempt, None)
+        if not there:
+            self.staged.pop((app, version), None)
+
     @rule(node=nodes, names=names, payload=payloads)
     def publish(self, node, names, payload):
         places = [(node, name) for name in names]

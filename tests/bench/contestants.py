@@ -29,6 +29,8 @@ ANSWER_SHORTLY: Final = frozenset({"pubqueue", "same-words"})
 """Those that know short answers, and so are asked for them."""
 TESTS: Final = Path(__file__).parents[1]
 READY: Final = 30.0
+MOST_WORKERS: Final = 16
+"""As many may work: queues are closed to others."""
 
 CONFIG: Final = """\
 jid = "{jid}"
@@ -41,6 +43,7 @@ name = "{node}"
 queueing = true
 owners = ["boss@localhost"]
 publishers = {publishers}
+members = {members}
 {settings}
 """
 
@@ -78,6 +81,7 @@ async def running(
         folder=folder,
         node=NODE,
         publishers=json.dumps([f"{name}@localhost" for name in publishers]),
+        members=json.dumps([f"worker{number}@localhost" for number in range(MOST_WORKERS)]),
         settings=situation.settings,
     )
     if situation.store is not None:

@@ -221,7 +221,11 @@ def test_a_subscription_is_set_and_ended():
     changes = (
         (c.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
         (c.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
-        (c.NoteBounces(JOBS, ANN, 2), replace(before, bounces=2)),
+        (c.NoteUnanswered(JOBS, ANN, 2), replace(before, unanswered=2)),
+        (
+            c.NoteUnanswered(JOBS, ANN, 4, silenced=True),
+            replace(before, unanswered=4, available=False),
+        ),
         (c.EndSubscription(JOBS, ANN), None),
     )
     assert [a.subscription_after(change, before) for change, _ in changes] == [

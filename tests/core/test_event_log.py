@@ -75,7 +75,7 @@ TABLE = [
     (c.SetWindow(JOBS, ANN, 3), []),
     (c.SetAvailable(JOBS, ANN, available=False), []),
     (c.EndSubscription(JOBS, ANN), []),
-    (c.NoteBounces(JOBS, ANN, 1), []),
+    (c.NoteUnanswered(JOBS, ANN, 1), []),
     (c.NoteResource(ANN), []),
     (c.ForgetResource(ANN), []),
     (NEW, [Event(EventKind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0)]),
@@ -125,6 +125,7 @@ TABLE = [
     ),
     (t.Moved("app", 1, ((0, 0, 9),)), []),
     (t.Abort("app", 1), []),
+    (t.SetAside(None, NOW), []),
     (t.Sweep(NOW, 9), []),
 ]
 

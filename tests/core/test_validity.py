@@ -12,15 +12,24 @@ from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.queue.touch import Touch
 from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.core.transactions.model import Mark, Totals
+from pubqueue.core.transactions.staging import (
+    AbortVersion,
+    AskLastVersion,
+    ListTransactions,
+    StagePublish,
+)
 from pubqueue.core.validity import (
+    HIGHEST_NUMBER,
     LONGEST_SPAN,
     is_name,
+    of_abort,
+    of_app,
     of_commit,
     of_description,
     of_node,
     of_publish,
+    of_records,
     of_redrive,
     of_settle,
     of_stage,
@@ -136,3 +145,54 @@ def test_a_part_is_named_once():
     assert of_commit(CommitVersion(ASKER, "app", 1, (one,))) is None
     no = Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
     assert of_commit(CommitVersion(ASKER, "app", 1, (one, other))) == no
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("a b/ü", True),
+        ("n" * 255, True),
+        ("n" * 256, False),
+        ("é" * 128, False),
+        ("", False),
+        ("a\nb", False),
+    ],
+)
+def test_the_name_of_an_app_has_bounds(name, good):
+    no = Refused(Refusal.BAD_REQUEST, "app has to be a name of 1 to 255 bytes")
+    publishes = Publish(ASKER, JOBS, (draft("i"),))
+    said = [
+        of_app(AskLastVersion(ASKER, name)),
+        of_abort(AbortVersion(ASKER, name, 1)),
+        of_records(ListTransactions(ASKER, open=True, app=name)),
+        of_commit(CommitVersion(ASKER, name, 1, ())),
+        of_stage(StagePublish(publishes, Mark(name, 1))),
+    ]
+    assert said == [None if good else no] * len(said)
+
+
+def test_records_of_every_app_need_no_name():
+    assert of_records(ListTransactions(ASKER, open=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "good"),
+    [(0, True), (HIGHEST_NUMBER, True), (HIGHEST_NUMBER + 1, False), (-1, False)],
+)
+def test_numbers_of_transactions_have_bounds(number, good):
+    publishes = Publish(ASKER, JOBS, (draft("i"),))
+    one = Part(1, 1, 1)
+    said = {
+        "version": of_commit(CommitVersion(ASKER, "a", number, ())),
+        "n": of_commit(CommitVersion(ASKER, "a", 1, (Part(number, 1, 1),))),
+        "attempt": of_commit(CommitVersion(ASKER, "a", 1, (Part(1, number, 1),))),
+        "items": of_commit(CommitVersion(ASKER, "a", 1, (Part(1, 1, number),))),
+        "skipped": of_commit(CommitVersion(ASKER, "a", 1, (one,), Totals(number, 1, None))),
+        "after": of_records(ListTransactions(ASKER, open=True, after=number)),
+        "part": of_stage(StagePublish(publishes, Mark("a", 1, number))),
+    }
+    for name, no in said.items():
+        reason = f"{name} has to be a whole number from 0 to {HIGHEST_NUMBER}"
+        expected = None if good else Refused(Refusal.BAD_REQUEST, reason)
+        assert no == expected, name
+    assert (of_abort(AbortVersion(ASKER, "a", number)) is None) is good

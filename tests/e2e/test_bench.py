@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from bench import situations, stock
+from bench import memory, situations, stock
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
 from bench.measure import Work
@@ -38,6 +38,12 @@ def test_every_situation_is_measured():
     rows = re.findall(r"^│ ([\w, ]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
     long, short = "backlog of 3,000", "backlog of 1,000"
     assert [name for name, _ in rows] == ["empty", "event log on", short, long, "30 nodes"]
+
+
+async def test_the_memory_has_a_bound_under_every_load():
+    for load in memory.LOADS:
+        sample = await memory.measure(load, 0.02)
+        assert sample.grown < memory.BOUND, sample
 
 
 async def test_stocks_are_stores_as_the_service_leaves_them(tmp_path):

@@ -295,7 +295,7 @@ async def test_a_row_of_the_table_is_all_that_it_takes_to_be_served(monkeypatch)
         return faces[-1]
 
     monkeypatch.setattr(wiring, "FACES", {"line": made})
-    options = {"pubsub#publish_model": "open"}
+    options = {"pubsub#publish_model": "open", "pubsub#access_model": "open"}
     node = NodeSettings("jobs", queueing=True, options=options)
     settings = Settings(jid="queue.example.org", secret="s", store="memory:", node=(node,))
     serving = asyncio.create_task(wiring.serve(settings, stop=stop, on_ready=ready.set))

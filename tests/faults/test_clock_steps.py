@@ -17,6 +17,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["ant@localhost", "bee@localhost", "sleeper@localhost"]
 [node.options]
 "x-queueing#lock_timeout" = 3
 "x-queueing#backoff_min" = 0

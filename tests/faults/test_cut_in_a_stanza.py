@@ -13,6 +13,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["ant@localhost", "bee@localhost"]
 [node.options]
 "x-queueing#backoff_min" = 0
 "x-queueing#max_failures" = 1000

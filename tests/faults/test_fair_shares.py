@@ -14,6 +14,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bee0@localhost", "bee1@localhost", "bee2@localhost", "bee3@localhost", "bee4@localhost", "bee5@localhost", "bee6@localhost", "bee7@localhost"]
 """
 ITEMS, AT_ONCE = 10_000, 50
 BEES = [f"bee{number}@localhost/x" for number in range(8)]

@@ -17,6 +17,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bee@localhost"]
 options = { "pubsub#max_payload_size" = 262144 }
 """
 BEE = "bee@localhost/x"

@@ -14,9 +14,10 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bee@localhost"]
 options = { "x-queueing#lock_timeout" = 2, "x-queueing#backoff_min" = 0 }
 """
-BEE = "bee@localhost/x"
+BEE, WASP = "bee@localhost/x", "wasp@localhost/x"
 WAIT = "wait internal-server-error"
 
 
@@ -45,6 +46,29 @@ async def test_a_store_that_somebody_else_holds(tmp_path):
     found = recount(store)
     people.ledger.compare(found)
     assert (found.items, people.ledger.committed) == ({}, {"a", "b", "c"})
+
+
+async def test_a_worker_that_leaves_meanwhile_has_left(tmp_path):
+    store, in_hand = tmp_path / "pubqueue.db", asyncio.Queue()
+    node = NODE.replace('lock_timeout" = 2', 'lock_timeout" = 3600')
+    async with StubServer(secret="a secret") as server, crowd(server) as people:
+        people.handle = in_hand.put
+        async with Program(write_config(tmp_path, server, node)) as program:
+            assert await people.publish("a") == "result"
+            await people.join(BEE, 1)
+            assert (await in_hand.get()).item == "a"
+            people.handle = people.work
+            await people.join(WASP, 1)
+            with closing(sqlite3.connect(store, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                await people.leave(BEE)
+                await refused(people, "b")
+                other.execute("ROLLBACK")
+            await people.until(lambda: "a" in people.ledger.committed)
+            await program.stop()
+    with closing(sqlite3.connect(store)) as look:
+        assert look.execute("SELECT jid FROM subscription").fetchall() == [(WASP,)]
+    assert "Traceback" not in program.log
 
 
 async def refused(people, *names):

@@ -16,6 +16,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bee0@localhost", "bee1@localhost", "bee2@localhost"]
 options = { "pubsub#max_payload_size" = 262144 }
 """
 MIB = 1024 * 1024

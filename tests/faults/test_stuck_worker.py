@@ -14,6 +14,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["stuck@localhost", "bee@localhost"]
 [node.options]
 "x-queueing#lock_timeout" = 2
 "x-queueing#backoff_min" = 0

@@ -15,6 +15,7 @@ name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
 [node.options]
+"pubsub#access_model" = "open"
 "x-queueing#backoff_min" = 0
 "x-queueing#max_failures" = 1000
 """

@@ -1,7 +1,7 @@
 """What workers note, each in a file of its own: it outlives them, for the machine is not what dies.
 
 A line is a word, an item, the lock's token, the attempt, the time. `given` is noted when the item comes, `result`
-when its work is done, `done` when the queue has confirmed the retract, `late` when it has refused it.
+when its work is done, `done` when the queue has confirmed the retract, `late` when it has refused it, `gone` when nobody can know.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.item import Item
 
-Word = Literal["given", "result", "done", "late"]
+Word = Literal["given", "result", "done", "late", "gone"]
 
 
 class Pen:
@@ -43,6 +43,7 @@ class Notes:
     folder: Path
     redelivered: int = 0
     late: int = 0
+    gone: int = 0
     results: Counter[str] = field(default_factory=Counter)
     done: defaultdict[str, list[Lock]] = field(default_factory=lambda: defaultdict(list))
     given: defaultdict[str, list[Lock]] = field(default_factory=lambda: defaultdict(list))
@@ -71,16 +72,14 @@ class Notes:
                 self.results[item] += 1
             case "done":
                 self.done[item].append((int(token), int(moment)))
+            case "gone":
+                self.gone += 1
             case _:
                 self.late += 1
 
     @property
     def twice(self) -> int:
-        """How many items more than one worker believes to have retracted.
-
-        Who lost both its lock and the answer to its retract, asks again, and hears that the item is
-        gone, cannot know that it was another who retracted it.
-        """
+        """How many items more than one worker was told to have retracted."""
         return sum(len(locks) > 1 for locks in self.done.values())
 
     @property

@@ -41,8 +41,8 @@ def _figures(outcome: RunResult) -> dict[str, int]:
         "completed": len(notes.results),
         "redelivered": notes.redelivered,
         "worked on more than once": sum(times > 1 for times in notes.results.values()),
-        "retracted, as two workers see it": notes.twice,
         "retracts refused as late": notes.late,
+        "retracts of which nobody knows": notes.gone,
     }
 
 
@@ -50,6 +50,7 @@ def _judged(outcome: RunResult) -> dict[str, str]:
     return {
         "lost": _count(outcome.lost),
         "came back after a confirmed retract": _count(outcome.undone),
+        "confirmed to two workers": str(outcome.notes.twice),
         "left in the store": _count(outcome.store.of("jobs")),
         "integrity, and counts kept in the store": "; ".join(outcome.store.wrong) or "as counted",
     }

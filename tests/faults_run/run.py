@@ -36,6 +36,7 @@ NODE: Final = """
 name = "jobs"
 queueing = true
 publishers = [{publishers}]
+members = [{members}]
 [node.options]
 "x-queueing#lock_timeout" = {lock_timeout}
 "x-queueing#backoff_min" = 0
@@ -74,7 +75,8 @@ class RunResult:
     def good(self) -> bool:
         """Whether everything was published and done, and nothing is left, lost or wrong."""
         whole = len(self.confirmed) == len(self.notes.results) == self.plan.items
-        return whole and not (self.lost or self.undone or self.store.items or self.store.wrong)
+        wrong = self.lost or self.undone or self.notes.twice or self.store.items or self.store.wrong
+        return whole and not wrong
 
 
 class Run:
@@ -103,7 +105,10 @@ class Run:
             publishers = self._publishers = await self._hire()
             names = ", ".join(f'"etl{number}@localhost"' for number in range(len(publishers)))
             log = str(self._plan.log).lower()
-            node = NODE.format(publishers=names, lock_timeout=self._plan.lock_timeout, log=log)
+            members = ", ".join(f'"{name}@localhost"' for name in self._workers.names)
+            node = NODE.format(
+                publishers=names, members=members, lock_timeout=self._plan.lock_timeout, log=log
+            )
             for number in range(self._plan.instances):
                 folder = self._folder / f"instance{number}"
                 folder.mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from faults_run.notes import Pen
-from pubqueue_xeps.errors import LockLost, LoginFailed, ServiceUnavailable
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pubqueue_xeps.item import Item
 
 # The server is on this machine: an answer that has not come by then was lost.
@@ -36,20 +33,10 @@ async def handle(pen: Pen, item: Item) -> None:
         await item.retract()
     except LockLost:
         pen.note("late", item)
+    except GoneUnconfirmed:
+        pen.note("gone", item)
     else:
         pen.note("done", item)
-
-
-async def work(make_worker: Callable[[], Worker], pen: Pen) -> None:
-    """Work; a server or a component that is away at the beginning is waited for."""
-    async with AsyncExitStack() as stack:
-        while True:
-            try:
-                worker = await stack.enter_async_context(make_worker())
-                break
-            except (LoginFailed, ServiceUnavailable):
-                await asyncio.sleep(TIMINGS.backoff_min)
-        await worker.run(partial(handle, pen))
 
 
 @click.command()
@@ -61,8 +48,7 @@ async def work(make_worker: Callable[[], Worker], pen: Pen) -> None:
 @click.option("--notes", required=True, type=click.Path(path_type=Path))
 def main(*, jid: str, service: str, host: str, port: int, requests: int, notes: Path) -> None:
     """Work on the node `jobs`; the password is in PUBQUEUE_PASSWORD."""
-    make_worker = partial(
-        Worker,
+    worker = Worker(
         jid,
         os.environ["PUBQUEUE_PASSWORD"],
         service=service,
@@ -73,7 +59,7 @@ def main(*, jid: str, service: str, host: str, port: int, requests: int, notes: 
         tls="off",
         timings=TIMINGS,
     )
-    asyncio.run(work(make_worker, Pen(notes)))
+    asyncio.run(worker.run(partial(handle, Pen(notes))))
 
 
 if __name__ == "__main__":

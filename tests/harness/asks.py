@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 from harness.facts import BOSS, ETL, JOBS, draft, who
 
 from pubqueue.core.model import ItemId, Jid, Millis
-from pubqueue.core.nodes.manage import Declare
+from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Options, Subscribe
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.queue.touch import Touch
 
 if TYPE_CHECKING:
     from pubqueue.core.model import NodeName
 
 
 def a_queue(name: NodeName = JOBS, **settings: Any) -> Declare:
-    """Declare a queue of the boss's, to which `etl` publishes; settings by their names."""
-    wanted = Settings({"queueing": True} | settings)
+    """Declare a queue of the boss's, to which `etl` publishes, open to all; settings by their names."""
+    wanted = Settings({"queueing": True, "access_model": "open"} | settings)
     return Declare(who(BOSS, admin=True), name, wanted, (Jid("boss@x"),), (Jid("etl@x"),))
 
 
@@ -36,6 +37,10 @@ def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -
 
 def retracts(jid: str, *names: str, node: NodeName = JOBS) -> Settle:
     return Settle(who(jid), node, tuple(map(ItemId, names)), Verb.RETRACT)
+
+
+def touches(jid: str, *names: str, node: NodeName = JOBS) -> Touch:
+    return Touch(who(jid), node, tuple(map(ItemId, names)))
 
 
 def unlocks(jid: str, *names: str, node: NodeName = JOBS, **said: Any) -> Settle:

@@ -22,6 +22,7 @@ name = "jobs"
 queueing = true
 owners = ["boss@localhost"]
 publishers = ["etl@localhost"]
+members = ["ant@localhost", "bee@localhost", "bot@localhost"]
 """
 
 

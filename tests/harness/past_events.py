@@ -66,6 +66,6 @@ def logged(*names: str) -> str:
     """Return the configuration of queues that keep a log."""
     return "".join(
         f'[[node]]\nname = "{name}"\nqueueing = true\nowners = ["boss@localhost"]\n'
-        'publishers = ["etl@localhost"]\n[node.options]\n"x-queueing#event_log" = true\n'
+        'publishers = ["etl@localhost"]\nmembers = ["bot@localhost"]\n[node.options]\n"x-queueing#event_log" = true\n'
         for name in names
     )

@@ -176,6 +176,16 @@ class QueueService:
             )
 
 
+def in_turn(*answers: Answer) -> Answer:
+    """Answer the first request by the first, and so on."""
+    left = iter(answers)
+
+    def answer(iq: etree._Element) -> list[str]:
+        return next(left)(iq)
+
+    return answer
+
+
 def verb_of(stanza: etree._Element) -> str:
     """Name a stanza by what it asks."""
     if stanza.tag == f"{{{ACCEPT}}}presence":
@@ -211,9 +221,12 @@ def answer(iq: etree._Element, inside: str) -> str:
     return f"<iq type='result' {address}>{inside}</iq>"
 
 
-def refuse(iq: etree._Element, condition: str, specific: str = "", content: str = "") -> str:
+def refuse(
+    iq: etree._Element, condition: str, specific: str = "", content: str = "", text: str = ""
+) -> str:
     """Answer an error; `content` is what stands in its pubsub element."""
-    detail = f"<{specific} xmlns='{PUBSUB}#errors'/>" if specific else ""
+    detail = f"<text xmlns='{STANZAS}'>{text}</text>" if text else ""
+    detail += f"<{specific} xmlns='{PUBSUB}#errors'/>" if specific else ""
     return (
         f"<iq type='error' id='{iq.get('id')}' from='{iq.get('to')}' to='{iq.get('from')}'>"
         f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>"

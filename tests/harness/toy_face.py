@@ -23,6 +23,7 @@ from pubqueue.core.decision import (
     Refused,
     Retracted,
     Unlocked,
+    singly,
 )
 from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
 from pubqueue.core.nodes.subscribe import Options, Subscribe
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.decision import Notice, Reply
+    from pubqueue.core.decision import Notice, Reply, ToEach
 
 FORM: Final = "line:"
 TEXT: Final = "{urn:example:line}text"
@@ -124,8 +125,8 @@ class LineFace:
     def claims(self, address: Jid) -> bool:
         return address.startswith(FORM)
 
-    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
-        return [notice for notice in notices if not self._say(notice)]
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        return [notice for notice in singly(notices) if not self._say(notice)]
 
     def _say(self, notice: Notice) -> bool:
         line = self._lines.get(notice.to)

@@ -43,13 +43,22 @@ def commits(
     by: str = ETL,
     app: str = APP,
     totals: Totals = NO_TOTALS,
+    **taken: Any,
 ) -> CommitVersion:
     """Commit these attempts, each as (part, attempt, items)."""
-    return CommitVersion(who(by), app, version, tuple(Part(*part) for part in parts), totals)
+    named = tuple(Part(*part) for part in parts)
+    return CommitVersion(who(by), app, version, named, totals, **taken)
 
 
-def aborts(*, version: int = 1, by: str = ETL, app: str = APP, admin: bool = False) -> AbortVersion:
-    return AbortVersion(who(by, admin=admin), app, version)
+def aborts(
+    *attempts: tuple[int, int],
+    version: int = 1,
+    by: str = ETL,
+    app: str = APP,
+    admin: bool = False,
+) -> AbortVersion:
+    """Abort these attempts, each as (part, attempt), or the version."""
+    return AbortVersion(who(by, admin=admin), app, version, attempts or None)
 
 
 def left_over(shell: Shell) -> int:

@@ -6,13 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pubqueue.app.ports import StoreError
+from pubqueue.core.decision import singly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.ports import Store, Transaction
-    from pubqueue.core.decision import Notice
+    from pubqueue.core.decision import Notice, ToEach
 
 T = TypeVar("T")
 
@@ -71,9 +72,9 @@ class WatchedFace:
         """Say yes."""
         return True
 
-    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Note the notices."""
         if self.silent:
-            return notices
-        self._log.extend(notices)
+            return list(singly(notices))
+        self._log.extend(singly(notices))
         return ()

@@ -45,3 +45,28 @@ def test_the_example_makes_an_item_of_each_line(connection, component, java, tmp
 
 def test_the_example_is_short():
     assert len(EXAMPLE.read_text().splitlines()) < 40
+
+
+READS = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").getOrCreate()
+options = dict(option.split("=", 1) for option in sys.argv[1:])
+for node in ("jo*", "jobs"):
+    spark.read.format("pubqueue").options(**options, table="events", node=node).load().count()
+"""
+
+
+def test_a_read_of_the_log_of_a_node_that_keeps_none_says_so(connection, component, java):
+    """Java passes on what the planner says, to the standard error that it was started with."""
+    ran = subprocess.run(
+        [sys.executable, "-c", READS, *(f"{name}={value}" for name, value in connection.items())],
+        env=java,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    told = [line for line in ran.stderr.splitlines() if "keeps no log" in line]
+    assert told, ran.stderr
+    assert all("WARNING pubqueue_spark.read.open_read: node 'jobs' at" in line for line in told)

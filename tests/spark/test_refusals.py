@@ -48,6 +48,11 @@ def test_the_table_says_what_is_done():
     }
 
 
+def test_a_full_disk_is_waited_for_and_a_fault_of_the_service_is_not():
+    verdicts = {kind: judge(Refusal(kind, "internal-server-error")) for kind in ("wait", "cancel")}
+    assert verdicts == {"wait": Verdict.RETRY, "cancel": Verdict.FATAL}
+
+
 def test_a_full_node_is_waited_for_though_it_is_a_conflict():
     assert judge(Refusal("cancel", "conflict", "node-full")) is Verdict.RETRY
 

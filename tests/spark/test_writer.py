@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from pubqueue_spark import session
-from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_spark.errors import OptionError, RowError, ServiceError
 from pubqueue_spark.write import open_write, task
 from pubqueue_spark.write.task import CHUNK, Pace
 from pubqueue_xeps import transactions
@@ -131,7 +131,28 @@ def test_a_commit_that_names_what_is_not_staged_is_refused(options, in_task, set
         "queue.localhost refused the commit of version 7 of 'nightly', and nothing of it is visible:"
         f" conflict, type cancel; part 0 is named with 3 items of attempt {done.attempt}, and 2 are staged"
     )
-    writer.abort([None])
+    writer.abort([done])
+    settled(0, records=0)
+
+
+def test_a_driver_that_is_given_up_for_lost_drops_nothing_of_its_successor_s(
+    options, in_task, settled
+):
+    lost, successor = batch(options, **MARK), batch(options, **MARK)
+    theirs = in_task(0, 1, lambda: lost.write(iter(jobs(0))))
+    done = [
+        in_task(0, 2, lambda: successor.write(iter(jobs(0, 1)))),
+        in_task(1, 3, lambda: successor.write(iter(jobs(2, 3)))),
+    ]
+    lost.abort([theirs, None])
+    successor.commit(done)
+    settled(4)
+
+
+def test_a_task_that_fails_drops_what_it_has_staged(options, in_task, settled):
+    writer = batch(options, **MARK, itemsPerRequest="1")
+    with pytest.raises(RowError):
+        in_task(0, 1, lambda: writer.write(iter([*jobs(0, 1), ("<broken",)])))
     settled(0, records=0)
 
 

@@ -223,7 +223,7 @@ class OfBatches:
         await make(store, add("a"))
         assert await store.read(lambda tx: tx.page(ItemIds(JOBS), None, 9)) == ["a"]
 
-    @pytest.mark.parametrize("sequence", ["item", "token"])
+    @pytest.mark.parametrize("sequence", ["item", "token", "told"])
     async def test_numbers_only_rise(self, store, sequence):
         def job(tx):
             return tx.number(sequence, 3), tx.number(sequence, 1), tx.number(sequence, 1)
@@ -232,7 +232,14 @@ class OfBatches:
         assert (first > 0, second - first >= 3, third > second) == (True, True, True)
         assert await store.batch(lambda tx: tx.number(sequence, 1)) > third
 
-    @pytest.mark.parametrize("sequence", ["item", "token"])
+    async def test_the_next_number_is_told_without_reserving_any(self, store):
+        def ask(tx):
+            return tx.number("told", 0), tx.number("told", 4), tx.number("told", 0)
+
+        first, again, after_four = await store.batch(ask)
+        assert (again, after_four) == (first, first + 4)
+
+    @pytest.mark.parametrize("sequence", ["item", "token", "told"])
     async def test_numbers_rise_over_re_opening(self, store, sequence):
         given = await store.batch(lambda tx: tx.number(sequence, 5))
         await store.close()

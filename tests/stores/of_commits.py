@@ -38,15 +38,16 @@ from pubqueue.app.listings import (
     Events,
     NodeWinners,
     RecordOf,
+    TakenWinners,
     WinningDrafts,
 )
 from pubqueue.app.ports import StaleError
-from pubqueue.app.rows import Rows
+from pubqueue.app.rows import Rows, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import ItemId, Millis, State, digest
-from pubqueue.core.transactions.model import App, Commit, CommittedNode, Record
+from pubqueue.core.transactions.model import App, Commit, CommittedNode, Record, SetAside, TakenId
 
 
 class OfCommits:
@@ -188,6 +189,49 @@ class OfCommits:
 
         await commits(store, (0, 0), change=commit(0, replaced=1), before=compare)
         assert (await ready(store), await payloads(store)) == (("", "a"), {"a": b"<x/>"})
+
+    @pytest.mark.parametrize("to", [None, MORE])
+    async def test_winners_whose_ids_are_taken_are_set_aside(self, store, to):
+        """They change nothing, or take places in another node, under other ids."""
+        await make(
+            store,
+            c.CreateNode(queue(name=MORE, subscriptions=0)),
+            c.AddSubscription(window(ANN, 1)),
+        )
+        await make(store, add("locked"), add("dead"), add("same"))
+        await lock(store, "locked")
+        (dead,) = await items(store, "dead")
+        await make(store, c.GiveUp(dead, NOW, "x", 1))
+        rows = [row(name, b"<x/>") for name in ("locked", "new", "dead")]
+        await make(store, stage(row("own"), node=MORE), stage(*rows, row("same"), part=1))
+
+        def compare(tx):
+            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+            taken = TakenId(JOBS, ItemId("dead"), State.DEAD)
+            locked = TakenId(JOBS, ItemId("locked"), State.LOCKED)
+            assert tx.page(TakenWinners(JOBS), None, 9) == [taken, locked]
+            assert tx.page(TakenWinners(JOBS), None, 1) == [taken]
+            assert tx.page(TakenWinners(MORE), None, 9) == []
+            tx.write(Writes(after(1), bulk=[SetAside(to, after(1))]))
+
+        before = await items(store, "locked", "dead", "same")
+        there = 1 if to is None else 3
+        outcomes = (
+            CommittedNode(JOBS, True, 1, 0, 1),  # noqa: FBT003
+            CommittedNode(MORE, True, there, 0, 0),  # noqa: FBT003
+        )
+        change = Commit("app", ETL, 1, after(1), outcomes, 2 + there, 30, TOLD)
+        entries = [
+            event_log.PublishedByCommit(it.node, queueing=True, publisher=ETL) for it in outcomes
+        ]
+        await commits(store, (0, 0), (1, 0), change=change, before=compare, entries=entries)
+        assert await items(store, "locked", "dead", "same") == before
+        assert sorted(await ids(store)) == ["dead", "locked", "new", "same"]
+        moved = [f"jobs/{name}.{after(1)}" for name in ("locked", "dead")] if to else []
+        assert await ids(store, MORE) == ["own", *moved]
+        log = await listed(store, Events(None, 99))
+        told = [(entry.event.node, entry.event.item) for entry in log]
+        assert told == [(JOBS, "new"), *((MORE, name) for name in ["own", *moved])]
 
     async def test_what_was_not_judged_the_same_is_not_the_same(self, store):
         await make(store, add("a"), stage(row("a", b"<x/>")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.facts import ANN, BOB, EVE, JOBS, NOW, plain, window
+from harness.facts import after as after_now
 from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
@@ -13,6 +14,7 @@ from stores.steps import (
     Desk,
     add,
     ids,
+    items,
     listed,
     load,
     lock,
@@ -24,7 +26,15 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import AffiliationsOf, AffiliationsOfAccount, Nodes, ReadyNodes
+from pubqueue.app.listings import (
+    AffiliationsOf,
+    FreeSubscriptions,
+    Nodes,
+    NodesOfAccount,
+    ReadyNodes,
+    SubscriptionsOfAccount,
+    Total,
+)
 from pubqueue.app.rows import AffiliationRow, Needs, Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.after import after as after_change
@@ -36,9 +46,20 @@ from pubqueue.core.model import (
     NodeName,
     PublishModel,
 )
+from pubqueue.core.queue.dispatch import place as turn
 
 OTHER = NodeName("other")
 BOB_ACCOUNT = Jid("bob@x")
+
+
+def place(subscription):
+    return subscription.node, subscription.jid
+
+
+async def ready_nodes(store):
+    """Return the queues that are ready, in the order in which a store finds them."""
+    looks = await listed(store, ReadyNodes())
+    return [look.node for look in looks if look.node is not None]
 
 
 class OfNodes:
@@ -85,23 +106,62 @@ class OfNodes:
 
     async def test_a_node_is_ready_with_an_item_and_a_window_for_it(self, store):
         await make(store, c.AddSubscription(window(ANN, 1)))
-        assert await listed(store, ReadyNodes()) == []
+        assert await ready_nodes(store) == []
         await make(store, add("a"), add("b"))
-        assert await listed(store, ReadyNodes()) == [JOBS]
+        assert await ready_nodes(store) == [JOBS]
         item = await lock(store, "a")
-        assert await listed(store, ReadyNodes()) == []
+        assert await ready_nodes(store) == []
         await make(store, release(item), c.SetAvailable(JOBS, ANN, available=False))
-        assert await listed(store, ReadyNodes()) == []
+        assert await ready_nodes(store) == []
 
-    async def test_ready_nodes_come_in_pages(self, store):
-        for name in ("b", "a"):
-            node = NodeName(name)
-            seat = replace(window(ANN, 1), node=node, subid=name)
-            await make(store, c.CreateNode(replace(EMPTY, name=node)), c.AddSubscription(seat))
-            await make(store, add("x", node=node))
-        assert await listed(store, ReadyNodes()) == ["a", "b"]
-        assert await listed(store, ReadyNodes(), "a") == ["b"]
-        assert await listed(store, ReadyNodes(), None, 1) == ["a"]
+    async def test_a_plain_node_has_nothing_to_hand_out(self, store):
+        news = replace(plain(), name=NodeName("news"))
+        seat = replace(window(ANN, 1), node=news.name, subid="news")
+        await make(store, c.CreateNode(news), c.AddSubscription(seat), add("x", node=news.name))
+        assert await ready_nodes(store) == []
+
+    async def test_what_is_put_aside_is_ready_as_well(self, store):
+        await make(store, c.AddSubscription(window(ANN, 1)), add("a"))
+        (item,) = await items(store, "a")
+        await make(store, c.Postpone(item, after_now(5)))
+        assert await ready_nodes(store) == [JOBS]
+
+    async def test_a_look_around_goes_on_where_it_has_come_to(self, store):
+        for number in range(6):
+            node = NodeName(f"n{number}")
+            await make(store, c.CreateNode(replace(EMPTY, name=node)))
+            if number % 2:
+                seat = replace(window(ANN, 1), node=node, subid=node)
+                await make(store, c.AddSubscription(seat))
+            if number % 3 != 2:
+                await make(store, add("x", node=node))
+        assert sorted(await ready_nodes(store)) == ["n1", "n3"]
+        seen, place = [], None
+        while looks := await listed(store, ReadyNodes(), place, 1):
+            seen += [look.node for look in looks if look.node is not None]
+            place = looks[-1].place
+        assert sorted(seen) == ["n1", "n3"]
+
+    async def test_free_subscriptions_come_by_share_in_flight_then_by_service_then_by_jid(
+        self, store
+    ):
+        seats = [
+            window("a@x/1", 3, in_flight=1),
+            window("b@x/1", 2, last_served=5),
+            window("c@x/1", 2, last_served=4),
+            window("d@x/1", 9, in_flight=3, last_served=1),
+            window("e@x/1", 2, last_served=4),
+            window("busy@x/1", 2, in_flight=2),
+            window("away@x/1", 2, available=False),
+        ]
+        await make(store, *map(c.AddSubscription, seats))
+        which = FreeSubscriptions(JOBS)
+        found = await listed(store, which)
+        assert [one.jid[0] for one in found] == ["c", "e", "b", "a", "d"]
+        assert await listed(store, which, turn(found[1]), 2) == found[2:4]
+        assert await listed(store, which, turn(found[-1])) == []
+        assert await listed(store, FreeSubscriptions(DEAD)) == []
+        await make(store, *(c.EndSubscription(JOBS, seat.jid) for seat in seats))
 
     async def test_nodes_come_by_name_in_pages(self, store):
         other = replace(EMPTY, name=NodeName("a"))
@@ -156,6 +216,7 @@ class OfNodes:
             "subscriptions": {(JOBS, ANN_ACCOUNT)},
             "subscribers": {JOBS},
             "accounts": {ANN_ACCOUNT},
+            "jids": {ANN},
             "items": {(JOBS, "i1"), (JOBS, "i2")},
             "numbers": {item.seq},
             "held": {ANN},
@@ -229,16 +290,57 @@ class OfNodes:
         await make(store, *(c.CreateNode(replace(EMPTY, name=name)) for name in names))
         await make(store, *(c.SetAffiliation(n, ANN_ACCOUNT, Affiliation.OWNER) for n in names))
         await make(store, c.SetAffiliation(JOBS, BOB_ACCOUNT, Affiliation.OWNER))
-        a, b, c_ = (AffiliationRow(NodeName(n), ANN_ACCOUNT, Affiliation.OWNER) for n in "abc")
-        mine = AffiliationsOfAccount(ANN_ACCOUNT)
+        a, b, c_ = ((replace(EMPTY, name=NodeName(n)), Affiliation.OWNER) for n in "abc")
+        mine = NodesOfAccount(ANN_ACCOUNT)
         assert await listed(store, mine) == [a, b, c_]
         assert await listed(store, mine, "a", 1) == [b]
-        assert await listed(store, AffiliationsOfAccount(Jid("eve@x"))) == []
+        assert await listed(store, Total(mine)) == [3]
+        assert await listed(store, NodesOfAccount(Jid("eve@x"))) == []
+
+    async def test_nodes_and_people_are_found_by_what_they_are(self, store):
+        closed = NodeConfig(access_model=AccessModel.WHITELIST)
+        hidden = replace(EMPTY, name=NodeName("hidden"), config=closed)
+        await make(store, c.CreateNode(hidden))
+        roles = {JOBS: Affiliation.MEMBER, hidden.name: Affiliation.OWNER}
+        await make(store, *(c.SetAffiliation(n, ANN_ACCOUNT, role) for n, role in roles.items()))
+        await make(store, c.SetAffiliation(JOBS, BOB_ACCOUNT, Affiliation.OWNER))
+        opened = Nodes(AccessModel.OPEN)
+        assert await listed(store, opened) == [EMPTY]
+        assert await listed(store, opened, JOBS) == []
+        assert await listed(store, Nodes(AccessModel.WHITELIST)) == [hidden]
+        assert [await listed(store, Total(of)) for of in (Nodes(), opened)] == [[2], [1]]
+        owned = NodesOfAccount(ANN_ACCOUNT, (Affiliation.OWNER,))
+        assert await listed(store, owned) == [(hidden, Affiliation.OWNER)]
+        inside = NodesOfAccount(ANN_ACCOUNT, access=(AccessModel.WHITELIST,))
+        assert await listed(store, inside) == [(hidden, Affiliation.OWNER)]
+        assert [await listed(store, Total(of)) for of in (owned, inside)] == [[1], [1]]
+        owners = AffiliationsOf(JOBS, (Affiliation.OWNER,))
+        expected = [AffiliationRow(JOBS, BOB_ACCOUNT, Affiliation.OWNER)]
+        assert await listed(store, owners) == expected
+        counted = [await listed(store, Total(of)) for of in (owners, AffiliationsOf(JOBS))]
+        assert counted == [[1], [2]]
+
+    async def test_an_account_lists_its_subscriptions_by_node_and_jid(self, store):
+        other, phone = NodeName("a"), Jid(f"{ANN_ACCOUNT}/phone")
+        seats = [
+            replace(window(jid, 1), node=node, subid=f"{node} {jid}")
+            for node, jid in [(JOBS, phone), (JOBS, ANN), (other, phone), (other, BOB)]
+        ]
+        await make(store, c.CreateNode(replace(EMPTY, name=other)))
+        await make(store, *map(c.AddSubscription, seats))
+        mine = SubscriptionsOfAccount(ANN_ACCOUNT)
+        first, second, third = sorted((seats[2], seats[1], seats[0]), key=place)
+        assert await listed(store, mine) == [first, second, third]
+        assert await listed(store, mine, place(first), 1) == [second]
+        assert await listed(store, mine, (other, "zzz")) == [second, third]
+        there = SubscriptionsOfAccount(ANN_ACCOUNT, JOBS)
+        assert await listed(store, there) == [second, third]
+        assert [await listed(store, Total(of)) for of in (mine, there)] == [[3], [2]]
 
     # --- subscriptions ---
 
     async def test_a_subscription_is_read_as_it_was_written(self, store):
-        row = window(ANN, 3, in_flight=2, last_served=7, available=False, bounces=4)
+        row = window(ANN, 3, in_flight=2, last_served=7, available=False, unanswered=4)
         await make(store, add("a"), add("b"))
         for name in "ab":
             await lock(store, name)
@@ -274,7 +376,7 @@ class OfNodes:
 
     async def test_a_subscription_changes_and_keeps_its_place(self, store):
         await make(store, c.AddSubscription(window(EVE)), c.AddSubscription(window(ANN)))
-        changed = window(EVE, 5, available=False, bounces=3, last_served=9)
+        changed = window(EVE, 5, available=False, unanswered=3, last_served=9)
         await write(store, subscriptions=[Write(window(EVE), changed)])
         found = await load(store, subscribers={JOBS})
         assert found == Rows(subscriptions=[changed, window(ANN)])
@@ -287,6 +389,16 @@ class OfNodes:
         mine = await load(store, accounts={ANN_ACCOUNT, Jid("eve@x")})
         assert sorted(mine.subscriptions, key=str) == sorted([window(ANN), other, again], key=str)
 
+    async def test_subscriptions_of_exactly_a_jid_are_found_in_all_nodes(self, store):
+        other = replace(window(ANN), node=DEAD, subid="2")
+        phone = replace(window(f"{ANN_ACCOUNT}/phone"), subid="3")
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB), phone)))
+        mine = await load(store, jids={ANN, ANN_ACCOUNT, Jid("eve@x")})
+        assert sorted(mine.subscriptions, key=str) == sorted([window(ANN), other], key=str)
+        await make(store, c.EndSubscription(JOBS, ANN))
+        assert await load(store, jids={ANN}) == Rows(subscriptions=[other])
+
     async def test_a_subscription_that_several_needs_name_comes_once(self, store):
         await make(store, c.AddSubscription(window(ANN)), c.AddSubscription(window(BOB)))
         found = await load(
@@ -294,6 +406,7 @@ class OfNodes:
             subscriptions={(JOBS, ANN_ACCOUNT), (JOBS, BOB_ACCOUNT)},
             subscribers={JOBS},
             accounts={ANN_ACCOUNT},
+            jids={ANN},
         )
         assert sorted(found.subscriptions, key=str) == [window(ANN), window(BOB)]
 

@@ -163,6 +163,23 @@ class OfStaging:
         assert await listed(store, Sweepable(NOW)) == [False]
         assert await store.batch(lambda tx: tx.next_due()) == after(60)
 
+    async def test_dropped_attempts_leave_the_others(self, store):
+        await make(
+            store,
+            stage(row("a"), row("b"), part=0, attempt=1),
+            stage(row("c"), part=1, attempt=1),
+            stage(row("a", b"<new/>"), part=0, attempt=2),
+        )
+        await make(store, Abort("app", 1, ((0, 1), (1, 1), (9, 9))), Abort("app", 1, ()))
+        assert await waits(store, ETL) == {ETL: (1, 6), "": (1, 6)}
+        (version,) = (await load(store, versions={("app", 1)})).versions
+        assert (version.items, version.bytes) == (1, 6)
+        left = await listed(store, AttemptsOf("app", 1), None, 9)
+        assert [(one.part, one.number, one.items) for one in left] == [(0, 2, 1)]
+        await make(store, Sweep(NOW, 9), Abort("app", 1, ((0, 2),)), Sweep(NOW, 9))
+        assert await load(store, versions={("app", 1)}) == Rows()
+        assert await listed(store, Sweepable(NOW)) == [False]
+
     async def test_a_dropped_version_may_begin_anew_at_once(self, store):
         await make(store, stage(row("a", b"<old/>"), row("b")), Abort("app", 1), stage(row("a")))
         key = StagedKey("app", 1, 0, 0, JOBS, ItemId("b"))

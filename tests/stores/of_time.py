@@ -20,7 +20,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import Items, Locks
+from pubqueue.app.listings import Items, Locks, LocksFromLast, Stride
 from pubqueue.app.rows import Due
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
@@ -141,14 +141,24 @@ class OfTime:
             await lock(store, name, deadline=after(deadline))
         (elsewhere,) = await items(store, "a", node=DEAD)
         await make(store, c.Lock(elsewhere, BOB, 9, after(20), NOW))
-        seen = [(row.node, row.id) for row in await listed(store, Locks())]
+        seen = [(row.node, row.id) for row in await listed(store, LocksFromLast())]
         assert seen == [(JOBS, "a"), (DEAD, "a"), (JOBS, "b"), (JOBS, "c")]
         last = after(20), elsewhere.seq
-        assert names(await listed(store, Locks(), last, 1)) == "b"
-        assert names(await listed(store, Locks(), last)) == "bc"
+        assert names(await listed(store, LocksFromLast(), last, 1)) == "b"
+        assert names(await listed(store, LocksFromLast(), last)) == "bc"
         await make(store, c.PurgeNode(JOBS))
-        assert [row.node for row in await listed(store, Locks(), None, 1)] == [DEAD]
-        assert await listed(store, Locks(), last) == []
+        assert [row.node for row in await listed(store, LocksFromLast(), None, 1)] == [DEAD]
+        assert await listed(store, LocksFromLast(), last) == []
+
+    async def test_all_locks_are_listed_by_deadline_and_number(self, store):
+        await make(store, *map(add, "abcd"))
+        for name, deadline in (("a", 30), ("b", 20), ("c", 30)):
+            await lock(store, name, deadline=after(deadline))
+        b, a, c_ = await listed(store, Locks(), None, 9)
+        assert names([b, a, c_]) == "bac"
+        assert await listed(store, Locks(), (b.deadline, b.seq), 1) == [a]
+        assert await listed(store, Locks(), (a.deadline, a.seq), 9) == [c_]
+        assert await listed(store, Locks(), (c_.deadline, c_.seq), 9) == []
 
     async def test_lives_end_unless_somebody_works_on_the_item(self, store):
         await make(
@@ -240,9 +250,21 @@ class OfTime:
             (Items(JOBS, (BOB,)), None, 9, ""),
             (Items(JOBS, newest=True), None, 2, "cd"),
             (Items(JOBS, newest=True), None, 9, "abcd"),
+            (Items(JOBS, newest=True), b.seq + 1, 1, "b"),
+            (Items(JOBS, newest=True), b.seq, 9, "a"),
+            (Items(JOBS, newest=True), a.seq, 9, ""),
+            (Items(JOBS, mine, newest=True), b.seq + 1, 9, "b"),
             (Items(JOBS, mine, newest=True), None, 1, "c"),
             (Items(JOBS, mine, newest=True), None, 2, "bc"),
+            (Items(JOBS, room=12), None, 9, "ab"),
+            (Items(JOBS, room=1), None, 9, "a"),
+            (Items(JOBS, newest=True, room=12), None, 9, "cd"),
+            (Items(JOBS, numbers=(b.seq, a.seq, 99)), None, 9, "ba"),
+            (Items(JOBS, numbers=(a.seq, b.seq), room=6), None, 9, "a"),
         ]
         seen = [names(row for row, _ in await listed(store, *page[:3])) for page in pages]
         assert seen == [page[3] for page in pages]
         assert await listed(store, Items(JOBS), None, 1) == [(a, b"<job/>")]
+        steps = (None, 1), (None, 2), (a.seq, 1), (None, 9)
+        strides = [await listed(store, Stride(JOBS), *step) for step in steps]
+        assert strides == [[a.seq], [b.seq], [b.seq], []]

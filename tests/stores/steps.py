@@ -34,6 +34,7 @@ from pubqueue.core.transactions.model import (
     Attempt,
     Commit,
     Moved,
+    SetAside,
     Stage,
     StagedTotals,
     Sweep,
@@ -55,7 +56,7 @@ ENOUGH = 1_000_000
 """Bytes of payload, more than there are."""
 IN_TIME = after(300)
 
-BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, Commit, Moved, Abort, Sweep)
+BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, SetAside, Commit, Moved, Abort, Sweep)
 
 NEEDS: Final = {
     "nodes": lambda key: Needs(nodes={key}),
@@ -204,7 +205,7 @@ class Desk:
         row: Subscription | None = self._row("subscriptions", key)[1]
         if row is not None:
             served = max(row.last_served, item.token) if by > 0 else row.last_served
-            known = {"last_served": served, "bounces": 0 if gone else row.bounces}
+            known = {"last_served": served, "unanswered": 0 if gone else row.unanswered}
             self._put("subscriptions", key, replace(row, in_flight=row.in_flight + by, **known))
 
     # --- what waits for a commit ---

@@ -85,7 +85,6 @@ def seen(tx):
         Items(DEAD, newest=True),
         DeadItems(JOBS),
         DeadItems(DEAD),
-        ReadyNodes(),
         NodeEntries((JOBS, DEAD)),
         *(ItemEntries(JOBS, ALL, state, True, 40) for state in (None, State.DEAD)),  # noqa: FBT003
     ]
@@ -97,6 +96,7 @@ def seen(tx):
         for node, room in rooms.items()
     ]
     listed = [tx.page(which, None, 7) for which in pages]
+    listed.append([look.node for look in tx.page(ReadyNodes(), None, 99) if look.node])
     return everything(tx), queues, listed, due(tx), [tx.next_due()], recount(tx)
 
 

@@ -40,8 +40,8 @@ NODES = (
 )
 IDS = {JOBS: 7, DEAD_LETTERS: 9}
 WINDOWS = (
-    Subscription(JOBS, BOB, "of-bob", 2, 1, 41, available=True, bounces=0),
-    Subscription(JOBS, ANN, "of-ann", 5, 0, 39, available=False, bounces=2),
+    Subscription(JOBS, BOB, "of-bob", 2, 1, 41, available=True, unanswered=0),
+    Subscription(JOBS, ANN, "of-ann", 5, 0, 39, available=False, unanswered=2),
 )
 
 
@@ -97,7 +97,7 @@ def rows():
         yield "affiliation", (IDS[row.node], row.account, row.affiliation.value)
     for number, row in enumerate(WINDOWS, 1):
         who = number, IDS[row.node], row.jid, account_of(row.jid), row.subid, row.queue_requests
-        yield "subscription", (*who, row.in_flight, row.last_served, row.available, row.bounces)
+        yield "subscription", (*who, row.in_flight, row.last_served, row.available, row.unanswered)
     yield "resource", (4, BOB, account_of(BOB))
     for one in ITEMS:
         yield "item", columns(one)
@@ -176,7 +176,8 @@ async def listed(store, which, after=None):
 async def test_nodes_and_people_read_back(store):
     assert await listed(store, li.Nodes()) == list(NODES)
     assert await listed(store, li.AffiliationsOf(JOBS)) == list(PEOPLE)
-    assert await listed(store, li.AffiliationsOfAccount(OWNER)) == [PEOPLE[1]]
+    found = await listed(store, li.NodesOfAccount(OWNER))
+    assert found == [(NODES[1], PEOPLE[1].affiliation)]
     assert (await load(store, subscribers={JOBS})).subscriptions == list(WINDOWS)
     assert (await load(store, accounts={account_of(ANN)})).subscriptions == [WINDOWS[1]]
     assert (await load(store, resources={account_of(BOB)})).resources == [BOB]

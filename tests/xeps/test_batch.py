@@ -138,10 +138,19 @@ async def test_refusals_are_one_sentence(client):
 async def test_what_is_not_as_it_was_staged_is_not_committed(client, there):
     batch = Batch(client, SERVICE, app="a", version=1)
     await batch.publish("jobs", job("x"))
-    await Batch(client, SERVICE, app="a", version=1).abort()
+    await batch.abort()
     with pytest.raises(Refused, match=r"is named with 1 items of attempt \d+, and 0 are staged"):
         await batch.commit()
     assert there() == []
+
+
+async def test_an_abort_drops_nothing_that_another_run_has_staged(client, there):
+    lost = Batch(client, SERVICE, app="a", version=1)
+    batch = Batch(client, SERVICE, app="a", version=1)
+    for each in (lost, batch):
+        await each.publish("jobs", job("x"))
+    await lost.abort()
+    assert await batch.commit() == Committed(1, 0, already=False)
 
 
 async def test_a_service_that_knows_no_transactions_would_publish_at_once(prosody, service):

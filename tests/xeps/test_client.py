@@ -87,6 +87,8 @@ async def test_a_foreign_domain_is_one_sentence(prosody):
     [
         ({"jid": "bot@x", "host": "192.0.2.1", "tls": "off"}, "TLS may be off only on a loopback"),
         ({"jid": "bot@example.org", "tls": "off"}, "TLS may be off only on a loopback"),
+        ({"jid": "bot@x", "tls": "yes"}, "tls is 'yes'; it takes one of required, direct, off."),
+        ({"jid": "bot@x", "tls": True}, "tls is True; it takes one of required, direct, off."),
         ({"jid": "localhost"}, "names no account"),
         ({"jid": "@@"}, "'@@' is not a JID."),
         ({"jid": "bot@x", "ca_file": "/nowhere.pem"}, "/nowhere.pem does not exist"),

@@ -2,22 +2,31 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import tracemalloc
 
 import pytest
-from harness.queue_service import OPTIONS, PUBSUB, QueueService, refuse, result, subscription
+from harness.queue_service import (
+    OPTIONS,
+    PUBSUB,
+    QueueService,
+    in_turn,
+    refuse,
+    result,
+    subscription,
+)
 
-from pubqueue_demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody, free_ports
 from pubqueue_xeps.errors import (
+    GoneUnconfirmed,
     LockLost,
     LoginFailed,
     NoSuchNode,
     NotAQueue,
     Refused,
     Replaced,
-    ServiceUnavailable,
 )
 
 pytestmark = pytest.mark.e2e
@@ -28,7 +37,6 @@ SUBSCRIBE_REFUSALS = [
     (["bad-request", "invalid-options"], NotAQueue, "is not a work queue"),
     (["forbidden"], Refused, r"refused the request about 'jobs': forbidden\."),
     (["not-allowed", "closed-node"], Refused, "not-allowed, closed-node"),
-    (["service-unavailable"], ServiceUnavailable, "does not answer now: service-unavailable"),
 ]
 
 
@@ -49,9 +57,51 @@ async def test_a_refused_subscription_ends_the_entry(service, worker_of, refusal
         await worker_of().__aenter__()
 
 
-async def test_a_service_that_is_not_there_ends_the_entry(prosody, worker_of):
-    with pytest.raises(ServiceUnavailable, match=r"queue\.localhost does not answer now"):
-        await worker_of().__aenter__()
+@pytest.fixture
+def warned():
+    """Return the warnings as they come."""
+    told = asyncio.Queue()
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            told.put_nowait(record.getMessage())
+
+    handler = Handler(logging.WARNING)
+    logging.getLogger("pubqueue_xeps").addHandler(handler)
+    yield told
+    logging.getLogger("pubqueue_xeps").removeHandler(handler)
+
+
+async def test_a_service_that_is_not_there_is_waited_for(prosody, worker_of, warned):
+    entering = asyncio.create_task(worker_of().__aenter__())
+    assert "queue.localhost does not answer now" in await warned.get()
+    async with QueueService(prosody.component_port, prosody.secret) as service:
+        jid = await service.subscriber()
+        worker = await entering
+        assert worker.jid == jid
+        await worker.__aexit__(None, None, None)
+
+
+async def test_a_server_that_is_not_there_is_waited_for(worker_of, warned):
+    async with Prosody() as server:
+        await server.account("bot", "secret")
+        await server.stop()
+        entering = asyncio.create_task(worker_of(port=server.c2s_port).__aenter__())
+        said = await warned.get()
+        assert "worker.waiting" in said
+        assert f"localhost at {server.host}:{server.c2s_port} cannot be reached" in said
+        await server.start()
+        async with QueueService(server.component_port, server.secret) as service:
+            await service.subscriber()
+            worker = await entering
+            await worker.__aexit__(None, None, None)
+
+
+async def test_who_waits_for_a_server_may_give_up(worker_of):
+    (port,) = free_ports(1)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await worker_of(port=port).__aenter__()
 
 
 async def test_a_node_that_grants_no_window_is_no_queue(service, worker_of):
@@ -107,8 +157,10 @@ async def test_a_lost_connection_is_made_again_and_subscribed_again(service, wor
         assert (await service.next("retract")).get("from") == first
 
 
-async def test_a_retract_that_the_connection_takes_with_it_is_asked_again(service, worker_of):
-    """It was carried out, and the answer was lost; item-not-found then means that it is gone."""
+async def test_a_retract_that_the_connection_took_along_is_not_known_to_have_deleted_the_item(
+    service, worker_of, caplog
+):
+    """The service frees what we had; another worker may have had it since, and done it."""
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1")
         item = await anext(worker)
@@ -116,8 +168,21 @@ async def test_a_retract_that_the_connection_takes_with_it_is_asked_again(servic
         left = asyncio.create_task(item.retract())
         await service.next("retract")
         service.script["retract"] = lambda iq: [refuse(iq, "item-not-found")]
-        await left
-        assert item.state == "retracted"
+        for asked in (left, item.retract()):
+            with pytest.raises(GoneUnconfirmed, match="'i1' is gone; whether this worker's"):
+                await asked
+        assert item.state == "gone"
+    assert "item.gone" in caplog.text
+
+
+async def test_leaving_the_block_of_such_an_item_is_not_fatal(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        async with await anext(worker) as item:
+            service.script["retract"] = in_turn(
+                lambda iq: cut(worker) or [], lambda iq: [refuse(iq, "item-not-found")]
+            )
+        assert item.state == "gone"
 
 
 async def test_the_lock_of_an_item_in_hand_may_be_lost_with_the_connection(service, worker_of):

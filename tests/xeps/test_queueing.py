@@ -9,7 +9,7 @@ from harness.queue_service import item, refuse, result
 from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.client import login, logout, make_client
-from pubqueue_xeps.errors import NoSuchNode, ServiceUnavailable
+from pubqueue_xeps.errors import ItemDead, NoSuchNode, Refused, ServiceUnavailable
 from pubqueue_xeps.outcome import Outcome
 from pubqueue_xeps.xep_0254 import QueueSubscription, queueing
 from pubqueue_xeps.xep_0254.event import Delivered, Retracted, Unlocked
@@ -156,6 +156,63 @@ async def test_a_refused_publish_is_one_sentence(service, client):
     service.script["publish"] = lambda iq: [refuse(iq, "item-not-found")]
     with pytest.raises(NoSuchNode, match=r"^queue\.localhost has no node 'jobs'\.$"):
         await queueing(client).publish(*QUEUE, Element("{x}job"))
+
+
+async def test_a_refusal_carries_the_words_of_the_service(service, client):
+    words = "publishing to this node is paused."
+    service.script["publish"] = lambda iq: [refuse(iq, "not-allowed", text=words)]
+    with pytest.raises(
+        Refused, match=r"'jobs': not-allowed \(publishing to this node is paused\)\.$"
+    ):
+        await queueing(client).publish(*QUEUE, Element("{x}job"))
+
+
+async def test_a_publish_of_what_is_dead_is_no_success(service, client):
+    dead = (
+        "<dead xmlns='urn:x-pubqueue:0' item='i1' published='2026-01-01T00:00:00Z'"
+        " at='2026-01-01T00:00:00Z' reason='no such flight'/>"
+    )
+    answer = f"<publish node='jobs'><item id='i1'/></publish>{dead}"
+    service.script["publish"] = lambda iq: [result(iq, answer)]
+    with pytest.raises(
+        ItemDead, match=r"^The item 'i1' is in 'jobs' already, and dead: no such flight\."
+    ):
+        await queueing(client).publish(*QUEUE, Element("{x}job"), id="i1")
+
+
+def number():
+    job = Element("{x}job")
+    job.text = 7
+    return job
+
+
+@pytest.mark.parametrize(
+    ("payload", "sentence"),
+    [
+        ("<job/>", "The payload of 'i1' is of type str; it has to be an Element of xml"),
+        (None, "The payload of 'i1' is of type NoneType; it has to be an Element"),
+        (number(), "The payload of 'i1' has a name, text or attribute that is no str"),
+    ],
+)
+async def test_a_payload_of_the_wrong_type_is_named(client, payload, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        await queueing(client).publish(*QUEUE, payload, id="i1")
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"priority": "high"}, "priority is 'high'; it takes a whole number"),
+        ({"priority": 1.5}, "priority is 1.5; it takes a whole number"),
+        ({"priority": True}, "priority is True; it takes a whole number"),
+        ({"delay": "60"}, "delay is '60'; it takes seconds, 0 or more"),
+        ({"ttl": -1}, "ttl is -1; it takes seconds, 0 or more"),
+        ({"ttl": float("nan")}, "ttl is nan; it takes seconds, 0 or more"),
+    ],
+)
+async def test_a_wish_that_is_no_number_is_not_sent(client, wish, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        await queueing(client).publish(*QUEUE, Element("{x}job"), **wish)
 
 
 @pytest.mark.parametrize("bad", ["\x00", "\x1b", "\ufffe"])

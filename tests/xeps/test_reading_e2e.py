@@ -24,6 +24,7 @@ name = "jobs"
 queueing = true
 owners = ["boss@localhost"]
 publishers = ["etl@localhost"]
+members = ["bot@localhost"]
 [node.options]
 "x-queueing#event_log" = true
 "pubsub#max_payload_size" = 200000

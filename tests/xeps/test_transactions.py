@@ -7,7 +7,7 @@ import pytest
 from lxml import etree
 
 from pubqueue_xeps import transactions
-from pubqueue_xeps.transactions import Committed, Mark, Part, Totals
+from pubqueue_xeps.transactions import Committed, Mark, OnTaken, Part, TakenId, Totals
 
 SCHEMA = etree.XMLSchema(
     etree.parse(Path(__file__).parents[2] / "xeps" / "schemas" / "x-pubqueue.xsd")
@@ -70,6 +70,10 @@ def test_a_commit_of_very_many_parts_still_fits_a_stanza():
 
 def test_abort_and_the_question_name_the_app():
     assert read(transactions.abort(MARK)).attrib == {"app": "it's <mine>", "version": "41"}
+    questions = transactions.aborts(MARK, [Part(n, 7, 2) for n in range(1500)])
+    named = [read(question).findtext(f"{OURS}parts").split() for question in questions]
+    assert [len(each) for each in named] == [1000, 500]
+    assert named[1][-1] == "1499:7:2:0"
     asked = transactions.last("it's")
     assert (asked.kind, read(asked).tag, read(asked).attrib) == (
         "get",
@@ -91,6 +95,24 @@ def test_the_answer_to_a_commit_is_read(already, found):
         f"<committed xmlns='urn:x-pubqueue:0' version='4' published='9' known='2' already='{already}'/>"
     )
     assert transactions.read_committed(answer) == Committed(published=9, known=2, already=found)
+
+
+def test_a_commit_says_what_becomes_of_taken_ids():
+    def said(on_taken):
+        found = read(transactions.commit(MARK, [], None, on_taken))
+        return found.get("on-taken"), found.get("dead-letter-node")
+
+    assert said(OnTaken()) == (None, None)
+    assert said(OnTaken("skip")) == ("skip", None)
+    assert said(OnTaken("dead-letter", "bad")) == ("dead-letter", "bad")
+
+
+def test_the_ids_that_were_taken_are_read():
+    inner = "<item node='jobs' id='a' state='dead'/>"
+    start = "<committed xmlns='urn:x-pubqueue:0' version='4' published='9' known='0' already='0'"
+    found = transactions.read_committed(iq(f"{start} taken='2'>{inner}</committed>"))
+    named = (TakenId("jobs", "a", "dead"),)
+    assert found == Committed(9, 0, already=False, taken=2, named=named)
 
 
 def test_generated_ids_belong_to_the_batch():

@@ -4,21 +4,20 @@ import asyncio
 
 import msgspec
 import pytest
-from harness.queue_service import refuse, result
+from harness.queue_service import in_turn, refuse, result
 
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
 
 pytestmark = pytest.mark.e2e
 
 
-def in_turn(*answers):
-    """Answer the first request by the first, and so on."""
-    left = iter(answers)
-
-    def answer(iq):
-        return next(left)(iq)
-
-    return answer
+async def test_a_fault_of_the_service_ends_a_retract_at_once(service, worker_of):
+    service.script["retract"] = lambda iq: [refuse(iq, "internal-server-error")]
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        with pytest.raises(Refused, match="'i1' was refused: internal-server-error"):
+            await item.retract()
 
 
 async def leave(item):
@@ -167,6 +166,33 @@ async def test_a_service_that_is_away_is_asked_again(service, worker_of):
         async with await anext(worker) as item:
             pass
         assert item.state == "retracted"
+
+
+async def test_a_delivery_that_comes_twice_is_worked_once(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", token=17)
+        item = await anext(worker)
+        for name in ("i1", "i2"):
+            service.deliver(worker.jid, name, token=17)
+        assert (await anext(worker)).id == "i2"
+        assert item.state == "in hand"
+
+
+async def test_what_comes_again_after_its_work_was_done_is_only_said_to_be_done(service, worker_of):
+    service.script["retract"] = lambda iq: []
+    async with worker_of(timings={"patience": 0.2}) as worker:
+        service.deliver(worker.jid, "i1", token=17)
+        with pytest.raises(NotConfirmed):
+            await (await anext(worker)).retract()
+        service.seen.clear()
+        service.deliver(worker.jid, "i1", token=17)
+        again = await service.next("retract")
+        assert (again[0][0][0].get("id"), again.find(".//{urn:x-pubqueue:0}lock").get("token")) == (
+            "i1",
+            "17",
+        )
+        service.deliver(worker.jid, "i1", token=18, attempt=2)
+        assert (await anext(worker)).attempt == 2
 
 
 async def test_patience_has_an_end(service, worker_of):

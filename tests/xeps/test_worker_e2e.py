@@ -26,6 +26,7 @@ NODES = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bot@localhost", "second@localhost"]
 [node.options]
 "x-queueing#backoff_min" = 0
 
@@ -33,6 +34,7 @@ publishers = ["etl@localhost"]
 name = "short"
 queueing = true
 publishers = ["etl@localhost"]
+members = ["bot@localhost", "second@localhost"]
 [node.options]
 "x-queueing#lock_timeout" = 1
 "x-queueing#backoff_min" = 0
@@ -279,7 +281,8 @@ async def test_what_was_not_begun_goes_to_others_when_a_worker_stops(server, pro
         (
             "plain",
             NotAQueue(
-                "'plain' at queue.localhost is not a work queue: bad-request, invalid-options."
+                "'plain' at queue.localhost is not a work queue: bad-request, invalid-options"
+                " (this node has no options)."
             ),
         ),
     ],

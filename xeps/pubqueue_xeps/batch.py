@@ -11,8 +11,7 @@ from slixmpp.exceptions import IqError
 from pubqueue_xeps import disco, publishing, refusals, transactions
 from pubqueue_xeps.asking import ask
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
-from pubqueue_xeps.refusals import TRANSIENT, Refusal
-from pubqueue_xeps.transactions import FEATURE, Committed, Mark, Part
+from pubqueue_xeps.transactions import FEATURE, Committed, Mark, OnTaken, Part
 from pubqueue_xeps.xep_0254.queueing import publication
 
 if TYPE_CHECKING:
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from slixmpp import ClientXMPP
 
     from pubqueue_xeps.questions import Question
+    from pubqueue_xeps.refusals import Refusal
 
-__all__ = ["Batch", "Committed"]
+__all__ = ["Batch", "Committed", "OnTaken"]
 
 TIMEOUT: Final = 30
 COMMIT_TIMEOUT: Final = 300
@@ -41,12 +41,25 @@ class Batch:
     there, in every node. An exception in the block drops it instead. `version` has to rise: one that is
     committed already is skipped, whole, so a program that died may simply be run again. Whether it was
     is `skipped`, and what the commit has come to is `committed`. The app belongs to the account.
+
+    An id whose item is locked, or dead with another payload, is taken: `on_taken` says whether the commit
+    is refused for its sake, which names it (the default), leaves such items out, or moves them to a node
+    of their own. `committed` names the first of them.
     """
 
-    def __init__(self, client: ClientXMPP, service: str, *, app: str, version: int) -> None:
+    def __init__(
+        self,
+        client: ClientXMPP,
+        service: str,
+        *,
+        app: str,
+        version: int,
+        on_taken: OnTaken = OnTaken(),  # noqa: B008 - a value
+    ) -> None:
         self.app, self.version = app, version
         self.skipped = False
         self.committed: Committed | None = None
+        self._on_taken = on_taken
         self._mark = Mark(app, version)
         self._client = client
         self._service = service
@@ -97,8 +110,8 @@ class Batch:
         NoSuchNode or Refused, and ServiceUnavailable also when more waits for commits than may.
         """
         name = id or f"{self.app}-{self.version}-{next(self._numbers)}"
-        beside = publishing.meta(delay=delay, priority=priority, ttl=ttl)
-        beside += publishing.headers(headers) + self._mark.beside(None, self._attempt)
+        beside = publishing.beside(delay, priority, ttl, headers)
+        beside += self._mark.beside(None, self._attempt)
         answer = await self._ask(publication(name, node, payload, beside))
         self._staged.add((node, name))
         self.skipped |= publishing.skipped(answer)
@@ -107,7 +120,9 @@ class Batch:
     async def commit(self) -> Committed:
         """Show what is staged. Said again it does nothing more, so say it again when in doubt."""
         parts = [Part(0, self._attempt, len(self._staged))]
-        answer = await self._ask(transactions.commit(self._mark, parts), COMMIT_TIMEOUT)
+        answer = await self._ask(
+            transactions.commit(self._mark, parts, None, self._on_taken), COMMIT_TIMEOUT
+        )
         try:
             self.committed = transactions.read_committed(answer)
         except ValueError:
@@ -115,8 +130,9 @@ class Batch:
         return self.committed
 
     async def abort(self) -> None:
-        """Drop what is staged; a version that is committed stays."""
-        await self._ask(transactions.abort(self._mark))
+        """Drop what this batch has staged; a version that is committed stays."""
+        staged = [Part(0, self._attempt, len(self._staged))]
+        await self._ask(transactions.abort(self._mark, staged))
 
     async def _ask(self, question: Question, timeout: int = TIMEOUT) -> Element:  # noqa: ASYNC109 - asking's
         try:
@@ -127,6 +143,5 @@ class Batch:
     def _failure(self, refusal: Refusal) -> PubqueueError:
         if refusal.condition == "item-not-found":
             return NoSuchNode(f"{self._service} has no such node.")
-        kind = ServiceUnavailable if refusal.condition in TRANSIENT else Refused
-        why = refusal.text or refusal.condition
-        return kind(f"{self._service} refused {self._mark}: {why}.")
+        kind = ServiceUnavailable if refusal.is_transient else Refused
+        return kind(f"{self._service} refused {self._mark}: {refusal.told}.")

@@ -9,18 +9,31 @@ import ipaddress
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 from xml.etree.ElementTree import Element
 
 from slixmpp import ClientXMPP
 from slixmpp.jid import JID, InvalidJID
 from slixmpp.xmlstream import StanzaBase
 
-from pubqueue_xeps.errors import LoginFailed, LoginRefused
+from pubqueue_xeps.errors import LoginFailed, LoginRefused, ServerUnreachable
 
 __all__ = ["Client", "LoginFailed", "LoginRefused", "Tls", "login", "logout", "make_client"]
 
 Tls = Literal["required", "direct", "off"]
+
+# RFC 6120 4.9.3: of stream errors, those that ask to come again
+PASSING: Final = frozenset(
+    {
+        "connection-timeout",
+        "internal-server-error",
+        "remote-connection-failed",
+        "reset",
+        "resource-constraint",
+        "system-shutdown",
+        "undefined-condition",
+    }
+)
 
 # Never ANONYMOUS or EXTERNAL: after a wrong password slixmpp would go on to try them.
 MECHANISMS: Final = frozenset(
@@ -57,6 +70,8 @@ def make_client(
     (STARTTLS), "direct" (TLS from the first byte), or "off", which is refused with ValueError for
     anything but a loopback host. `ca_file` replaces the system's certificate authorities.
     """
+    if tls not in get_args(Tls):
+        raise ValueError(f"tls is {tls!r}; it takes one of {', '.join(get_args(Tls))}.")
     account = _account(jid)
     if host is None and (tls == "off" or port != 5222):  # noqa: PLR2004  the registered port
         host = account.domain
@@ -79,8 +94,8 @@ def make_client(
 async def login(client: ClientXMPP, *, timeout: float = 30) -> None:  # noqa: ASYNC109  a promise
     """Connect, and return when the session has started (RFC 6120 sections 5 to 7).
 
-    Raises LoginFailed with one sentence when the server cannot be reached, is not trusted, refuses
-    the password, or has not let us in within `timeout` seconds. The client is then disconnected,
+    Raises LoginFailed with one sentence when the server is not trusted, LoginRefused when it refuses the
+    password, ServerUnreachable when it cannot be reached or has not let us in within `timeout` seconds. The client is then disconnected,
     and may be tried again.
     """
     events = _LoginEvents(client)
@@ -91,7 +106,7 @@ async def login(client: ClientXMPP, *, timeout: float = 30) -> None:  # noqa: AS
             await events.verdict
     except TimeoutError:
         await _give_up(client)
-        raise LoginFailed(
+        raise ServerUnreachable(
             f"{events.server} started no session within {timeout:g} seconds."
         ) from None
     except BaseException:  # cancelled as well: a client left half-way would go on trying
@@ -173,7 +188,7 @@ class _LoginEvents:
 
     def _not_reached(self, _: object) -> None:
         """Each address has been tried once, and slixmpp is about to begin again."""
-        self._fail(f"{self.server} cannot be reached: {self.unreachable}.")
+        self._fail(f"{self.server} cannot be reached: {self.unreachable}.", ServerUnreachable)
 
     def _not_trusted(self, error: ssl.SSLError) -> None:
         why = getattr(error, "verify_message", "") or error.reason or "the handshake failed"
@@ -192,15 +207,18 @@ class _LoginEvents:
             sentence = f"{where} refused {who}: {self.refusal}."
         # RFC 6120 6.5.11: with this one the server asks to try again later
         passing = self.refusal == "temporary-auth-failure"
-        self._fail(sentence, LoginFailed if passing else LoginRefused)
+        self._fail(sentence, ServerUnreachable if passing else LoginRefused)
 
     def _stream_error(self, error: StanzaBase) -> None:
-        self._fail(f"{self.server} ended the stream: {error['condition']}.")
+        condition = error["condition"]
+        kind = ServerUnreachable if condition in PASSING else LoginFailed
+        self._fail(f"{self.server} ended the stream: {condition}.", kind)
 
     def _closed(self, reason: object) -> None:
         if isinstance(reason, ssl.SSLError):
             self._not_trusted(reason)
-        self._fail(f"{self.server} closed the connection before the session started ({reason}).")
+        sentence = f"{self.server} closed the connection before the session started ({reason})."
+        self._fail(sentence, ServerUnreachable)
 
 
 def _account(jid: str) -> JID:

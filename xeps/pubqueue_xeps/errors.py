@@ -2,14 +2,17 @@
 
 PubqueueError
 ├── LoginFailed (also a ConnectionError)
-│   └── LoginRefused
+│   ├── LoginRefused
+│   └── ServerUnreachable
 ├── Replaced (also a ConnectionError)
 ├── ServiceUnavailable
 ├── NoSuchNode
 ├── NotAQueue
 ├── Refused
+├── ItemDead
 ├── LockLost
 └── NotConfirmed
+    └── GoneUnconfirmed
 """
 
 # ruff: noqa: N818 - the names say what happened, the root says that it is an error
@@ -28,6 +31,10 @@ class LoginFailed(PubqueueError, ConnectionError):
 
 class LoginRefused(LoginFailed):
     """The XMPP server refused the account or its password; asking again does not help."""
+
+
+class ServerUnreachable(LoginFailed):
+    """The XMPP server cannot be reached now, or lets nobody in; asking again may help."""
 
 
 class Replaced(PubqueueError, ConnectionError):
@@ -50,9 +57,17 @@ class Refused(PubqueueError):
     """The service refused the request."""
 
 
+class ItemDead(PubqueueError):
+    """The item is there already, and dead: no worker gets it before an owner redrives it."""
+
+
 class LockLost(PubqueueError):
     """The item is no longer locked to this worker: its work may be done again elsewhere."""
 
 
 class NotConfirmed(PubqueueError):
     """The service did not confirm in time; whether the item is still there is not known."""
+
+
+class GoneUnconfirmed(NotConfirmed):
+    """The item is gone; whether this worker's retract deleted it, or another's, is not known."""

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, canonicalize, tostring
 
-from pubqueue_xeps.errors import LockLost, NoSuchNode, NotConfirmed, PubqueueError
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfirmed, PubqueueError
 from pubqueue_xeps.item import Item, State
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import CLIENT
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
+MOST_UNCONFIRMED: Final = 10_000
+"""Items that are remembered because nobody has confirmed their end."""
+
 IQ: Final = f"{{{CLIENT}}}iq"
 MESSAGE: Final = f"{{{CLIENT}}}message"
 
@@ -56,6 +59,7 @@ class HeldItems:
         self._begun: set[Item] = set()
         self._held: dict[str, Item] = {}
         self._stale: list[Item] = []
+        self._unconfirmed: dict[tuple[str, int], tuple[Verb, Outcome | None]] = {}
         self._waiting = WaitingItems()
 
     def hold(self, session: QueueSession, touch_for: float) -> None:
@@ -90,6 +94,11 @@ class HeldItems:
         self._finish(item)
         if item.state == "lost" and verb == "retract":
             raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
+        if item.state == "gone":
+            raise GoneUnconfirmed(
+                f"The item {item.id!r} is gone; whether this worker's retract deleted it, or another's,"
+                " is not known."
+            )
 
     def end(self) -> None:
         """Give back what nobody has begun, and whatever comes from now on."""
@@ -212,6 +221,7 @@ class HeldItems:
                 self._settlements.read_retract(event.id)
                 self._lose(event.id, "retracted by another")
             case Unlocked():
+                self._settlements.read_unlock(event.id)
                 self._lose(event.id, "unlocked by the service")
             case Purged():
                 self._lose_all("purged")
@@ -222,6 +232,8 @@ class HeldItems:
     def _deliver(self, event: Delivered) -> None:
         self._settlements.read_delivery(event.id, event.lock.token if event.lock else None)
         held = self._held.get(event.id)
+        if held is None and self._repeat(event):
+            return None
         if self.ended.is_set() and held is None:
             return self._settlements.give_back(Item(event, self))
         if held is not None and _same(held, event):
@@ -236,6 +248,18 @@ class HeldItems:
         self._held[event.id] = item
         self._waiting.put_nowait(item)
         return self.keeper.note(item)
+
+    def _repeat(self, event: Delivered) -> bool:
+        """Say once more what became of an item, if it comes again under a lock that we have done with.
+
+        A service that was killed sends again what it may not have told; what it was told then is lost.
+        """
+        done = self._unconfirmed.get((event.id, event.lock.token)) if event.lock else None
+        if done is None:
+            return False
+        log.info("item.settled_again", node=self.node, id=event.id, verb=done[0])
+        self._settlements.repeat(done[0], Item(event, self), done[1])
+        return True
 
     def _lose(self, id: str, why: str) -> None:  # noqa: A002 - the name of the attribute
         item = self._held.get(id)
@@ -256,14 +280,22 @@ class HeldItems:
     async def _ask(self, item: Item, verb: Verb, outcome: Outcome | None) -> None:
         try:
             answer = await self._settlements.settle(verb, item, outcome)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, NotConfirmed) and item.token is not None:
+                self._remember(item.id, item.token, verb, outcome)
             self._finish(item)
             raise
         if answer is Answer.DONE:
             item.become("retracted" if verb == "retract" else "unlocked")
         else:
-            item.become("lost")
-            log.warning("item.lost", node=self.node, id=item.id, why=answer.value)
+            item.become("gone" if answer is Answer.UNKNOWN else "lost")
+            log.warning(f"item.{item.state}", node=self.node, id=item.id, why=answer.value)
+
+    def _remember(self, id: str, token: int, verb: Verb, outcome: Outcome | None) -> None:  # noqa: A002 - as above
+        """Keep what became of an item whose end nobody has confirmed, for the case that it comes again."""
+        self._unconfirmed[id, token] = verb, outcome
+        while len(self._unconfirmed) > MOST_UNCONFIRMED:
+            del self._unconfirmed[next(iter(self._unconfirmed))]
 
     def _forget(self, id: str) -> None:  # noqa: A002 - the name of the attribute
         self._held.pop(id, None)

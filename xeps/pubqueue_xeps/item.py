@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from xml.etree.ElementTree import Element, tostring
 
 from pubqueue_xeps.codec import DecodeError, S, decode
-from pubqueue_xeps.errors import LockLost, PubqueueError
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, PubqueueError
 from pubqueue_xeps.log import log
 from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.settlement import Verb
     from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
-State = Literal["waiting", "in hand", "retracted", "unlocked", "lost"]
+State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]
 
 
 class Holder(Protocol):
@@ -40,8 +40,9 @@ class Item:
 
     `async with item:` retracts it on a clean exit and unlocks it when the block raises, with the
     outcome that the exception stands for (`pubqueue_xeps.outcome`): Release and Reject end there,
-    any other counts as a failure and goes on its way. If the lock is lost meanwhile, leaving the
-    block logs that and does not raise: `item.state` tells it.
+    any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
+    out to be gone without anybody knowing by whom, leaving the block logs that and does not raise:
+    `item.state` tells it, which is "retracted" only for who deleted the item.
 
     While it is in hand, the worker extends the lock (`Worker`'s `touch_for`). When it is lost all
     the same, `lock_lost` is set, and `retract` raises LockLost. Nothing is cancelled: work that stops
@@ -137,9 +138,12 @@ class Item:
     async def retract(self) -> None:
         """Delete the item from the queue: its work is done (XEP-0254 section 2.3).
 
-        Returns when the delete notification is here; only then commit what depends on it. Raises
-        LockLost when the item is not ours any more, and NotConfirmed when nothing was heard in
-        spite of all patience: then it may have been deleted or not.
+        Returns when the delete notification is here; only then commit what depends on it. Of all workers
+        that ever had the item, this returns to one at most. Raises LockLost when the item is not ours
+        any more. Raises NotConfirmed when nothing was heard in spite of all patience: it may have been
+        deleted or not. Raises GoneUnconfirmed when a retract without an answer was repeated, and the
+        item is gone: it may have been our first that deleted it, or a worker that got the item when our
+        connection was lost.
         """
         await self._holder.settle(self, "retract")
 
@@ -177,7 +181,7 @@ class Item:
         return isinstance(error, Release | Reject)
 
     async def _retract_unless_lost(self) -> None:
-        with suppress(LockLost):  # logged when it was found out
+        with suppress(LockLost, GoneUnconfirmed):  # logged when it was found out
             await self.retract()
 
     async def _unlock_quickly(self, outcome: Outcome) -> None:

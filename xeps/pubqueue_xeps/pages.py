@@ -134,6 +134,11 @@ class NodePage:
     entries: tuple[ReadNode, ...]
     more: bool
 
+    @property
+    def through(self) -> str | None:
+        """Return the last name; None on an empty page."""
+        return self.entries[-1].name if self.entries else None
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -157,6 +162,11 @@ class RecordPage:
 
     entries: tuple[Record, ...]
     more: bool
+
+    @property
+    def through(self) -> int:
+        """Return the last id; 0 on an empty page."""
+        return self.entries[-1].id if self.entries else 0
 
 
 def question(name: str, node: str | None = None, **words: object) -> Question:

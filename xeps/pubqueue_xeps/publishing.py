@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.ns import HEADERS, PUBQUEUE, PUBSUB
+from pubqueue_xeps.outcome import LONGEST_DELAY
 from pubqueue_xeps.quoting import attributes, content, legal, quote
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
+DEAD: Final = f".//{{{PUBQUEUE}}}dead"
 SKIPPED: Final = f".//{{{PUBQUEUE}}}skipped"
 
 
@@ -36,6 +38,29 @@ def publish(node: str, items: Iterable[bytes], beside: str = "") -> bytes:
     )
 
 
+def beside(
+    delay: float | None,
+    priority: int | None,
+    ttl: float | None,
+    given: Mapping[str, str] | None,
+) -> str:
+    """Return what stands beside a publish; raises ValueError for what is no number or no header."""
+    if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
+        raise ValueError(f"priority is {priority!r}; it takes a whole number")
+    span = meta(delay=seconds("delay", delay), priority=priority, ttl=seconds("ttl", ttl))
+    return span + headers(given)
+
+
+def seconds(name: str, value: object) -> str | None:
+    """Return a span of time as it is written; raises ValueError for one that cannot be."""
+    if value is None:
+        return None
+    number = not isinstance(value, bool) and isinstance(value, int | float)
+    if not number or not 0 <= value <= LONGEST_DELAY:  # type: ignore[operator]  # a number
+        raise ValueError(f"{name} is {value!r}; it takes seconds, 0 or more")
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
 def meta(*, delay: object = None, priority: object = None, ttl: object = None) -> str:
     """Return when items may go out, how urgent they are, and how long they live; times in seconds."""
     given = attributes(delay=delay, priority=priority, ttl=ttl)
@@ -51,6 +76,12 @@ def headers(given: Mapping[str, str | None] | None) -> str:
 def skipped(answer: Element) -> bool:
     """Say whether the items were not wanted: their version is committed already."""
     return len(answer) > 0 and answer.find(SKIPPED) is not None
+
+
+def death(answer: Element) -> str | None:
+    """Return why the item that was published is dead; None: it lives."""
+    dead = answer.find(DEAD) if len(answer) else None
+    return None if dead is None else dead.get("reason", "")
 
 
 def _header(name: str, value: str) -> str:

@@ -17,11 +17,18 @@ from xml.etree.ElementTree import Element
 
 from slixmpp.exceptions import IqError, IqTimeout
 
+from pubqueue_xeps import subscribing
 from pubqueue_xeps.client import Client, login, logout
 from pubqueue_xeps.clock import moment
-from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServiceUnavailable
+from pubqueue_xeps.errors import (
+    LoginFailed,
+    PubqueueError,
+    Replaced,
+    ServerUnreachable,
+    ServiceUnavailable,
+)
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PING, PUBSUB, TIME
+from pubqueue_xeps.ns import PING, TIME
 from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 
@@ -82,6 +89,8 @@ class QueueSession:
         self._replaced = False
         self._wanted = True
         self._heard = 0.0
+        self.since = 0.0
+        """Since when this connection stands, by the clock of the event loop."""
         self._unsent: list[bytes] = []
         self._keeper: asyncio.Task[None] | None = None
         client.short_way = self._read
@@ -95,10 +104,9 @@ class QueueSession:
         return str(self._client.boundjid.full)
 
     async def open(self) -> None:
-        """Connect and subscribe; raise what is in the way."""
-        await login(self._client, timeout=self._timings.login)
+        """Connect and subscribe, as soon as server and service are there; raise what would not pass."""
         try:
-            await self._subscribe()
+            await self._connect(ServerUnreachable)
         except BaseException:
             await self._leave()
             raise
@@ -149,11 +157,9 @@ class QueueSession:
     def unsubscribe(self) -> None:
         """End the subscription for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
         self._wanted = False
-        wanted = f"<unsubscribe node={quote(self._node)} jid={quote(self.jid)}/>"
-        self.send(
-            f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
-            f"<pubsub xmlns='{PUBSUB}'>{wanted}</pubsub></iq>".encode()
-        )
+        wanted = subscribing.unsubscribe(self._node, self.jid).body
+        start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
+        self.send(start.encode() + wanted)
 
     def _flush(self) -> None:
         if self._session and self._unsent:
@@ -208,22 +214,27 @@ class QueueSession:
 
     async def _keep(self) -> None:
         """Wait until the line needs care, and give it, for ever."""
-        failures = 0
-        while True:
-            try:
+        try:
+            while True:
                 await self._quiet()
+                await self._connect(LoginFailed)
+        except PubqueueError as error:
+            self._listener.failed(error)
+
+    async def _connect(self, passing: type[LoginFailed]) -> None:
+        """Log in, if need be, and subscribe; wait for a service that is away, and for what is passing."""
+        failures = 0
+        while not self._replaced:
+            try:
                 if not self._session:
                     await login(self._client, timeout=self._timings.login)
-                await self._subscribe()
-                failures = 0
-            except (LoginFailed, ServiceUnavailable) as error:
+                return await self._subscribe()
+            except (passing, ServiceUnavailable) as error:
                 pause = self._timings.backoff(failures)
                 failures += 1
-                self._heard = float("-inf")  # no quiet until it stands again
                 log.warning("worker.waiting", why=str(error), seconds=round(pause, 1))
                 await asyncio.sleep(pause)
-            except PubqueueError as error:
-                return self._listener.failed(error)
+        raise Replaced(f"Another client has logged in as {self.jid}.")
 
     async def _quiet(self) -> None:
         """Return when the connection is cut, or nothing has been heard for `refresh` seconds."""
@@ -236,8 +247,6 @@ class QueueSession:
                     await self._cut.wait()
             except TimeoutError:
                 continue
-        if self._replaced:
-            raise Replaced(f"Another client has logged in as {self.jid}.")
 
     def _read(self, stanza: Element) -> bool:
         if not self._listener.read(stanza):
@@ -247,6 +256,7 @@ class QueueSession:
 
     def _session_started(self, _: object) -> None:
         self._session = self._fresh = True
+        self.since = asyncio.get_running_loop().time()
         self._cut.clear()
 
     def _disconnected(self, reason: object) -> None:

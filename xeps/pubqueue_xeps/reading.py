@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pubqueue_xeps import pages
 from pubqueue_xeps.asking import ask_about
 from pubqueue_xeps.errors import ServiceUnavailable
+from pubqueue_xeps.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,13 +62,11 @@ class Reader:
         self, *, node: str | None = None, after: int = 0, until: int | None = None
     ) -> AsyncIterator[Event]:
         """Go through the events behind `after`, up to `until` or what is the newest now."""
-        more = True
-        while more:
-            page = await self.event_page(node=node, after=after, until=until)
-            for event in page.entries:
+        walk = Walk(after, until)
+        while walk.more:
+            page = await self.event_page(node=node, after=walk.after, until=walk.until)
+            for event in walk.take(page).entries:
                 yield event
-            until = page.newest if until is None else until
-            after, more = page.through, page.more
 
     async def item_page(
         self,
@@ -93,15 +92,13 @@ class Reader:
         payload: bool = True,
     ) -> AsyncIterator[ReadItem]:
         """Go through the items behind `after`, up to `until` or what is the newest now."""
-        more = True
-        while more:
+        walk = Walk(after, until)
+        while walk.more:
             page = await self.item_page(
-                node, after=after, until=until, state=state, payload=payload
+                node, after=walk.after, until=walk.until, state=state, payload=payload
             )
-            for item in page.entries:
+            for item in walk.take(page).entries:
                 yield item
-            until = page.newest if until is None else until
-            after, more = page.through, page.more
 
     async def node_page(self, *, after: str | None = None, most: int | None = None) -> NodePage:
         """Return the nodes that we may read behind the name `after`."""
@@ -109,13 +106,10 @@ class Reader:
 
     async def nodes(self) -> AsyncIterator[ReadNode]:
         """Go through all nodes that we may read, by name."""
-        after, more = None, True
-        while more:
-            page = await self.node_page(after=after)
-            for node in page.entries:
+        walk = Walk[str | None](None)
+        while walk.more:
+            for node in walk.take(await self.node_page(after=walk.after)).entries:
                 yield node
-                after = node.name
-            more = page.more
 
     async def _ask(self, asked: Question, node: str | None = None) -> Element:
         """Ask for a page and return its element."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # What a server says for a component that is away, or a service that is overloaded.
 TRANSIENT: Final = frozenset(
     {
-        "internal-server-error",
         "recipient-unavailable",
         "remote-server-not-found",
         "remote-server-timeout",
@@ -41,9 +40,25 @@ class Refusal:
     text: str = ""
 
     @property
+    def is_transient(self) -> bool:
+        """Whether it helps to ask again: a server or service that is away, overloaded, or in trouble for a while.
+
+        A service whose error is of type cancel has met a fault of its own, and would meet it again.
+        """
+        if self.condition == "internal-server-error":
+            return self.type == "wait"
+        return self.condition in TRANSIENT
+
+    @property
     def name(self) -> str:
         """The conditions, the defined one first."""
         return f"{self.condition}, {self.detail}" if self.detail else self.condition
+
+    @property
+    def told(self) -> str:
+        """The conditions, and what the service says in words."""
+        words = self.text.strip().rstrip(".")
+        return f"{self.name} ({words})" if words else self.name
 
 
 def read(iq: Element) -> Refusal:
@@ -65,8 +80,8 @@ def read(iq: Element) -> Refusal:
 
 def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
     """Make the exception for what `service` has refused about `node`."""
-    why = refusal.name
-    if refusal.condition in TRANSIENT:
+    why = refusal.told
+    if refusal.is_transient:
         return ServiceUnavailable(f"{service} does not answer now: {why}.")
     if refusal.condition == "item-not-found":
         return NoSuchNode(f"{service} has no node {node!r}.")

@@ -3,8 +3,12 @@
 A retract counts when the service has said so twice: by the answer and by the delete notification
 (XEP-0254 section 2.3). Each may be lost with a connection. So every question is repeated when its
 answer, or the notification, does not come in time; that is harmless, because the second retract of
-an item that is gone changes nothing. What the answer to a *repeated* retract means is another
-matter: item-not-found then says that an earlier one was carried out.
+an item that is gone changes nothing. What item-not-found means as the answer to a *repeated* retract is
+another matter. Either an earlier one was carried out, and its answer was lost; or the lock was lost
+meanwhile, and another worker has done the item. It was ours for certain if the service had accepted an
+earlier one, or if the lock cannot have been lost: this connection has stood since the lock was last
+heard of (a service frees what a worker has whose connection ends), and the service's clock is still
+before the deadline. In all other cases it is `UNKNOWN`, and nobody is told "confirmed".
 
 A service that knows `urn:x-pubqueue:0` is told the token of the lock that is meant. So a question
 that comes late or twice never settles the item anew after it has gone to others and come back.
@@ -19,23 +23,21 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pubqueue_xeps.errors import NotConfirmed, Refused
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
 from pubqueue_xeps.quoting import quote
-from pubqueue_xeps.refusals import TRANSIENT, read
+from pubqueue_xeps.refusals import read
+from pubqueue_xeps.settling import ItemRequests, fault, lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.queue_session import QueueSession
+    from pubqueue_xeps.refusals import Refusal
     from pubqueue_xeps.timings import Timings
 
 Verb = Literal["retract", "unlock"]
-SHAPES: Final[dict[Verb, tuple[str, str]]] = {
-    "retract": ("<retract", "</retract>"),
-    "unlock": (f"<unlock xmlns='{QUEUEING}'", "</unlock>"),
-}
 
 
 class Held(Protocol):
@@ -49,6 +51,14 @@ class Held(Protocol):
     def token(self) -> int | None:
         """The token of the latest lock on it, where the service tells."""
 
+    @property
+    def deadline(self) -> datetime | None:
+        """When that lock times out by the service's clock, where the service tells."""
+
+    @property
+    def locked(self) -> float:
+        """When we last learned of that lock, by the clock of the event loop."""
+
 
 class Answer(Enum):
     """What the service says to a retract, an unlock or a touch."""
@@ -56,6 +66,7 @@ class Answer(Enum):
     DONE = "done"
     GONE = "the item does not exist"
     LOST = "the lock is not ours"
+    UNKNOWN = "it is gone, and whether our retract deleted it is not known"
     AGAIN = "no answer that counts"
 
 
@@ -66,24 +77,49 @@ ANSWERS: Final[dict[str, Answer]] = {
     "unexpected-request": Answer.LOST,   # free: the lock timed out
     "forbidden":          Answer.LOST,   # the service has forgotten that it was ours
     "not-authorized":     Answer.LOST,
-} | dict.fromkeys(TRANSIENT, Answer.AGAIN)
+}
 # fmt: on
+
+
+def answer_of(refusal: Refusal) -> Answer | None:
+    """Return what a refusal means for our hold on the item; None if it says nothing about that."""
+    return Answer.AGAIN if refusal.is_transient else ANSWERS.get(refusal.condition)
 
 
 class Settlement:
     """One retract or unlock on its way, over all its repetitions."""
 
-    __slots__ = ("accepted", "asked", "item", "noticed", "outcome", "reply", "token", "verb")
+    __slots__ = (
+        "accepted",
+        "asked",
+        "freed",
+        "ids",
+        "item",
+        "noticed",
+        "outcome",
+        "reply",
+        "token",
+        "vain",
+        "verb",
+    )
 
     def __init__(self, verb: Verb, item: Held, outcome: Outcome | None) -> None:
         self.verb = verb
         self.item = item
         self.outcome = outcome
         self.asked = 0
+        self.ids: list[str] = []
+        self.vain = False  # the first of them was answered: the item was gone before
+        self.freed = False  # we were told that the lock has ended
         self.token = item.token
         self.accepted = False
         self.noticed = verb == "unlock"  # the answer alone frees the item
         self.reply: asyncio.Future[Answer]
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether an item that is gone may have been deleted by one of our questions."""
+        return self.verb == "retract" and len(self.ids) > 1 and not self.vain
 
     def resolve(self, answer: Answer) -> None:
         """Wake who waits for the reply, if it is the first."""
@@ -92,7 +128,7 @@ class Settlement:
 
     def judge(self, answer: Answer) -> Answer:
         """Say what an answer means, given what was asked before."""
-        if answer is Answer.GONE and (self.accepted or self.asked > 1):
+        if answer is Answer.GONE and (self.accepted or (self.verb == "unlock" and self.asked > 1)):
             return Answer.DONE
         # the item has come back meanwhile: what was lost is the lock before
         if answer is Answer.LOST and self.token != self.item.token:
@@ -120,14 +156,11 @@ class Settlements:
         self._on_final = on_final
         self._pending: dict[str, Settlement] = {}
         self._questions: dict[str, Settlement] = {}
-        self._heads = {
-            verb: f"'><pubsub xmlns='{PUBSUB}'>{opening} node={quote(node)}><item id="
-            for verb, (opening, _) in SHAPES.items()
-        }
+        self._requests = ItemRequests(node)
         self._start = f"<iq type='set' to={quote(service)} id='"
 
     async def settle(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> Answer:
-        """Ask until the answer counts: DONE, GONE or LOST. An unlock may have an outcome.
+        """Ask until the answer counts: DONE, GONE, LOST or UNKNOWN. An unlock may have an outcome.
 
         Raises Refused when the service refuses for another reason, and NotConfirmed when patience
         or the connection is at its end.
@@ -137,10 +170,16 @@ class Settlements:
         end = asyncio.get_running_loop().time() + self._timings.patience
         try:
             answer = await self._ask(question, min(self._timings.answer, self._timings.patience))
-            return await self._insist(question, end) if answer is Answer.AGAIN else answer
+            if answer is Answer.AGAIN:
+                answer = await self._insist(question, end)
+            if answer is Answer.GONE and question.doubtful:
+                answer = Answer.DONE if await self._was_ours(question) else Answer.UNKNOWN
         except TimeoutError:
             raise NotConfirmed(f"The {verb} of {item.id!r} was not confirmed in time.") from None
+        else:
+            return answer
         finally:
+            self._let_go(question)
             if self._questions.get(item.id) is question:
                 del self._questions[item.id]
 
@@ -150,7 +189,11 @@ class Settlements:
 
     def give_back(self, item: Held) -> None:
         """Release an item; the answer is of no interest."""
-        self._session.send(self._render(Settlement("unlock", item, None), self._session.new_id()))
+        self.repeat("unlock", item)
+
+    def repeat(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> None:
+        """Ask once more; the answer is of no interest."""
+        self._session.send(self._render(Settlement(verb, item, outcome), self._session.new_id()))
 
     def read_answer(self, iq: Element) -> bool:
         """Take the answer to one of our questions; False if it is to none."""
@@ -190,6 +233,12 @@ class Settlements:
             self._on_final(item)
             question.resolve(Answer.DONE)
 
+    def read_unlock(self, item: str) -> None:
+        """Take it that our lock has ended."""
+        question = self._questions.get(item)
+        if question is not None:
+            question.freed = True
+
     def cut(self) -> None:
         """Give up waiting: the connection is lost, and all answers with it."""
         for question in self._pending.values():
@@ -209,8 +258,11 @@ class Settlements:
         id = self._session.new_id()  # noqa: A001 - the name of the attribute
         loop = asyncio.get_running_loop()
         question.reply = loop.create_future()
-        question.token = question.item.token
+        if question.token != question.item.token:
+            self._turn_to_new_lock(question)
+        # kept until all is over: a late answer tells what became of an earlier question
         self._pending[id] = question
+        question.ids.append(id)
         # cheaper than asyncio.timeout, for each item
         timer = loop.call_later(patience, question.resolve, Answer.AGAIN)
         try:
@@ -220,36 +272,45 @@ class Settlements:
             return question.judge(await question.reply)
         finally:
             timer.cancel()
+
+    def _turn_to_new_lock(self, question: Settlement) -> None:
+        """Forget what was asked about the lock before: the item has come back since, and is not gone."""
+        self._let_go(question)
+        question.ids.clear()
+        question.token, question.vain, question.freed = question.item.token, False, False
+
+    def _let_go(self, question: Settlement) -> None:
+        for id in question.ids:  # noqa: A001 - the name of the attribute
             del self._pending[id]
 
+    async def _was_ours(self, question: Settlement) -> bool:
+        """Whether nobody but us can have had the lock until now, so that it was our retract."""
+        item = question.item
+        if question.freed or item.deadline is None or item.locked < self._session.since:
+            return False
+        now = await self._session.ask_time()
+        return now is not None and now < item.deadline and not question.freed
+
     def _render(self, question: Settlement, id: str) -> bytes:  # noqa: A002
-        head, tail = self._heads[question.verb], SHAPES[question.verb][1]
-        beside = _beside(question) if self._session.extended else ""
-        item = quote(question.item.id)
-        return f"{self._start}{id}{head}{item}/>{tail}{beside}</pubsub></iq>".encode()
+        beside = ""
+        if self._session.extended:
+            beside = lock(question.token) + fault(question.outcome)
+        words = self._requests.retract if question.verb == "retract" else self._requests.unlock
+        wanted = words(question.item.id, beside)
+        return f"{self._start}{id}'>{wanted}</iq>".encode()
 
     def _refuse(self, question: Settlement, iq: Element) -> None:
         refusal = read(iq)
-        answer = ANSWERS.get(refusal.condition)
+        answer = answer_of(refusal)
+        if answer is Answer.GONE and iq.get("id") == question.ids[0]:
+            question.vain = True
         if answer is None:
             if not question.reply.done():
                 refused = Refused(
-                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.name}."
+                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.told}."
                 )
                 question.reply.set_exception(refused)
             return
         if question.judge(answer) is not Answer.AGAIN:
             self._on_final(question.item.id)
         question.resolve(answer)
-
-
-def _beside(question: Settlement) -> str:
-    """Render what `urn:x-pubqueue:0` adds: which lock is meant, and whose fault it is."""
-    lock = outcome = ""
-    if question.token is not None:
-        lock = f"<lock xmlns='{PUBQUEUE}' token='{question.token}'/>"
-    if question.outcome is not None:
-        words = question.outcome.attributes().items()
-        written = " ".join(f"{name}={quote(value)}" for name, value in words)
-        outcome = f"<outcome xmlns='{PUBQUEUE}' {written}/>"
-    return lock + outcome

@@ -17,13 +17,13 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pubqueue_xeps.clock import ServiceClock, moment
+from pubqueue_xeps.clock import ServiceClock
 from pubqueue_xeps.errors import Refused
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PUBQUEUE
 from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.refusals import read
-from pubqueue_xeps.settlement import ANSWERS, Answer
+from pubqueue_xeps.settlement import Answer, answer_of
+from pubqueue_xeps.settling import ItemRequests, deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
-ITEM: Final = f"{{{PUBQUEUE}}}touch/{{{PUBQUEUE}}}item"
 SHORTEST: Final = 0.5
 """Seconds between two touches of an item, whatever the clocks say: half of the shortest lock."""
 
@@ -47,16 +46,15 @@ class Touches:
         self._timings = timings
         self._pending: dict[str, asyncio.Future[Element | None]] = {}
         self._start = f"<iq type='set' to={quote(service)} id='"
-        self._head = f"'><touch xmlns='{PUBQUEUE}' node={quote(node)}"
+        self._requests = ItemRequests(node)
 
     async def ask(self, item: str, seconds: float | None) -> datetime | Answer:
         """Ask once; return the new deadline, or GONE, LOST or AGAIN. Raises Refused."""
         id = self._session.new_id()  # noqa: A001 - the name of the attribute
         answered = self._pending[id] = asyncio.get_running_loop().create_future()
-        span = "" if seconds is None else f" seconds='{seconds:.3f}'"
-        inside = f"{self._head}{span}><item id={quote(item)}/></touch></iq>"
+        wanted = f"{self._start}{id}'>{self._requests.touch(item, seconds)}</iq>"
         try:
-            if not self._session.send(f"{self._start}{id}{inside}".encode()):
+            if not self._session.send(wanted.encode()):
                 return Answer.AGAIN
             async with asyncio.timeout(self._timings.answer):
                 answer = await answered
@@ -83,12 +81,11 @@ class Touches:
 def _read(item: str, iq: Element) -> datetime | Answer:
     if iq.get("type") != "result":
         refusal = read(iq)
-        if (answer := ANSWERS.get(refusal.condition)) is not None:
+        if (answer := answer_of(refusal)) is not None:
             return answer
-        raise Refused(f"The touch of {item!r} was refused: {refusal.name}.")
-    touched = iq.find(ITEM)
+        raise Refused(f"The touch of {item!r} was refused: {refusal.told}.")
     try:
-        return moment("" if touched is None else touched.get("deadline", ""))
+        return deadline(iq)
     except ValueError:
         raise Refused(f"The touch of {item!r} was answered without a deadline.") from None
 

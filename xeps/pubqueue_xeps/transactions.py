@@ -89,15 +89,53 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class OnTaken:
+    """What becomes of staged items whose ids are taken when they are committed.
+
+    Taken is an id whose item is locked, or dead with another payload. fail: the commit is refused, and
+    names them. skip: they are left out. dead-letter: they go to `dead_letter_node`, a queue, under ids that
+    begin with their node and id.
+    """
+
+    do: Literal["fail", "skip", "dead-letter"] = "fail"
+    dead_letter_node: str | None = None
+
+    @property
+    def told(self) -> dict[str, object]:
+        """Return it as attributes."""
+        given = None if self.do == "fail" else self.do
+        return {"on_taken": given, "dead_letter_node": self.dead_letter_node}
+
+
+@dataclass(frozen=True, slots=True)
+class TakenId:
+    """An id that a staged item could not have, because its item is locked or dead."""
+
+    node: str
+    id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit has come to: items published by it, and items that were there or done before."""
+    """What a commit has come to: items published by it, and items that were there or done before.
+
+    `taken` could not have their ids; the first of them are named.
+    """
 
     published: int
     known: int
     already: bool
+    taken: int = 0
+    named: tuple[TakenId, ...] = ()
 
 
-def commit(mark: Mark, parts: Sequence[Part], totals: Totals | None = None) -> Question:
+def commit(
+    mark: Mark,
+    parts: Sequence[Part],
+    totals: Totals | None = None,
+    on_taken: OnTaken = OnTaken(),
+) -> Question:
     """Ask to make all that these attempts staged visible, and to drop what else was staged.
 
     Raises ValueError when the parts are more than a stanza has room for.
@@ -108,13 +146,19 @@ def commit(mark: Mark, parts: Sequence[Part], totals: Totals | None = None) -> Q
             f"the commit of {mark} with its {len(parts)} tasks is more than a stanza of XMPP can say"
             f" ({MOST} bytes), and nothing of it is visible; coalesce to fewer partitions."
         )
-    told = {} if totals is None else totals.told
+    told = on_taken.told | ({} if totals is None else totals.told)
     return Question("set", f"the commit of {mark}", mark.words("commit", inner, **told))
 
 
-def abort(mark: Mark) -> Question:
-    """Ask to drop all that is staged; what is committed stays."""
-    return Question("set", f"the abort of {mark}", mark.words("abort"))
+def abort(mark: Mark, parts: Sequence[Part] | None = None) -> Question:
+    """Ask to drop what these attempts have staged, or all that is; what is committed stays."""
+    inner = "" if parts is None else _list(parts)
+    return Question("set", f"the abort of {mark}", mark.words("abort", inner))
+
+
+def aborts(mark: Mark, parts: Sequence[Part]) -> list[Question]:
+    """Ask to drop what these attempts have staged, so many in a question as a stanza has room for."""
+    return [abort(mark, parts[at : at + COMPACT]) for at in range(0, len(parts), COMPACT)]
 
 
 def last(app: str) -> Question:
@@ -139,6 +183,8 @@ def read_committed(answer: Element) -> Committed:
         int(found.get("published", "0")),
         int(found.get("known", "0")),
         found.get("already") in {"true", "1"},
+        int(found.get("taken", "0")),
+        tuple(TakenId(*(it.get(name, "") for name in ("node", "id", "state"))) for it in found),
     )
 
 

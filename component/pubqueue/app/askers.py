@@ -26,7 +26,13 @@ class Askers:
     def __init__(self, *, admins: Iterable[Jid] = (), home: str) -> None:
         self._admins = frozenset(admins)
         self._home = home
-        self.of: Callable[[Jid], Asker] = lru_cache(maxsize=REMEMBERED)(self._make)
+        self._made = lru_cache(maxsize=REMEMBERED)(self._make)
+        self.of: Callable[[Jid], Asker] = self._made
+
+    def appoint(self, admins: Iterable[Jid]) -> None:
+        """Let these be the administrators from now on."""
+        self._admins = frozenset(admins)
+        self._made.cache_clear()
 
     def _make(self, address: Jid) -> Asker:
         account = account_of(address)

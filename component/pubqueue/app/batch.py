@@ -1,7 +1,7 @@
 """One batch: load what all its requests need, decide each, hand out, write, in one transaction.
 
-Each request sees what those before it have done, in the working set. One that fails is undone there alone, unless
-something of it was written already: then the whole batch is run again, without its company.
+Each request sees what those before it have done, in the working set. One that fails while its changes are made has
+spoilt the batch: that comes to nothing and is run again, and the one that failed is refused there.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec import Struct
 
-from pubqueue.app.dispatcher import hand_out
-from pubqueue.app.ports import StaleError, StoreError
-from pubqueue.app.rules import RULES
+from pubqueue.app.dispatcher import hand_out, look_around
+from pubqueue.app.ports import StoreError
+from pubqueue.app.rules import AHEAD_OF, RULES
+from pubqueue.core.changes import SetAvailable
 from pubqueue.core.decision import Decision, Refusal, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
+    from pubqueue.app.listings import Place
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Notice
@@ -31,6 +33,9 @@ log = structlog.get_logger(__name__)
 AHEAD: Final = 128
 """Requests whose needs are gathered together, at most."""
 
+FAILED: Final = refuse(Refusal.INTERNAL_FAULT)
+"""What a request is told that met a fault of ours."""
+
 ROUNDS: Final = 16
 """Rounds of loading that a request can need at most; more of them are a fault of ours."""
 
@@ -39,7 +44,8 @@ class BatchResult(Struct, frozen=True, gc=False):
     """What a batch came to: a decision for each request, in order, and the deliveries.
 
     `soonest` is when something ends next of what the batch has changed; `exact` says that it holds for the whole
-    store. `rest` are the nodes that may have more to hand out.
+    store. `rest` are the nodes that may have more to hand out. `looked` is where a look around has come to, if it is
+    not at its end.
     """
 
     decisions: tuple[Decision, ...]
@@ -47,40 +53,72 @@ class BatchResult(Struct, frozen=True, gc=False):
     soonest: Millis | None
     exact: bool
     rest: tuple[NodeName, ...] = ()
+    looked: Place | None = None
+
+
+class SpoiltError(Exception):
+    """The changes of a request could not be made: a fault of ours. `at` is its place among the requests."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(f"the changes of request {at} of a batch could not be made")
+        self.at = at
 
 
 class Batch:
-    """Decides requests within one transaction."""
+    """Decides requests within one transaction; those at the places in `spoilt` failed in it before."""
 
-    def __init__(self, context: Context, changes: ChangeApplier, tx: Transaction) -> None:
+    def __init__(
+        self, context: Context, changes: ChangeApplier, spoilt: Container[int] = ()
+    ) -> None:
         self._context = context
         self._rows = context.rows
         self._changes = changes
-        self._tx = tx
+        self._spoilt = spoilt
 
     def decide_all(self, requests: Sequence[Request]) -> list[Decision]:
-        """Decide the requests in order; one that fails is refused, the others are not."""
-        return [self._one(requests, at) for at in range(len(requests))]
+        """Decide the requests in order; one that fails is refused, the others are not.
 
-    def _one(self, requests: Sequence[Request], at: int) -> Decision:
+        Raises:
+            SpoiltError: the changes of a request could not be made, and what was made is worth nothing.
+
+        """
+        decisions: list[Decision] = []
+        for at, request in enumerate(requests):
+            decision = FAILED if at in self._spoilt else self._decided(requests, at)
+            if self._rows.cache.silent:
+                self._hear(request)
+            if decision.changes:
+                self._make(at, request, decision)
+            decisions.append(decision)
+        return decisions
+
+    def _decided(self, requests: Sequence[Request], at: int) -> Decision:
         try:
-            decision = self._decide(requests, at)
+            return self._decide(requests, at)
         except StoreError:
             raise
         except Exception:  # the boundary between requests: this one has failed, and changed nothing
-            return _failed(requests[at])
-        if decision.changes:
-            try:
-                self._changes.begin_request()
-                self._changes.make(requests[at], decision.changes)
-            except StoreError:
-                raise
-            except Exception as problem:  # the same boundary
-                if self._changes.flushed:
-                    raise StaleError("a request failed after a part of it was written") from problem
-                self._rows.cache.undo()
-                return _failed(requests[at])
-        return decision
+            _tell(requests[at])
+            return FAILED
+
+    def _make(self, at: int, request: Request, decision: Decision) -> None:
+        try:
+            self._changes.make(request, decision.changes)
+        except StoreError:
+            raise
+        except Exception as problem:  # the same boundary
+            _tell(request)
+            raise SpoiltError(at) from problem
+
+    def _hear(self, request: Request) -> None:
+        """Take any request about a node, a refused one too, for a sign of life of those who subscribe to it."""
+        by, node = getattr(request, "by", None), getattr(request, "node", None)
+        if by is None or node is None:
+            return
+        silent = self._rows.cache.silent
+        heard = [jid for jid in dict.fromkeys((by.jid, by.account)) if (node, jid) in silent]
+        if heard:
+            self._changes.make(request, [SetAvailable(node, jid, available=True) for jid in heard])
 
     def _decide(self, requests: Sequence[Request], at: int) -> Decision:
         """Decide one request, once all that it needs is known."""
@@ -100,16 +138,15 @@ class Batch:
         rows.gathering = True
         for request in requests:
             try:
-                RULES[type(request)][0](self._context, request)
+                AHEAD_OF[type(request)](self._context, request)
             except Exception:  # noqa: S112  # it fails again when its turn comes, and is told
                 continue
         rows.gathering = False
 
 
-def _failed(request: Request) -> Decision:
-    """Answer a request that met a fault of ours; called where the fault is handled."""
+def _tell(request: Request) -> None:
+    """Log a fault of ours; called where it is handled."""
     log.error("request.failed", request=type(request).__name__, exc_info=True)  # noqa: LOG014  # within the handler
-    return refuse(Refusal.STORE_FAILED)
 
 
 def run(
@@ -121,22 +158,32 @@ def run(
     dispatching: bool,
     everywhere: bool,
     rest: Sequence[NodeName] = (),
+    looked: Place | None = None,
+    spoilt: Container[int] = (),
 ) -> BatchResult:
     """Do the requests, then, if `dispatching`, hand out items of the nodes they touched.
 
-    Before these come the nodes that were the `rest` of the batch before. `everywhere` looks at all
-    nodes, whether touched or not.
+    Before these come the nodes that were the `rest` of the batch before. `everywhere` looks for others as well that
+    have something to hand out, whether touched or not, behind where the batch before has `looked`. `spoilt` are the
+    places of requests that are refused without a look.
+
+    Raises:
+        SpoiltError: the changes of a request could not be made; nothing of this may be kept.
+
     """
-    decisions = Batch(context, changes, tx).decide_all(requests)
+    decisions = Batch(context, changes, spoilt).decide_all(requests)
     deliveries: list[Notice] = []
     left: list[NodeName] = []
     if dispatching:
         nodes = dict.fromkeys(rest)
-        deliveries, left = hand_out(context, changes, nodes, everywhere=everywhere)
+        if everywhere:
+            found, looked = look_around(context.rows, looked)
+            nodes |= dict.fromkeys(found)
+        deliveries, left = hand_out(context, changes, nodes)
     changes.flush()
     exact = everywhere or changes.unsure
     soonest = tx.next_due() if exact else changes.soonest_or_none()
-    return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left))
+    return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left), looked)
 
 
 def read(context: Context, request: Request) -> Decision:

@@ -10,36 +10,44 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
-from pubqueue.app.batch import BatchResult, run
+from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import StaleError, StoreError
-from pubqueue.app.reader import Reader
-from pubqueue.app.share import share
+from pubqueue.app.reader import ENDING, Reader
+from pubqueue.app.resending import Resending, Told
+from pubqueue.app.rules import READS
+from pubqueue.app.share import LARGEST, share
+from pubqueue.app.told import tell
+from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
+    Done,
     Refusal,
     Refused,
 )
 from pubqueue.core.model import digest
-from pubqueue.core.queue.expire import Bounce
-from pubqueue.core.reading.read import READS
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.transactions.model import DEFAULTS
+from pubqueue.core.transactions.moving import MoveWinners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.app.listings import Place
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
         Notice,
         Reply,
+        ToEach,
     )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
@@ -48,6 +56,9 @@ if TYPE_CHECKING:
     Taken = tuple[Request, Callable[[Reply], None]]
 
 log = structlog.get_logger(__name__)
+
+RETRY: Final = 1.0
+"""Seconds until what nobody repeats is tried again, after the store could not take it."""
 
 
 class Broker:
@@ -63,6 +74,7 @@ class Broker:
         on_moment: Callable[[Millis | None], None] = lambda _moment: None,
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
+        most_subscriptions: int = MOST_SUBSCRIPTIONS,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -71,26 +83,38 @@ class Broker:
         self._on_moment = on_moment
         self._limits = limits
         self._fingerprint = fingerprint
+        self._most_subscriptions = most_subscriptions
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
+        self._told = Told()
+        self._resending = Resending(self.submit)
         self._moment: Millis | None = None
         self._reader = Reader(store, self._context)
         self._dispatching = False
         self._waiting: list[Taken] = []
+        self._unrepeated = Unrepeated()
+        self._retry: asyncio.TimerHandle | None = None
         self._kicked = False
         self._stopping = False
+        self._cutting = False
         self._others_reached = False
         self._rest: tuple[NodeName, ...] = ()
+        self._looked: Place | None = None
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._task: asyncio.Task[None] | None = None
 
+    def adopt(self, *, policy: CreationPolicy, limits: Limits, most_subscriptions: int) -> None:
+        """Judge by these from the next batch on."""
+        self._policy, self._limits = policy, limits
+        self._most_subscriptions = most_subscriptions
+
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
         if self._task is None:
-            self._stopping = False
+            self._stopping = self._cutting = False
             self._task = asyncio.create_task(self._run(), name="broker")
 
     @property
@@ -101,8 +125,9 @@ class Broker:
 
     async def stop(self) -> None:
         """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm."""
-        self._stopping = True
+        self._stopping = self._cutting = True
         self.pause()
+        self._try_unrepeated()
         await self._reader.stop()
         if self._task is not None:
             if not self._task.done():
@@ -115,10 +140,11 @@ class Broker:
     def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
         """Have the request decided; `answer` is called once, after the commit that holds it.
 
-        One that only reads is answered of what is committed when its turn comes, beside the batches.
+        One that only reads is answered of what is committed when its turn comes, beside the batches. Who comes, who
+        goes and what bounces is told once: refused for want of a store, it is kept and tried again.
         """
         if type(request) in READS:
-            self._reader.submit(request, answer)
+            self._reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
             return
         self._waiting.append((request, answer))
         self._quiet.clear()
@@ -135,11 +161,17 @@ class Broker:
         self.submit(request, answer)
         return await reply
 
+    async def note_all_told(self) -> None:
+        """Note that all deliveries have left: the faces have closed their streams in order."""
+        with contextlib.suppress(StoreError):  # then some are sent again at the next start
+            await self._store.batch(self._told.note_all)
+
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
         self._others_reached = True
         if self.outbox.is_open and not self._stopping:
             self._dispatching = True
+            self._resending.go_on()
             self.look_around()
         else:
             self.pause()
@@ -155,6 +187,28 @@ class Broker:
         self._dispatching = False
         self._kicked = False
         self._rest = ()
+        self._looked = None
+
+    async def drain(self, patience: float) -> None:
+        """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
+
+        The faces have to have stopped taking requests.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                return await self.settled()
+        self._cutting = True
+        self._reader.refuse_waiting()
+        left, self._waiting = self._waiting, []
+        for request, answer in left:
+            if isinstance(request, Arrive | Leave | Bounce):
+                self._waiting.append((request, answer))  # said once: nobody would repeat it
+            elif isinstance(request, MoveWinners):
+                answer(request.reply or Done())  # it is committed, and goes on at the next start
+            else:
+                answer(ENDING)
+        log.warning("drain.refused", requests=len(left) - len(self._waiting))
+        return await self.settled()
 
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on."""
@@ -166,19 +220,30 @@ class Broker:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                while self._waiting or self._kicked or self._rest:
+                while self._has_work():
                     await self._one_batch()
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
 
+    def _has_work(self) -> bool:
+        unfinished = self._rest or self._looked is not None
+        return bool(self._waiting or self._kicked or unfinished or self._unrepeated.is_due)
+
     async def _one_batch(self) -> None:
-        count = share(self._waiting)
-        taken, self._waiting = self._waiting[:count], self._waiting[count:]
-        kicked, self._kicked = self._kicked, False
+        if self._unrepeated.is_due:  # alone: what it meets is nobody else's
+            taken, kicked = self._unrepeated.some(LARGEST), False
+        else:
+            count = share(self._waiting)
+            taken, self._waiting = self._waiting[:count], self._waiting[count:]
+            kicked = self._kicked or self._looked is not None
+            if self._looked is None:  # else the look that is under way comes to its end first
+                self._kicked = False
         slices = [taken]
         while slices:
             requests = slices.pop(0)
+            if self._unrepeated:
+                requests = self._unrepeated.before(requests)
             try:
                 done = await self._commit([request for request, _ in requests], kicked=kicked)
             except StaleError as problem:
@@ -194,42 +259,70 @@ class Broker:
                 kicked = False
 
     async def _commit(self, requests: Sequence[Request], *, kicked: bool) -> BatchResult:
-        """Run one batch; if somebody else has changed its rows meanwhile, once more from fresh ones."""
-        job = partial(self._work_in, requests, kicked)
-        try:
-            return await self._store.batch(job)
-        except StaleError:
-            self._changes.forget()
-            log.info("batch.stale", requests=len(requests))
-        except BaseException:
-            self._changes.forget()
-            raise
-        try:
-            return await self._store.batch(job)
-        except BaseException:
-            self._changes.forget()
-            raise
+        """Run one batch; if somebody else has changed its rows meanwhile, once more from fresh ones.
+
+        A request whose changes cannot be made is refused in a run of its own, whatever that costs.
+        """
+        spoilt: set[int] = set()
+        stale = False
+        while True:
+            try:
+                return await self._store.batch(partial(self._work_in, requests, kicked, spoilt))
+            except SpoiltError as problem:
+                self._changes.forget()
+                spoilt.add(problem.at)
+            except StaleError:
+                self._changes.forget()
+                if stale:
+                    raise
+                stale = True
+                log.info("batch.stale", requests=len(requests))
+            except BaseException:
+                self._changes.forget()
+                raise
 
     async def _lose(self, taken: Sequence[Taken], problem: StoreError, *, kicked: bool) -> None:
         """Tell those whose batch came to nothing."""
         log.error("batch.lost", requests=len(taken), why=str(problem))
         self._kicked = self._dispatching and (self._kicked or kicked)
-        for _, answer in taken:
+        for request, answer in taken:
+            if isinstance(request, Arrive | Leave | Bounce):
+                self._keep(request)
             answer(Refused(Refusal.STORE_FAILED))
         if not taken:
             await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
+
+    def _keep(self, word: Arrive | Leave | Bounce) -> None:
+        """Keep what nobody repeats, and try it again in a while."""
+        self._unrepeated.keep(word)
+        if self._retry is None and not self._stopping:
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(RETRY, self._try_unrepeated)
+
+    def _try_unrepeated(self) -> None:
+        """Try what nobody has repeated, now."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._unrepeated:
+            self._unrepeated.is_due = True
+            self._quiet.clear()
+            self._work.set()
 
     def _finish(self, taken: Sequence[Taken], done: BatchResult) -> None:
         """Speak of what is committed now."""
         self._rows.cache.shrink()
         for (_, answer), decision in zip(taken, done.decisions, strict=True):
-            if decision.then is None or self._stopping:  # what is left is found at the next start
+            if decision.then is None or self._cutting:  # what is left is found at the next start
                 answer(decision.reply)
             else:
                 self._waiting.append((cast("Request", decision.then), answer))
             self._say(decision.notices)
+        tell((request for request, _ in taken), done.decisions)
         self._rest = done.rest if self._dispatching else ()
+        self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
+        self._told.said(self._changes.next_token())
         self._note_moment(done)
 
     def _note_moment(self, done: BatchResult) -> None:
@@ -240,9 +333,16 @@ class Broker:
             self._moment = done.soonest if known is None else min(known, done.soonest)
         self._on_moment(self._moment)
 
-    def _work_in(self, requests: Sequence[Request], kicked: bool, tx: Transaction) -> BatchResult:  # noqa: FBT001
+    def _work_in(
+        self,
+        requests: Sequence[Request],
+        everywhere: bool,  # noqa: FBT001
+        spoilt: set[int],
+        tx: Transaction,
+    ) -> BatchResult:
         now = self._clock()
         self._rows.begin(tx)
+        self._told.note(tx, now, flowing=self._dispatching)
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()
@@ -253,8 +353,10 @@ class Broker:
             tx,
             requests,
             dispatching=self._dispatching,
-            everywhere=kicked,
+            everywhere=everywhere,
             rest=self._rest,
+            looked=self._looked,
+            spoilt=spoilt,
         )
 
     def _context(self, rows: WorkingSet, now: Millis | None = None) -> Context:
@@ -265,13 +367,19 @@ class Broker:
             same_payload=self._same_payload,
             limits=self._limits,
             fingerprint=self._fingerprint,
+            most_subscriptions=self._most_subscriptions,
         )
 
-    def _say(self, notices: Sequence[Notice]) -> None:
-        """Speak; an item that could not be sent goes back to the queue, and nobody is blamed."""
+    def _say(self, notices: Sequence[Notice | ToEach]) -> None:
+        """Speak; an item that could not be sent goes back to the queue, and nobody is blamed.
+
+        Not one that its holder may have: that is tried once more.
+        """
         if not notices:
             return
         for notice in self.outbox.send(notices):
-            if isinstance(notice, Deliver):
+            if isinstance(notice, Deliver) and notice.again:
+                self._resending.fail()
+            elif isinstance(notice, Deliver):
                 back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                 self.submit(back, lambda _reply: None)

@@ -7,18 +7,21 @@ groups a row is in, the queues to look at, the next moment at which something en
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from msgspec.structs import replace
 
+from pubqueue.app.counters import Counters
+from pubqueue.app.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.free_windows import FreeWindows
+from pubqueue.app.listings import FreeSubscriptions
 from pubqueue.app.numbers import Numbers
 from pubqueue.app.pending import Pending
 from pubqueue.app.ports import StaleError
 from pubqueue.app.row_cache import ABSENT
 from pubqueue.app.rows import (
     Finished,
-    Needs,
     NotedKey,
     StagedKey,
     StagedRow,
@@ -47,7 +50,17 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import Change, ItemChange, SubscriptionChange
     from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
 
-    Holder = tuple[NodeName, Jid]
+    MovingChange = (
+        c.ReplacePayload
+        | c.Lock
+        | c.Release
+        | c.Postpone
+        | c.Extend
+        | c.Revive
+        | c.Ripen
+        | c.GiveUp
+        | c.RemoveItem
+    )
 
 NEVER: Final = Millis(1 << 62)
 
@@ -69,14 +82,8 @@ class ChangeApplier:
         self.unsure = True
         """Something may end sooner than this process knows of."""
         self._forgot = False
-        self.flushed = False
-        """Something was written that undoing in memory does not take back."""
-        self._renew()
-
-    def _renew(self) -> None:
         self._pending = Pending()
-        self._counts: dict[NodeName, int] = {}
-        self._locks: dict[tuple[NodeName, Jid], tuple[int, int, bool]] = {}
+        self._counters = Counters()
 
     def begin(self, now: Millis, *, foreign: bool) -> None:
         """Begin a batch."""
@@ -93,7 +100,8 @@ class ChangeApplier:
         """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
         self._cache.forget()
         self._forgot = True
-        self._renew()
+        self._pending = Pending()
+        self._counters = Counters()
         self._tokens.forget()
         self._numbers.forget()
 
@@ -109,12 +117,11 @@ class ChangeApplier:
         """Return the first of so many lock tokens; those that are used are taken by their locks."""
         return self._tokens.first(self._rows.tx, count)
 
-    # --- one request ---
+    def next_token(self) -> int:
+        """Return the token of the next lock, 0 if that is not known."""
+        return self._tokens.next
 
-    def begin_request(self) -> None:
-        """Let what comes now be undone, should it fail."""
-        self._cache.journal.clear()
-        self.flushed = False
+    # --- one request ---
 
     def make(self, asked: object, changes: Iterable[Change]) -> None:
         """Make the changes that the request `asked` makes (None: a dispatch), in order.
@@ -128,57 +135,87 @@ class ChangeApplier:
 
     # --- items ---
 
-    def _item(self, asked: object, change: ItemChange) -> None:
-        if isinstance(change, c.AddItem):
-            before = None
-            change = replace(change, seq=self._numbers.take(self._rows.tx))
-            self._cache.put(self._cache.payloads, change.seq, change.draft.payload)
-        else:
-            before = change.item
-            found = self._cache.numbered.get(before.seq, before)
-            if found is not before and found != before:
-                raise StaleError(f"item {before.seq} is not what was believed")
-        if isinstance(change, c.GiveUp):
-            change = replace(change, number=self._tokens.take(self._rows.tx))
-        elif isinstance(change, c.ReplacePayload):
-            self._cache.put(self._cache.payloads, change.item.seq, change.payload)
-            self._cache.put(self._pending.replaced, change.item.seq, None)
-        elif isinstance(change, c.Lock):
-            self._tokens.used(change.token)
-        elif isinstance(change, c.RemoveItem) and change.absorb_until is not None:
-            self._absorb(change, change.absorb_until)
+    def _add(self, asked: object, change: c.AddItem) -> None:
+        change = replace(change, seq=self._numbers.take(self._rows.tx))
+        self._cache.payloads[change.seq] = change.draft.payload
+        self._put_item(asked, change, None)
+
+    def _replace(self, asked: object, change: c.ReplacePayload) -> None:
+        seq = change.item.seq
+        self._cache.payloads[seq] = change.payload
+        self._pending.replaced[seq] = None
+        self._item(asked, change)
+
+    def _lock(self, asked: object, change: c.Lock) -> None:
+        self._tokens.used(change.token)
+        self._item(asked, change)
+
+    def _give_up(self, asked: object, change: c.GiveUp) -> None:
+        self._item(asked, replace(change, number=self._tokens.take(self._rows.tx)))
+
+    def _remove(self, asked: object, change: c.RemoveItem) -> None:
+        if change.absorb_until is not None:
+            key = change.item.node, change.item.id
+            self._pending.finished.setdefault(key, self._cache.finished.get(key))
+            self._cache.finished[key] = Finished(*key, change.digest, change.absorb_until)
+        self._item(asked, change)
+
+    def _item(self, asked: object, change: MovingChange) -> None:
+        before = change.item
+        found = self._cache.numbered.get(before.seq, before)
+        if found is not before and found != before:
+            raise StaleError(f"item {before.seq} is not what was believed")
+        self._put_item(asked, change, before)
+
+    def _put_item(self, asked: object, change: ItemChange, before: Item | None) -> None:
         now = after(change)
         self._tell(asked, change, before, now)
-        self._put_item(before, now)
-
-    def _absorb(self, change: c.RemoveItem, until: Millis) -> None:
-        key = change.item.node, change.item.id
-        before = self._cache.finished.get(key)
-        row = Finished(*key, change.digest, until)
-        if key not in self._pending.finished:
-            self._cache.put(self._pending.finished, key, before)
-        self._cache.put(self._cache.finished, key, row)
-
-    def _put_item(self, before: Item | None, now: Item | None) -> None:
-        cache, put = self._cache, self._cache.put
-        row = now if now is not None else before
+        row = now or before
         assert row is not None
-        seq = row.seq
-        if seq not in self._pending.items:
-            put(self._pending.items, seq, before)
-        put(cache.numbered, seq, now)
-        if before is not None and (now is None or now.node != before.node):
-            put(cache.items, (before.node, before.id), None)
-            cache.passing.append((before.node, before.id, seq))
-            self._count(before.node, -1)
-        if now is not None and (before is None or now.node != before.node):
-            self._count(now.node, 1)
+        self._pending.items.setdefault(row.seq, before)
+        self._cache.numbered[row.seq] = now
+        moves = before is None or now is None or before.node != now.node
+        if before is not None:
+            self._take_out(before, now, gone=moves)
         if now is not None:
-            put(cache.items, (now.node, now.id), now)
-            cache.passing.append((now.node, now.id, seq))
-            self._note_moment(now)
-        self._note_ready(before, now)
-        self._note_holder(before, now)
+            self._put_in(before, now, new=moves)
+        if before is not None and now is not None:
+            self._note_receipts(before, now)
+
+    def _take_out(self, before: Item, now: Item | None, *, gone: bool) -> None:
+        """Take an item out of the groups that it was in."""
+        cache, node, seq = self._cache, before.node, before.seq
+        if (ready := cache.ready.get(node)) is not None:
+            ready.pop(seq, None)
+        if gone:
+            cache.items[node, before.id] = None
+            cache.passing.append((node, before.id, seq))
+            self._count(node, -1)
+        held = before.holder
+        if held is not None:
+            if (group := cache.held.get(held)) is not None:
+                group.pop(seq, None)
+            if now is None or now.holder != held:
+                self.touched[node] = None
+                self._counters.lock(node, held, -1, reached=now is None)
+
+    def _put_in(self, before: Item | None, now: Item, *, new: bool) -> None:
+        """Put an item into the groups that it is in."""
+        cache, node, seq = self._cache, now.node, now.seq
+        cache.items[node, now.id] = now
+        cache.passing.append((node, now.id, seq))
+        if new:
+            self._count(node, 1)
+        if is_ready(now):
+            cache.ready[node][seq] = now
+            self.touched[node] = None
+        holds = now.holder
+        if holds is not None:
+            if (group := cache.held.get(holds)) is not None:
+                group[seq] = now
+            if before is None or before.holder != holds:
+                self._counters.lock(node, holds, 1, token=now.token)
+        self._note_moment(now)
 
     def _note_moment(self, now: Item) -> None:
         moment = now.deadline if now.state is State.LOCKED else now.expires
@@ -187,48 +224,19 @@ class ChangeApplier:
         if moment is not None and moment < self.soonest and now.state is not State.DEAD:
             self.soonest = moment
 
-    def _note_ready(self, before: Item | None, now: Item | None) -> None:
-        cache = self._cache
-        if before is not None and before.seq in cache.ready.get(before.node, ()):
-            cache.drop(cache.ready[before.node], before.seq)
-        if now is not None and is_ready(now):
-            cache.put(cache.ready[now.node], now.seq, now)
-            self.touched[now.node] = None
-
-    def _note_holder(self, before: Item | None, now: Item | None) -> None:
-        held = None if before is None else before.holder
-        holds = None if now is None else now.holder
-        if before is not None and now is not None:
-            self._note_receipts(before, now)
-        cache = self._cache
-        if held is not None and before is not None:
-            if (group := cache.held.get(held)) is not None:
-                cache.drop(group, before.seq)
-            if held != holds:
-                self.touched[before.node] = None
-                self._lock(before.node, held, -1, 0, reached=now is None)
-        if holds is not None and now is not None:
-            if (group := cache.held.get(holds)) is not None:
-                cache.put(group, now.seq, now)
-            if held != holds:
-                self._lock(now.node, holds, 1, now.token, reached=False)
-
     def _note_receipts(self, before: Item, now: Item) -> None:
         if (loser := lost_by(before, now)) is not None:
-            self._keep_receipt(before.seq, loser)
+            self._pending.receipts[before.seq, loser] = None
+            if (group := self._cache.receipts.get(before.seq)) is not None:
+                group[loser] = None
         elif begins_anew(before, now):
             self._forget_receipts(before.seq)
 
-    def _keep_receipt(self, seq: int, jid: Jid) -> None:
-        self._cache.put(self._pending.receipts, (seq, jid), None)
-        if (group := self._cache.receipts.get(seq)) is not None:
-            self._cache.put(group, jid, None)
-
     def _forget_receipts(self, seq: int) -> None:
-        self._cache.put(self._pending.anew, seq, None)
-        self._cache.put(self._cache.receipts, seq, {})
-        for key in [key for key in self._pending.receipts if key[0] == seq]:
-            self._cache.drop(self._pending.receipts, key)
+        pending = self._pending
+        pending.anew[seq] = None
+        self._cache.receipts[seq] = {}
+        pending.receipts = {key: None for key in pending.receipts if key[0] != seq}
 
     # --- counters, which stand in rows that need not be known yet ---
 
@@ -238,47 +246,25 @@ class ChangeApplier:
         if row is not None and row.config.max_items is not None:
             self._put_node(node, replace(row, items=row.items + by))
         else:
-            self._cache.put(self._counts, node, self._counts.get(node, 0) + by)
-
-    def _lock(self, node: NodeName, jid: Jid, by: int, token: int, *, reached: bool) -> None:
-        """Count locks of a holder, with the others of the batch: nobody but dispatch looks at them."""
-        key = node, jid
-        was = self._locks.get(key)
-        sums = (by, token, reached)
-        if was is not None:
-            sums = was[0] + by, max(was[1], token), was[2] or reached
-        self._cache.put(self._locks, key, sums)
+            self._counters.item(node, by)
 
     def resolve(self) -> None:
-        """Count what has gathered for rows that were not known."""
-        if not self._counts and not self._locks:
+        """Put what is counted into its rows, loading those that are not known."""
+        counters, cache = self._counters, self._cache
+        if not counters:
             return
-        counts, locks = self._counts, self._locks
-        self._counts, self._locks = {}, {}
-        self._load_counted(counts, locks)
-        for node, by in counts.items():
-            if (found := self._cache.nodes.get(node)) is not None:
-                self._put_node(node, replace(found, items=found.items + by))
-        for (node, jid), (by, token, reached) in locks.items():
-            if (row := self._cache.subscription(node, jid)) is not None:
-                self._put_subscription(row, _relocked(row, by, token, reached=reached))
-
-    def _load_counted(self, nodes: Iterable[NodeName], holders: Iterable[Holder]) -> None:
-        """Load the rows that have something to count and are not known."""
-        needs = Needs()
-        needs.nodes.update(node for node in nodes if node not in self._cache.nodes)
-        for node, jid in holders:
-            if self._cache.subscription(node, jid) is ABSENT:
-                needs.subscriptions.add((node, account_of(jid)))
-        if needs.nodes or needs.subscriptions:
-            self._cache.fill(needs, self._rows.tx.load(needs))
+        if (needs := counters.needs(cache)) is not None:
+            cache.fill(needs, self._rows.tx.load(needs))
+        for node, counted in counters.take_nodes(cache):
+            self._put_node(node.name, counted)
+        for before, now in counters.take_subscriptions(cache):
+            self._put_subscription(before, now)
 
     # --- nodes and those around them ---
 
     def _put_node(self, name: NodeName, now: Node | None) -> None:
-        if name not in self._pending.nodes:
-            self._cache.put(self._pending.nodes, name, self._cache.nodes.get(name))
-        self._cache.put(self._cache.nodes, name, now)
+        self._pending.nodes.setdefault(name, self._cache.nodes.get(name))
+        self._cache.nodes[name] = now
 
     def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
         name = change.node.name if isinstance(change, c.CreateNode) else change.node
@@ -301,9 +287,8 @@ class ChangeApplier:
         if self._rows.lacking:
             self._rows.load()
             before = self._rows.affiliation(*key)
-        if key not in self._pending.affiliations:
-            self._cache.put(self._pending.affiliations, key, before)
-        self._cache.put(self._cache.affiliations, key, change.affiliation)
+        self._pending.affiliations.setdefault(key, before)
+        self._cache.affiliations[key] = change.affiliation
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
         added = change.subscription if isinstance(change, c.AddSubscription) else None
@@ -322,54 +307,61 @@ class ChangeApplier:
             self.touched[node] = None
         if (before is None) != (now is None):
             # what is counted so far is not about a later subscription of this JID, which knows what it holds
-            self._cache.drop(self._locks, (node, jid))
+            self._counters.forget_locks(node, jid)
             if (row := self._cache.nodes.get(node)) is not None:
                 by = 1 if before is None else -1
                 self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
 
     def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
-        cache, put = self._cache, self._cache.put
-        row = now if now is not None else before
+        row = now or before
         assert row is not None
-        node, jid, account = row.node, row.jid, account_of(row.jid)
-        if (node, jid) not in self._pending.subscriptions:
-            put(self._pending.subscriptions, (node, jid), before)
+        cache, node, jid = self._cache, row.node, row.jid
+        account = account_of(jid)
+        self._pending.subscriptions.setdefault((node, jid), before)
+        if now is not None and now.unanswered:
+            cache.silent[node, jid] = None
+        else:
+            cache.silent.pop((node, jid), None)
         everybody = cache.in_node.get(node)
-        if everybody is not None and (node, account) not in cache.of_account:
-            put(cache.of_account, (node, account), {})
-        for group, key in (
-            (everybody, jid),
-            (cache.of_account.get((node, account)), jid),
-            (cache.everywhere.get(account), (node, jid)),
-        ):
-            if group is not None and now is None:
-                cache.drop(group, key)
-            elif group is not None:
-                put(group, key, now)
+        mine = cache.of_account.get((node, account))
+        if everybody is not None and mine is None:
+            mine = cache.of_account[node, account] = {}
+        for group in (everybody, mine):
+            if group is not None:
+                _set(group, jid, now)
+        if (everywhere := cache.everywhere.get(account)) is not None:
+            _set(everywhere, (node, jid), now)
+        if (of_jid := cache.of_jid.get(jid)) is not None:
+            _set(of_jid, node, now)
         if (windows := cache.windows.get(node)) is not None:
             windows.move(before, now)
+        if before is None or now is None:
+            cache.audiences.pop(node, None)
 
-    def windows(self, node: NodeName) -> FreeWindows | None:
-        """Return the free windows of the node's subscribers, None if they are not known yet."""
+    def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:
+        """Return the free windows of the node's subscribers, None if these have to be loaded first."""
         found = self._cache.windows.get(node)
-        if found is None and (everybody := self._cache.in_node.get(node)) is not None:
+        if found is not None:
+            return found
+        if (everybody := self._cache.in_node.get(node)) is not None:
             found = self._cache.windows[node] = FreeWindows(everybody, self._reaches)
+        elif (row := self._cache.nodes.get(node)) is not None and row.subscriptions > CROWD:
+            page = partial(self._rows.page, FreeSubscriptions(node))
+            found = self._cache.windows[node] = CrowdWindows(page, self._reaches)
         return found
 
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
         group = self._cache.resources.get(account_of(change.jid), {})
-        here = isinstance(change, c.NoteResource)
-        if change.jid not in self._pending.resources:
-            self._cache.put(self._pending.resources, change.jid, change.jid in group)
-        if here:
-            self._cache.put(group, change.jid, None)
+        self._pending.resources.setdefault(change.jid, change.jid in group)
+        if isinstance(change, c.NoteResource):
+            group[change.jid] = None
         else:
-            self._cache.drop(group, change.jid)
+            group.pop(change.jid, None)
 
     # --- what waits for a commit ---
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
-        mark, cache, put = change.mark, self._cache, self._cache.put
+        mark, cache, pending = change.mark, self._cache, self._pending
         attempt = mark.app, mark.version, mark.part, mark.attempt
         keys = (
             ("apps", mark.app),
@@ -380,16 +372,15 @@ class ChangeApplier:
         )
         befores = [getattr(cache, table).get(key) for table, key in keys]
         for place, before, now in zip(keys, befores, staged(change, *befores), strict=True):
-            if place not in self._pending.staging:
-                put(self._pending.staging, place, before)
-            put(getattr(cache, place[0]), place[1], now)
+            pending.staging.setdefault(place, before)
+            getattr(cache, place[0])[place[1]] = now
         for row in change.rows:
             key = StagedKey(*attempt, change.node, row.draft.id)
-            put(cache.staged, key, row.size)
-            put(self._pending.staged, len(self._pending.staged), StagedRow(key, row))
+            cache.staged[key] = row.size
+            pending.staged.append(StagedRow(key, row))
             if mark.immediate:
                 noted = NotedKey(mark.app, mark.version, change.node, row.draft.id)
-                put(cache.noted, noted, (row.draft.payload, row.known))
+                cache.noted[noted] = row.draft.payload, row.known
         self.soonest = min(self.soonest, change.until)
 
     # --- many rows at once ---
@@ -424,13 +415,12 @@ class ChangeApplier:
     def _tell(self, asked: object, change: Change, before: Item | None, now: Item | None) -> None:
         """Keep what the change means for the logs of the nodes it is about."""
         here = now or before
-        if here is not None and not self._logs(here.node):
-            moved = before is not None and before.node != here.node
-            if not (moved and before is not None and self._logs(before.node)):
-                return
+        moved = before is not None and now is not None and before.node != now.node
+        if here is not None and not moved and not self._logs(here.node):
+            return
         for entry in EVENTS[type(change)](asked, change, self.now):
             if self._logs(entry.node):
-                self._cache.put(self._pending.events, len(self._pending.events), entry)
+                self._pending.events.append(entry)
 
     # --- writing ---
 
@@ -443,8 +433,7 @@ class ChangeApplier:
     def _write(self, *bulk: Bulk) -> None:
         writes = self._pending.writes(self._cache, self.now)
         writes.bulk.extend(bulk)
-        self._renew()
-        self.flushed = True
+        self._pending = Pending()
         self._rows.tx.write(writes)
 
     # fmt: off
@@ -458,22 +447,23 @@ class ChangeApplier:
         c.SetWindow:       _subscription,
         c.SetAvailable:    _subscription,
         c.EndSubscription: _subscription,
-        c.NoteBounces:     _subscription,
+        c.NoteUnanswered:  _subscription,
         c.NoteResource:    _resource,
         c.ForgetResource:  _resource,
-        c.AddItem:         _item,
-        c.ReplacePayload:  _item,
-        c.Lock:            _item,
+        c.AddItem:         _add,
+        c.ReplacePayload:  _replace,
+        c.Lock:            _lock,
         c.Release:         _item,
         c.Postpone:        _item,
         c.Extend:          _item,
         c.Revive:          _item,
         c.Ripen:           _item,
-        c.GiveUp:          _item,
-        c.RemoveItem:      _item,
+        c.GiveUp:          _give_up,
+        c.RemoveItem:      _remove,
         c.Forget:          _bulk,
         c.ForgetEvents:    _bulk,
         t.Stage:           _stage,
+        t.SetAside:        _bulk,
         t.Commit:          _bulk,
         t.Moved:           _bulk,
         t.Abort:           _bulk,
@@ -482,11 +472,8 @@ class ChangeApplier:
     # fmt: on
 
 
-def _relocked(row: Subscription, by: int, token: int, *, reached: bool) -> Subscription:
-    """Return the subscription with so many locks more; a retract shows that deliveries arrive."""
-    return replace(
-        row,
-        in_flight=row.in_flight + by,
-        last_served=max(row.last_served, token),
-        bounces=0 if reached else row.bounces,
-    )
+def _set(group: dict[Any, Subscription], key: object, row: Subscription | None) -> None:
+    if row is None:
+        group.pop(key, None)
+    else:
+        group[key] = row

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
+    from pubqueue.app.listings import Place
+    from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.changes import Change
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Item, NodeName
+    from pubqueue.core.model import Item, Node, NodeName
 
     Ready = dict[NodeName, list[tuple[Item, bytes]]]
 
@@ -30,7 +32,8 @@ MOST: Final = 1000
 MOST_OCTETS: Final = 1 << 20
 """Bytes of payload, likewise: one more item goes out if any is left of it."""
 
-ALL: Final = 1 << 30
+LOOKED_AT: Final = 256
+"""Places that one batch looks at, at most, in a look around; the next one goes on behind them."""
 
 
 class Allowance:
@@ -46,12 +49,12 @@ class Allowance:
 
 
 def hand_out(
-    context: Context, changes: ChangeApplier, rest: Iterable[NodeName], *, everywhere: bool
+    context: Context, changes: ChangeApplier, names: dict[NodeName, None]
 ) -> tuple[list[Notice], list[NodeName]]:
-    """Lock ready items to free subscribers; return the deliveries, and the nodes left for want of allowance."""
-    names = dict.fromkeys(rest)
-    if everywhere:
-        names.update(dict.fromkeys(context.rows.page(ReadyNodes(), None, ALL)))
+    """Lock ready items to free subscribers, in these nodes and in those that were touched.
+
+    Return the deliveries, and the nodes left for want of allowance.
+    """
     names.update(changes.touched)
     changes.touched = {}
     dispatcher = _Dispatcher(context, changes)
@@ -63,6 +66,15 @@ def hand_out(
         names = dict.fromkeys(left)
         changes.touched = {}
     return deliveries, []
+
+
+def look_around(rows: WorkingSet, behind: Place | None) -> tuple[list[NodeName], Place | None]:
+    """Return queues that may have something to hand out, and the place to go on behind, if there is more to see."""
+    if rows.lacking:
+        rows.load()  # what a request that failed has left behind: no page is read before it
+    seen = rows.page(ReadyNodes(), behind, LOOKED_AT)
+    names = [look.node for look in seen if look.node is not None]
+    return names, seen[-1].place if len(seen) == LOOKED_AT else None
 
 
 class _Dispatcher:
@@ -98,15 +110,18 @@ class _Dispatcher:
         rows = self._rows
         for name in names:
             rows.node(name)
-            if name not in rows.cache.in_node:
+        if rows.lacking:
+            rows.load()
+        for name in names:
+            if _hands_out(rows.node(name)) and self._changes.windows(name) is None:
                 rows.subscribers(name)
         if rows.lacking:
             rows.load()
         self._changes.resolve()
         rooms: dict[NodeName, int] = {}
         for name in names:
-            node, windows = rows.node(name), self._changes.windows(name)
-            if node is None or windows is None or not node.config.queueing or node.config.paused:
+            windows = self._changes.windows(name)
+            if not _hands_out(rows.node(name)) or windows is None:
                 continue
             if room := min(windows.room, MOST):
                 rooms[name] = room
@@ -179,6 +194,11 @@ class _Dispatcher:
                 self.allowance.items -= 1
                 self.allowance.octets -= len(payload)
         return made
+
+
+def _hands_out(node: Node | None) -> bool:
+    """Say whether it is a queue whose items go out."""
+    return node is not None and node.config.queueing and not node.config.paused
 
 
 def _turn(row: tuple[Item, bytes]) -> tuple[int, int]:

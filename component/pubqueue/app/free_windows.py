@@ -9,18 +9,13 @@ import heapq
 from typing import TYPE_CHECKING
 
 from pubqueue.core.after import has_room
+from pubqueue.core.queue.dispatch import place as _place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pubqueue.core.model import Jid, Subscription
-
-    Place = tuple[float, int, Jid]
-
-
-def _place(subscription: Subscription) -> Place:
-    load = subscription.in_flight / subscription.queue_requests
-    return load, subscription.last_served, subscription.jid
+    from pubqueue.core.queue.dispatch import Place
 
 
 class FreeWindows:

@@ -5,40 +5,99 @@ A page is read of what is written by then, so the rows of a batch are written be
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
 from pubqueue.app.rows import AffiliationRow, Contest
-from pubqueue.core.model import Draft, Item, ItemId, Jid, Millis, Node, NodeName, State
+from pubqueue.core.model import (
+    AccessModel,
+    Affiliation,
+    Draft,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeName,
+    State,
+    Subscription,
+)
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
-from pubqueue.core.transactions.model import Attempt, Record, WinnerRow
+from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
 
 R = TypeVar("R")
+
+UNBOUNDED: Final = 1 << 62
 
 
 class Listing(Struct, Generic[R], frozen=True, gc=False):
     """A question whose answer is rows of one kind, in one order. `after` and `limit` come with it."""
 
 
+class Total(Listing[int], frozen=True, gc=False):
+    """One row: how many rows a listing has in all; of nodes, of people and of subscriptions."""
+
+    of: Listing[Any]
+
+
 class Nodes(Listing[Node], frozen=True, gc=False):
-    """Every node, by name; `after` is a name."""
+    """Every node, or those with this access model, by name; `after` is a name."""
+
+    access: AccessModel | None = None
 
 
-class ReadyNodes(Listing[NodeName], frozen=True, gc=False):
-    """Queues that have both something ready and a free window, by name; `after` is a name."""
+Place = int | str
+"""Where a look around has come to; only the store knows what it means."""
 
 
-class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
-    """Everybody who is something to the node, by JID; `after` is a JID."""
+class Look(Struct, frozen=True, gc=False):
+    """A place that was looked at for something to hand out; `node` if there is a queue that may have it."""
+
+    place: Place
+    node: NodeName | None
+
+
+class ReadyNodes(Listing[Look], frozen=True, gc=False):
+    """Queues that have both something ready and a free window, and places at which there was none.
+
+    A row for each place looked at, so that `limit` bounds the work; `after` is the last one's `place`.
+    """
+
+
+class FreeSubscriptions(Listing[Subscription], frozen=True, gc=False):
+    """The node's available subscriptions with less in flight than they take.
+
+    Their order is the share of their window that is in flight, then when they were served, then the JID; `after` is
+    these three.
+    """
 
     node: NodeName
 
 
-class AffiliationsOfAccount(Listing[AffiliationRow], frozen=True, gc=False):
-    """Every node that the account is something to, by name; `after` is a name."""
+class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
+    """Everybody who is something to the node, or one of these things, by JID; `after` is a JID."""
+
+    node: NodeName
+    roles: tuple[Affiliation, ...] | None = None
+
+
+class NodesOfAccount(Listing[tuple[Node, Affiliation]], frozen=True, gc=False):
+    """Every node that the account is something to, or one of these things, by name; `after` is a name.
+
+    `access`: only those with one of these access models.
+    """
 
     account: Jid
+    roles: tuple[Affiliation, ...] | None = None
+    access: tuple[AccessModel, ...] | None = None
+
+
+class SubscriptionsOfAccount(Listing[Subscription], frozen=True, gc=False):
+    """Subscriptions of the account's JIDs, to any node or to one, by node and JID, of which `after` is a pair."""
+
+    account: Jid
+    node: NodeName | None = None
 
 
 class ItemIds(Listing[ItemId], frozen=True, gc=False):
@@ -50,13 +109,16 @@ class ItemIds(Listing[ItemId], frozen=True, gc=False):
 class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
     """A node's items with payloads, oldest first; `after` is a sequence number.
 
-    `holders`: only what is locked to one of these. `newest`: the last so many, still oldest first, `after` not
-    being looked at.
+    `holders`: only what is locked to one of these. `numbers`: only the items of these numbers, in their order.
+    `newest`: the last so many, still oldest first, and `after` is the number that they are in front of. Of the payloads no
+    more than `room` bytes are returned, then the page ends, but one item at least is.
     """
 
     node: NodeName
     holders: tuple[Jid, ...] | None = None
     newest: bool = False
+    numbers: tuple[int, ...] | None = None
+    room: int = UNBOUNDED
 
 
 class DeadItems(Listing[Item], frozen=True, gc=False):
@@ -65,8 +127,12 @@ class DeadItems(Listing[Item], frozen=True, gc=False):
     node: NodeName
 
 
-class Locks(Listing[Item], frozen=True, gc=False):
+class LocksFromLast(Listing[Item], frozen=True, gc=False):
     """All locked items, the last to end first; `after` is the deadline and the number of one."""
+
+
+class Locks(Listing[Item], frozen=True, gc=False):
+    """Every locked item, by deadline and then number; `after` is such a pair."""
 
 
 class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
@@ -83,6 +149,12 @@ class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
     room: int
 
 
+class Stride(Listing[int], frozen=True, gc=False):
+    """At most one row: the number of the node's item that is `limit` behind `after`; none if there are fewer."""
+
+    node: NodeName
+
+
 class NewestItem(Listing[int], frozen=True, gc=False):
     """One row: the highest number of an item of the node, or of a dead letter; 0 if there is none."""
 
@@ -97,10 +169,15 @@ class NodeEntries(Listing[NodeEntry], frozen=True, gc=False):
 
 
 class Events(Listing[EventEntry], frozen=True, gc=False):
-    """Events of these nodes (None: of all that are there) numbered up to `until`; `after` is a number."""
+    """Events of these nodes (None: of all that are there) numbered up to `until`; `after` is a number.
+
+    `account` and `roles`: only of nodes to which the account is one of these things.
+    """
 
     nodes: tuple[NodeName, ...] | None
     until: int
+    account: Jid | None = None
+    roles: tuple[Affiliation, ...] = ()
 
 
 class LogEnds(Listing[tuple[int, int]], frozen=True, gc=False):
@@ -206,6 +283,12 @@ class WinnerClass(Struct, frozen=True, gc=False):
 
 class WinnerClasses(Listing[WinnerClass], frozen=True, gc=False):
     """What the winners of a node have met."""
+
+    node: NodeName
+
+
+class TakenWinners(Listing[TakenId], frozen=True, gc=False):
+    """Winners of a node whose ids belong to locked or dead items with other payloads, by id."""
 
     node: NodeName
 

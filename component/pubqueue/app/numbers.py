@@ -30,6 +30,11 @@ class Numbers:
             self._end = self._next + size
         return self._next
 
+    @property
+    def next(self) -> int:
+        """The next number of the block, 0 if there is none: all that are lower are used, or never will be."""
+        return self._next
+
     def used(self, number: int) -> None:
         """Take note that a number was given."""
         self._next = max(self._next, number + 1)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from pubqueue.core.decision import ToEach, singly
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.core.decision import Notice
     from pubqueue.core.model import Jid
@@ -20,8 +22,11 @@ class Face(Protocol):
     def claims(self, address: Jid) -> bool:
         """Say whether addresses of this form are its own, whether it is up or not."""
 
-    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
-        """Send the notices, in order, and return those that could not be sent."""
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        """Send the notices, in order, and return those that could not be sent.
+
+        What is told to many may follow later, in the order of its node, as there is room for it.
+        """
 
 
 class Outbox:
@@ -61,18 +66,28 @@ class Outbox:
         face = self._face_of(address)
         return face is not None and any(face is one for one in self._up)
 
-    def send(self, notices: Sequence[Notice]) -> list[Notice]:
+    def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""
         if len(self._faces) == 1:
             return list(self._faces[0].speak(notices))
         unsent: list[Notice] = []
-        by_face: dict[int, tuple[Face, list[Notice]]] = {}
+        by_face: dict[int, tuple[Face, list[Notice | ToEach]]] = {}
         for notice in notices:
-            face = self._face_of(notice.to)
-            if face is None:
-                unsent.append(notice)
-            else:
-                by_face.setdefault(id(face), (face, []))[1].append(notice)
+            for face, part in self._parts(notice):
+                if face is None:
+                    unsent += singly([part])
+                else:
+                    by_face.setdefault(id(face), (face, []))[1].append(part)
         for face, own in by_face.values():
             unsent += face.speak(own)
         return unsent
+
+    def _parts(self, notice: Notice | ToEach) -> Iterable[tuple[Face | None, Notice | ToEach]]:
+        """Return what of a notice is for which face."""
+        if not isinstance(notice, ToEach):
+            return ((self._face_of(notice.to), notice),)
+        audiences: dict[int, tuple[Face | None, list[Jid]]] = {}
+        for jid in notice.to:
+            face = self._face_of(jid)
+            audiences.setdefault(id(face), (face, []))[1].append(jid)
+        return [(face, ToEach(tuple(to), notice.what)) for face, to in audiences.values()]

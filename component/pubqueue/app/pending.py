@@ -34,9 +34,8 @@ class Pending:
         self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
         self.staging: dict[tuple[str, Any], Any] = {}
         """By the table's name and the key in it."""
-        self.staged: dict[int, StagedRow] = {}
-        self.events: dict[int, LogEntry] = {}
-        """These two are lists, kept as tables so that a request can be undone."""
+        self.staged: list[StagedRow] = []
+        self.events: list[LogEntry] = []
 
     def is_empty(self) -> bool:
         """Say whether there is nothing to write."""
@@ -69,8 +68,8 @@ class Pending:
             writes.finished = _changed(self.finished, cache.finished)
         for (table, key), before in self.staging.items():
             getattr(writes, table).append(Write(before, getattr(cache, table)[key]))
-        writes.staged = list(self.staged.values())
-        writes.events = list(self.events.values())
+        writes.staged = self.staged
+        writes.events = self.events
         return writes
 
     def _add_items(self, writes: Writes, cache: RowCache) -> None:

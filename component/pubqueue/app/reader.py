@@ -1,4 +1,8 @@
-"""Answers those who only read, beside the batches: no worker waits for them, nor they for a disk."""
+"""Answers those who only read, beside the batches: no worker waits for them, nor they for a disk.
+
+Each account has its turn after the others: whoever asks for a thousand pages at once waits for the own pages alone.
+The answers to one account keep the order of its requests.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import asyncio
 import contextlib
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from pubqueue.app.batch import read
 from pubqueue.app.ports import StoreError
 from pubqueue.app.working_set import WorkingSet
+from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import (
     Refusal,
     Refused,
@@ -23,35 +28,49 @@ if TYPE_CHECKING:
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.ports import Store, Transaction
-    from pubqueue.app.rules import Request
+    from pubqueue.app.rules import Read
     from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.model import Jid
 
 log = structlog.get_logger(__name__)
 
 
+ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is being stopped")
+"""For those whose turn does not come any more: nothing has happened, and they may try again."""
+
+
 class Reader:
-    """Takes requests that change nothing and answers them one after the other."""
+    """Takes requests that change nothing, and answers one of each account in turn."""
 
     def __init__(self, store: Store, context_of: Callable[[WorkingSet], Context]) -> None:
         self._store = store
         self._context_of = context_of
-        self._waiting: deque[tuple[Request, Callable[[Reply], None]]] = deque()
+        self._waiting: dict[Jid, deque[tuple[Read, Callable[[Reply], None]]]] = {}
+        """By account, those whose turn it is next first."""
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._task: asyncio.Task[None] | None = None
 
-    def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
+    def submit(self, request: Read, answer: Callable[[Reply], None]) -> None:
         """Have the request answered, of what is committed by then."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="reader")
-        self._waiting.append((request, answer))
+        account = account_of(request.by.jid)
+        self._waiting.setdefault(account, deque()).append((request, answer))
         self._quiet.clear()
         self._work.set()
 
     async def settled(self) -> None:
         """Wait until all are answered."""
         await self._quiet.wait()
+
+    def refuse_waiting(self) -> None:
+        """Tell those whose turn has not come that the service ends."""
+        left, self._waiting = self._waiting, {}
+        for mine in left.values():
+            for _, answer in mine:
+                self._tell(answer, ENDING)
 
     async def stop(self) -> None:
         """Answer what is waiting, then stop. Stopping twice does no harm."""
@@ -69,13 +88,22 @@ class Reader:
                 await self._work.wait()
                 self._work.clear()
                 while self._waiting:
-                    request, answer = self._waiting.popleft()
+                    request, answer = self._next()
                     self._tell(answer, await self._reply_to(request))
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
 
-    async def _reply_to(self, request: Request) -> Reply:
+    def _next(self) -> tuple[Read, Callable[[Reply], None]]:
+        """Take the request whose turn it is; the account's next one comes behind those of all others."""
+        account = next(iter(self._waiting))
+        mine = self._waiting.pop(account)
+        taken = mine.popleft()
+        if mine:
+            self._waiting[account] = mine
+        return taken
+
+    async def _reply_to(self, request: Read) -> Reply:
         try:
             decision = await self._store.read(partial(self._read, request))
         except StoreError as problem:
@@ -85,10 +113,10 @@ class Reader:
             Exception
         ):  # the boundary between requests: this one has failed, the next shall be answered
             log.exception("request.failed", request=type(request).__name__)
-            return Refused(Refusal.STORE_FAILED)
+            return Refused(Refusal.INTERNAL_FAULT)
         return decision.reply
 
-    def _read(self, request: Request, tx: Transaction) -> Decision:
+    def _read(self, request: Read, tx: Transaction) -> Decision:
         rows = WorkingSet()
         rows.begin(tx)
         return read(self._context_of(rows), request)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Refused
+from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.recover import Recover
@@ -60,6 +60,10 @@ class Reaper:
                 await self._task
             self._task = None
 
+    def adopt(self, trim: Trim) -> None:
+        """Keep this much of the event log from now on."""
+        self._trim = trim
+
     def on_moment(self, moment: Millis | None) -> None:
         """Take note of the moment at which something ends next."""
         if moment != self._next:
@@ -67,6 +71,15 @@ class Reaper:
             self._changed.set()
 
     async def _run(self, broker: Broker) -> None:
+        """Watch until cancelled; what goes wrong is told and watching begins anew, for nobody else ends locks."""
+        while True:
+            try:
+                await self._watch(broker)
+            except Exception:  # the outermost loop of the task
+                log.exception("reaper.failed")
+                await asyncio.sleep(RETRY)
+
+    async def _watch(self, broker: Broker) -> None:
         seen = self._clock()
         self._resume_moves(broker)
         await _do(Recover(), broker)
@@ -115,6 +128,11 @@ class Reaper:
 
 
 async def _do(request: Recover | Expire, broker: Broker) -> None:
-    """Have it done. While the store is in trouble it is tried again, not in a hot loop."""
-    while isinstance(await broker.handle(request), Refused):  # noqa: ASYNC110  # nothing tells of it
+    """Have it done. While the store is in trouble it is tried again, not in a hot loop.
+
+    What has met a fault of ours stands back for all else that time demands; its own turn comes again.
+    """
+    while isinstance(reply := await broker.handle(request), Refused):
         await asyncio.sleep(RETRY)
+        if reply.refusal is Refusal.INTERNAL_FAULT:
+            return

@@ -1,8 +1,7 @@
 """The rows that a process keeps between batches: as loaded, and as the batch has changed them so far.
 
-Every table is a dictionary, and every change of one goes through `put`, so that what a request has done can be
-undone. A key with None is a row that is known not to be there; a key that is missing is not known. Groups (all
-subscriptions of a node, all that a JID holds) are whole where their key is there, and are kept so.
+Every table is a dictionary. A key with None is a row that is known not to be there; a key that is missing is not
+known. Groups (all subscriptions of a node, all that a JID holds) are whole where their key is there, and are kept so.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, NodeName
 
 if TYPE_CHECKING:
+    from pubqueue.app.crowd_windows import CrowdWindows
     from pubqueue.app.free_windows import FreeWindows
     from pubqueue.app.rows import Finished, Needs, NotedKey, Rows, StagedKey
     from pubqueue.core.model import Item, ItemId, Node, Subscription
@@ -26,6 +26,9 @@ MOST_ITEMS: Final = 100_000
 MOST_ROWS: Final = 400_000
 """Rows that are kept between batches at most: locked items, and of all other kinds together."""
 
+BATCHES: Final = 64
+"""After so many batches it is looked whether there are more."""
+
 
 class RowCache:
     """Tables of rows and groups of them."""
@@ -36,7 +39,12 @@ class RowCache:
         self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
-        self.windows: dict[NodeName, FreeWindows] = {}
+        self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
+        self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
+        """Who is in `in_node`, as a value that can be handed on."""
+        self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
+        self.silent: dict[tuple[NodeName, Jid], None] = {}
+        """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""
         self.resources: dict[Jid, dict[Jid, None]] = {}
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
         self.numbered: dict[int, Item | None] = {}
@@ -56,36 +64,17 @@ class RowCache:
         """Nodes of which nothing that is written can be handed out."""
         self.passing: list[tuple[NodeName, ItemId, int]] = []
         """Items met in this batch, which are kept only if they are locked at its end."""
-        self.journal: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.batches = 0
 
     def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
         """Return the subscription of exactly this JID, ABSENT if it is not known."""
         group = self.in_node.get(node)
         if group is None:
             group = self.of_account.get((node, account_of(jid)))
-        return ABSENT if group is None else group.get(jid)
-
-    # --- changing, so that it can be undone ---
-
-    def put(self, table: dict[Any, Any], key: object, row: object) -> None:
-        """Set a row."""
-        self.journal.append((table, key, table.get(key, ABSENT)))
-        table[key] = row
-
-    def drop(self, table: dict[Any, Any], key: object) -> None:
-        """Take a row out of a group."""
-        if key in table:
-            self.journal.append((table, key, table.pop(key)))
-
-    def undo(self) -> None:
-        """Take back what was done since the journal was empty."""
-        for table, key, before in reversed(self.journal):
-            if before is ABSENT:
-                table.pop(key, None)
-            else:
-                table[key] = before
-        self.journal.clear()
-        self.windows.clear()  # they are made anew of what the tables say
+        if group is not None:
+            return group.get(jid)
+        mine = self.of_jid.get(jid)
+        return ABSENT if mine is None else mine.get(node)
 
     # --- filling ---
 
@@ -112,12 +101,15 @@ class RowCache:
 
     def _fill_absent(self, asked: Needs) -> None:
         """Let everything that was asked for be known not to be there, until it is found."""
+        for name in asked.subscribers:
+            self.audiences.pop(name, None)
         self.nodes.update(dict.fromkeys(asked.nodes))
         self.affiliations.update(dict.fromkeys(asked.affiliations, Affiliation.NONE))
         for table, keys in (
             (self.of_account, asked.subscriptions),
             (self.in_node, asked.subscribers),
             (self.everywhere, asked.accounts),
+            (self.of_jid, asked.jids),
             (self.resources, asked.resources),
             (self.held, asked.held),
             (self.receipts, asked.receipts),
@@ -137,6 +129,9 @@ class RowCache:
 
     def _fill_subscription(self, row: Subscription) -> None:
         account = account_of(row.jid)
+        self.silent.pop((row.node, row.jid), None)
+        if row.unanswered:
+            self.silent[row.node, row.jid] = None
         if (group := self.of_account.get((row.node, account))) is not None:
             group[row.jid] = row
         if (everybody := self.in_node.get(row.node)) is not None:
@@ -144,6 +139,8 @@ class RowCache:
             self.of_account.setdefault((row.node, account), {})[row.jid] = row
         if (everywhere := self.everywhere.get(account)) is not None:
             everywhere[row.node, row.jid] = row
+        if (mine := self.of_jid.get(row.jid)) is not None:
+            mine[row.node] = row
 
     def _fill_item(self, item: Item) -> None:
         self.items[item.node, item.id] = item
@@ -182,10 +179,21 @@ class RowCache:
             if known is None or known.holder is None:
                 self.numbered.pop(seq, None)
         self.passing.clear()
+        self.batches += 1
+        if self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
+            self._bound()
+
+    def _bound(self) -> None:
+        """Forget everything if it is too much."""
         rows = (
             len(self.nodes) + len(self.affiliations) + len(self.of_account) + len(self.everywhere)
         )
-        rows += len(self.resources) + len(self.held) + sum(map(len, self.in_node.values()))
+        rows += (
+            len(self.of_jid)
+            + len(self.resources)
+            + len(self.held)
+            + sum(map(len, self.in_node.values()))
+        )
         if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
             self.forget()
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Attempt,
         Commit,
         Moved,
+        SetAside,
         StagedItem,
         StagedTotals,
         Sweep,
@@ -86,6 +87,8 @@ class Needs(Struct):
     """All subscriptions to the node, the oldest first."""
     accounts: set[Jid] = field(default_factory=set)
     """All subscriptions of the account's JIDs, to any node."""
+    jids: set[Jid] = field(default_factory=set)
+    """All subscriptions of exactly these JIDs, to any node."""
     resources: set[Jid] = field(default_factory=set)
     """All full JIDs of the account that are here, in the order of their coming."""
     items: set[tuple[NodeName, ItemId]] = field(default_factory=set)
@@ -113,7 +116,7 @@ class Rows(Struct):
     nodes: list[Node] = field(default_factory=list)
     affiliations: list[AffiliationRow] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
-    """Of all three kinds of need, each row once."""
+    """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
@@ -160,7 +163,7 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 if TYPE_CHECKING:
-    BulkChange = PurgeNode | Forget | ForgetEvents | Commit | Moved | Abort | Sweep
+    BulkChange = PurgeNode | Forget | ForgetEvents | SetAside | Commit | Moved | Abort | Sweep
     Bulk = BulkChange | Judged
     """A change of many rows at once, which a store makes where they are."""
 

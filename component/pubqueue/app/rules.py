@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pubqueue.app.facts import (
     committing,
     expiring,
+    listing,
     managing,
     moving,
     publishing,
@@ -16,8 +17,8 @@ from pubqueue.app.facts import (
 from pubqueue.app.facts import reading as read_facts
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
-from pubqueue.core.nodes import account, manage, subscribe
-from pubqueue.core.queue import expire, publish, recover, redrive, settle, touch
+from pubqueue.core.nodes import account, declare, manage, subscribe
+from pubqueue.core.queue import expire, publish, recover, redrive, resend, settle, touch
 from pubqueue.core.reading import read, retrieve, trim
 from pubqueue.core.transactions import commit, staging
 from pubqueue.core.transactions import moving as moves
@@ -35,7 +36,7 @@ Request = (
     | subscribe.SetOptions
     | subscribe.Unsubscribe
     | manage.Create
-    | manage.Declare
+    | declare.Declare
     | manage.Describe
     | manage.Configure
     | manage.Delete
@@ -66,6 +67,7 @@ Request = (
     | expire.Leave
     | expire.Bounce
     | recover.Recover
+    | resend.Resend
 )
 
 R = TypeVar("R")
@@ -99,17 +101,17 @@ RULES: Final[dict[type, Rule]] = {
     subscribe.SetOptions:        _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
     subscribe.Unsubscribe:       _rule(managing.for_subscription, subscribe.unsubscribe, validity.of_node),
     manage.Create:               _rule(managing.for_node, manage.create, validity.of_node),
-    manage.Declare:              _rule(managing.for_node, manage.declare, validity.of_node),
+    declare.Declare:             _rule(managing.for_node, declare.declare, validity.of_node),
     manage.Describe:             _rule(managing.for_node, manage.describe, validity.of_description),
     manage.Configure:            _rule(managing.for_node, manage.configure_node, validity.of_node),
     manage.Delete:               _rule(managing.for_node, manage.delete, validity.of_node),
     manage.Purge:                _rule(managing.for_node, manage.purge, validity.of_node),
-    manage.GetAffiliations:      _rule(managing.for_node, manage.get_affiliations, validity.of_node),
-    manage.SetAffiliations:      _rule(managing.for_node, manage.set_affiliations, validity.of_node),
-    manage.ListNodes:            _rule(managing.for_nodes, manage.list_nodes),
-    account.ListMyAffiliations:  _rule(managing.for_my_affiliations, account.list_my_affiliations, validity.of_node),
-    account.ListMySubscriptions: _rule(managing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
-    manage.ListItems:            _rule(managing.for_items, manage.list_items),
+    manage.GetAffiliations:      _rule(listing.for_get_affiliations, manage.get_affiliations, validity.of_node),
+    manage.SetAffiliations:      _rule(managing.for_affiliations, manage.set_affiliations, validity.of_node),
+    manage.ListNodes:            _rule(listing.for_nodes, manage.list_nodes),
+    account.ListMyAffiliations:  _rule(listing.for_my_affiliations, account.list_my_affiliations, validity.of_node),
+    account.ListMySubscriptions: _rule(listing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
+    manage.ListItems:            _rule(listing.for_items, manage.list_items),
     touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
     redrive.Redrive:             _rule(retrieving.for_redrive, redrive.redrive, validity.of_redrive),
     retrieve.Retrieve:           _rule(retrieving.for_retrieve, retrieve.retrieve, validity.of_node),
@@ -118,9 +120,9 @@ RULES: Final[dict[type, Rule]] = {
     read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
     trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
     staging.StagePublish:        _rule(publishing.for_stage, staging.stage, validity.of_stage),
-    staging.AbortVersion:        _rule(committing.for_app, staging.abort),
-    staging.AskLastVersion:      _rule(committing.for_app, staging.last_version),
-    staging.ListTransactions:    _rule(committing.for_list, staging.list_transactions),
+    staging.AbortVersion:        _rule(committing.for_abort, staging.abort, validity.of_abort),
+    staging.AskLastVersion:      _rule(committing.for_app, staging.last_version, validity.of_app),
+    staging.ListTransactions:    _rule(committing.for_list, staging.list_transactions, validity.of_records),
     commit.CommitVersion:        _rule(committing.for_commit, commit.commit, validity.of_commit),
     commit.LookAtWinners:        _rule(moving.for_look, moves.look),
     moves.MoveWinners:           _rule(moving.for_move, moves.move),
@@ -130,5 +132,28 @@ RULES: Final[dict[type, Rule]] = {
     expire.Leave:                _rule(expiring.for_leave, expire.leave),
     expire.Bounce:               _rule(expiring.for_bounce, expire.bounce),
     recover.Recover:             _rule(expiring.for_recovery, recover.recover),
+    resend.Resend:               _rule(expiring.for_resend, resend.resend),
 }
 # fmt: on
+
+AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
+    request: facts for request, (facts, _) in RULES.items()
+} | {publish.Publish: publishing.ahead}
+"""What says the needs of a request before its turn: its companion, or what is quicker."""
+
+Read = (
+    manage.Describe
+    | manage.GetAffiliations
+    | manage.ListNodes
+    | manage.ListItems
+    | account.ListMyAffiliations
+    | account.ListMySubscriptions
+    | retrieve.Retrieve
+    | read.ReadEvents
+    | read.ReadItems
+    | read.ReadNodes
+    | staging.ListTransactions
+)
+"""Requests that change nothing, whatever the answer: they are served beside the batches, and nobody waits for them."""
+
+READS: Final = frozenset(get_args(Read))

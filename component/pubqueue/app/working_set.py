@@ -16,7 +16,7 @@ from pubqueue.core.model import Affiliation, Jid
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pubqueue.app.listings import Listing
     from pubqueue.app.ports import Transaction
@@ -57,7 +57,7 @@ class WorkingSet:
     def load(self) -> None:
         """Load what has been asked for in vain."""
         asked, self.needs, self.lacking = self.needs, Needs(), False
-        if asked.subscriptions or asked.subscribers or asked.accounts or asked.held:
+        if asked.subscriptions or asked.subscribers or asked.accounts or asked.jids or asked.held:
             self.before_reading()  # whole groups, as they are by now
         self.cache.fill(asked, self.tx.load(asked))
 
@@ -107,6 +107,10 @@ class WorkingSet:
         """Say whether any JID of the account subscribes to the node."""
         return bool(self._of_account(node, account))
 
+    def subscriptions_in(self, node: NodeName, account: Jid) -> list[Subscription]:
+        """Return the subscriptions of all JIDs of the account to the node."""
+        return list(self._of_account(node, account).values())
+
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return every subscription to the node."""
         group = self.cache.in_node.get(node)
@@ -115,6 +119,18 @@ class WorkingSet:
             self.lacking = True
             return []
         return list(group.values())
+
+    def audience(self, node: NodeName) -> tuple[Jid, ...]:
+        """Return who subscribes to the node: the same tuple as long as nobody comes or goes."""
+        found = self.cache.audiences.get(node)
+        if found is None:
+            group = self.cache.in_node.get(node)
+            if group is None:
+                self.needs.subscribers.add(node)
+                self.lacking = True
+                return ()
+            found = self.cache.audiences[node] = tuple(group)
+        return found
 
     def subscriptions_of_account(self, account: Jid) -> list[Subscription]:
         """Return the subscriptions of all JIDs of the account, to any node, by node and JID."""
@@ -125,14 +141,23 @@ class WorkingSet:
             return []
         return [group[key] for key in sorted(group)]
 
-    def resources(self, account: Jid) -> list[Jid]:
-        """Return the full JIDs of the account that are known to be here."""
+    def subscriptions_of(self, jid: Jid) -> Collection[Subscription]:
+        """Return the subscriptions of exactly this JID, to any node."""
+        group = self.cache.of_jid.get(jid)
+        if group is None:
+            self.needs.jids.add(jid)
+            self.lacking = True
+            return ()
+        return group.values()
+
+    def resources(self, account: Jid) -> Collection[Jid]:
+        """Return the full JIDs of the account that are known to be here, as they are now."""
         group = self.cache.resources.get(account)
         if group is None:
             self.needs.resources.add(account)
             self.lacking = True
-            return []
-        return list(group)
+            return ()
+        return group.keys()
 
     # --- items ---
 

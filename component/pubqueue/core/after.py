@@ -21,7 +21,7 @@ from pubqueue.core.changes import (
     GiveUp,
     ItemChange,
     Lock,
-    NoteBounces,
+    NoteUnanswered,
     Postpone,
     Release,
     RemoveItem,
@@ -240,11 +240,13 @@ def subscription_after(
         return None
     match change:
         case SetWindow():
-            return replace(before, queue_requests=change.queue_requests, available=True)
+            known = {"queue_requests": change.queue_requests, "available": True}
+            return replace(before, **known, unanswered=0)
         case SetAvailable():
-            return replace(before, available=change.available)
-        case NoteBounces():
-            return replace(before, bounces=change.bounces)
+            return replace(before, available=change.available, unanswered=0)
+        case NoteUnanswered():
+            available = before.available and not change.silenced
+            return replace(before, unanswered=change.unanswered, available=available)
         case EndSubscription():
             return None
         case _:

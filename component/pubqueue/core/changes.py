@@ -76,19 +76,23 @@ class SetWindow(Struct, frozen=True, gc=False):
 
 
 class SetAvailable(Struct, frozen=True, gc=False):
-    """Whether the subscriber can be handed items at present."""
+    """Whether the subscriber can be handed items at present: it was heard of, or has left."""
 
     node: NodeName
     jid: Jid
     available: bool
 
 
-class NoteBounces(Struct, frozen=True, gc=False):
-    """So many deliveries to the subscriber have come back in a row."""
+class NoteUnanswered(Struct, frozen=True, gc=False):
+    """So many deliveries to the subscriber in a row have come back or timed out.
+
+    `silenced` says that these are too many: it gets nothing more until it is heard of again.
+    """
 
     node: NodeName
     jid: Jid
-    bounces: int
+    unanswered: int
+    silenced: bool = False
 
 
 class NoteResource(Struct, frozen=True, gc=False):
@@ -220,7 +224,7 @@ class RemoveItem(Struct, frozen=True, gc=False):
     digest: bytes = b""
 
 
-SubscriptionChange = AddSubscription | SetWindow | SetAvailable | NoteBounces | EndSubscription
+SubscriptionChange = AddSubscription | SetWindow | SetAvailable | NoteUnanswered | EndSubscription
 
 ItemChange = (
     AddItem

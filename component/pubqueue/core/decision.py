@@ -7,14 +7,18 @@ commit hands out the reply and then the notices, in order.
 from __future__ import annotations
 
 from enum import Enum, auto, unique
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.reading import pages
+from pubqueue.core.reading.listing import WHOLE, Part
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pubqueue.core.changes import Change
     from pubqueue.core.model import (
         Affiliation,
@@ -57,8 +61,12 @@ class Refusal(Enum):
     UNSUPPORTED_ACCESS_MODEL = auto()
     FOREIGN_JID = auto()
     NOT_SUBSCRIBED = auto()
+    TOO_MANY_SUBSCRIPTIONS = auto()
     INVALID_SUBID = auto()
     STORE_FAILED = auto()
+    """The store cannot do it now; later it may."""
+    INTERNAL_FAULT = auto()
+    """The request has met a fault of ours, and would meet it again."""
     LAST_OWNER = auto()
     BAD_REQUEST = auto()
     WRONG_PAYLOAD = auto()
@@ -107,6 +115,28 @@ class Created(Struct, frozen=True, gc=False):
     node: NodeName
 
 
+class Difference(Struct, frozen=True, gc=False):
+    """A setting, or an account, that is stored as one thing and declared as another; and why it stays, if it does."""
+
+    name: str
+    stored: str
+    declared: str
+    reason: str = ""
+
+
+class Declared(Struct, frozen=True, gc=False):
+    """The declared node is there: `made`, or with these differences brought to what is declared, or `kept`.
+
+    `unnamed` are accounts that are something to the node though nothing was declared of them.
+    """
+
+    node: NodeName
+    made: bool
+    changed: tuple[Difference, ...] = ()
+    kept: tuple[Difference, ...] = ()
+    unnamed: tuple[Jid, ...] = ()
+
+
 class Described(Struct, frozen=True, gc=False):
     """A node, for those who manage it, those who discover it, or with its items."""
 
@@ -119,6 +149,7 @@ class Listed(Struct, frozen=True, gc=False):
 
     entries: tuple[tuple[str, str], ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class Affiliations(Struct, frozen=True, gc=False):
@@ -126,6 +157,7 @@ class Affiliations(Struct, frozen=True, gc=False):
 
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
+    part: Part = WHOLE
 
 
 class MyAffiliations(Struct, frozen=True, gc=False):
@@ -133,6 +165,7 @@ class MyAffiliations(Struct, frozen=True, gc=False):
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class MySubscriptions(Struct, frozen=True, gc=False):
@@ -140,6 +173,7 @@ class MySubscriptions(Struct, frozen=True, gc=False):
 
     entries: tuple[Subscription, ...]
     node: NodeName | None = None
+    part: Part = WHOLE
 
 
 class Touched(Struct, frozen=True, gc=False):
@@ -156,12 +190,19 @@ class Redriven(Struct, frozen=True, gc=False):
     count: int
 
 
+class Resent(Struct, frozen=True, gc=False):
+    """Deliveries under tokens of the span are sent again; `after` is where there may be more, None at the end."""
+
+    span: tuple[int, int]
+    after: tuple[Millis, int] | None
+
+
 class Retrieved(Struct, frozen=True, gc=False):
-    """Items of a node, oldest first, with their payloads; `whole` unless some were left out."""
+    """Items of a node, oldest first, with their payloads."""
 
     node: Node
     items: tuple[tuple[Item, bytes], ...]
-    whole: bool
+    part: Part = WHOLE
 
 
 Reply = (
@@ -170,6 +211,7 @@ Reply = (
     | Published
     | Subscribed
     | Created
+    | Declared
     | Described
     | Listed
     | Affiliations
@@ -177,6 +219,7 @@ Reply = (
     | MySubscriptions
     | Touched
     | Redriven
+    | Resent
     | Retrieved
     | transactions.Reply
     | pages.Reply
@@ -186,11 +229,12 @@ Reply = (
 
 
 class Deliver(Struct, frozen=True, gc=False):
-    """An item for the one who now holds it (XEP-0254 2.2)."""
+    """An item for the one who now holds it (XEP-0254 2.2); `again` if it may have been told before."""
 
     to: Jid
     item: Item
     payload: bytes
+    again: bool = False
 
 
 class Announce(Struct, frozen=True, gc=False):
@@ -235,6 +279,40 @@ class Deleted(Struct, frozen=True, gc=False):
 Notice = Deliver | Announce | Retracted | Unlocked | Purged | Deleted
 
 
+class ToEach(Struct, frozen=True, gc=False):
+    """The same notice for each of these, in order; `what` has no addressee of its own.
+
+    However many they are, it is one value, and a face makes the notices only as it can send them.
+    """
+
+    to: tuple[Jid, ...]
+    what: Announce | Retracted | Purged | Deleted
+
+    def notices(self, start: int = 0) -> Iterator[Notice]:
+        """Return the notices, from that of the addressee at `start`."""
+        return (replace(self.what, to=jid) for jid in self.to[start:])
+
+
+def to_each(
+    audience: tuple[Jid, ...], what: Announce | Retracted | Purged | Deleted
+) -> tuple[ToEach, ...]:
+    """Return the notice for each of the audience; nothing where there is nobody."""
+    return (ToEach(audience, what),) if audience else ()
+
+
+def singly(notices: Iterable[Notice | ToEach]) -> Iterator[Notice]:
+    """Return the notices one by one."""
+    for notice in notices:
+        if isinstance(notice, ToEach):
+            yield from notice.notices()
+        else:
+            yield notice
+
+
+NOBODY: Final[Any] = ""
+"""In the place of an addressee that is named beside the notice."""
+
+
 class Decision(Struct, frozen=True, gc=False):
     """A rule's answer. A refusal carries no change and no notice.
 
@@ -244,7 +322,7 @@ class Decision(Struct, frozen=True, gc=False):
 
     reply: Reply
     changes: tuple[Change, ...] = ()
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Notice | ToEach, ...] = ()
     then: Struct | None = None
 
 

@@ -14,10 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core import changes as c
-from pubqueue.core.addresses import covers
 from pubqueue.core.model import Millis
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
-from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle
+from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, holds
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -158,8 +157,7 @@ def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[LogEntry, .
 
 
 def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[LogEntry, ...]:
-    holder = change.item.holder
-    by_holder = isinstance(asked, Settle) and holder is not None and covers(holder, asked.by.jid)
+    by_holder = isinstance(asked, Settle) and holds(asked.by, change.item)
     return (_of(EventKind.COMPLETED if by_holder else EventKind.RETRACTED, change.item, now),)
 
 
@@ -182,7 +180,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.SetWindow:       _nothing,
     c.SetAvailable:    _nothing,
     c.EndSubscription: _nothing,   # locks outlive it
-    c.NoteBounces:     _nothing,
+    c.NoteUnanswered:     _nothing,
     c.NoteResource:    _nothing,
     c.ForgetResource:  _nothing,
     c.AddItem:         _added,
@@ -198,6 +196,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.GiveUp:          _gave_up,
     c.RemoveItem:      _removed,
     t.Stage:           _nothing,   # nobody can see it yet
+    t.SetAside:        _nothing,   # nor that
     t.Commit:          _committed,
     t.Moved:           _nothing,   # each item is told of by itself
     t.Abort:           _nothing,

@@ -151,8 +151,8 @@ class Subscription(Struct, frozen=True, gc=False):
     in_flight: int = 0
     last_served: int = 0
     available: bool = True
-    bounces: int = 0
-    """Deliveries that came back since the last one that was retracted."""
+    unanswered: int = 0
+    """Deliveries in a row that came back, or timed out, with no other sign of life from the subscriber since."""
 
 
 class DeadLetter(Struct, frozen=True, gc=False):

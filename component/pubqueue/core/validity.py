@@ -7,13 +7,15 @@ looks at rows. The sentence of a refusal begins with the name of the value that 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
+from pubqueue.core.transactions.model import OnTaken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from pubqueue.core.model import Draft, Millis, NodeName
@@ -23,13 +25,20 @@ if TYPE_CHECKING:
     from pubqueue.core.queue.settle import Settle
     from pubqueue.core.queue.touch import Touch
     from pubqueue.core.transactions.commit import CommitVersion
-    from pubqueue.core.transactions.staging import StagePublish
+    from pubqueue.core.transactions.staging import AbortVersion, ListTransactions, StagePublish
 
     class NamesNode(Protocol):
         """A request about one node."""
 
         @property
         def node(self) -> NodeName | None:
+            """Its name; None where the request may leave it out."""
+
+    class NamesApp(Protocol):
+        """A request about one app."""
+
+        @property
+        def app(self) -> str | None:
             """Its name; None where the request may leave it out."""
 
 
@@ -41,6 +50,12 @@ HIGHEST_PRIORITY: Final = 1_000_000
 
 LONGEST_SPAN: Final = seconds(3_162_240_000)
 """A hundred years."""
+
+LONGEST_APP: Final = 255
+"""Bytes of the name of an app."""
+
+HIGHEST_NUMBER: Final = 10**18 - 1
+"""Of a version, a part, an attempt, and of whatever is counted: no store has to keep a higher one."""
 
 NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no NodeID")
 NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no ItemID")
@@ -55,9 +70,15 @@ def is_name(text: str) -> bool:
     return text.isascii() or len(text.encode()) <= LONGEST_ID
 
 
+@lru_cache(maxsize=4096)
+def is_node(name: NodeName) -> bool:
+    """Say whether this can be a NodeID; the same few are asked for again and again."""
+    return is_name(name)
+
+
 def of_node(request: NamesNode) -> Refused | None:
     """Refuse a request that names a node by what is no name."""
-    return None if request.node is None or is_name(request.node) else NO_NODE_ID
+    return None if request.node is None or is_node(request.node) else NO_NODE_ID
 
 
 def of_description(request: Describe) -> Refused | None:
@@ -67,7 +88,7 @@ def of_description(request: Describe) -> Refused | None:
 
 def of_publish(request: Publish) -> Refused | None:
     """Refuse names, priorities and spans beyond their bounds, and an id that comes twice."""
-    if not is_name(request.node):
+    if not is_node(request.node):
         return NO_NODE_ID
     drafts = request.drafts
     for draft in drafts:
@@ -93,13 +114,43 @@ def _of_wishes(draft: Draft) -> Refused | None:
 
 
 def of_stage(request: StagePublish) -> Refused | None:
-    """Refuse what no publish may be."""
-    return of_publish(request.publish)
+    """Refuse what no publish may be, and an app or a number beyond its bounds."""
+    mark = request.mark
+    numbers = {"version": mark.version, "part": mark.part, "attempt": mark.attempt}
+    return of_publish(request.publish) or of_app(mark) or _of_numbers(numbers)
+
+
+def of_app(request: NamesApp) -> Refused | None:
+    """Refuse a request that names an app by what is no name; where none needs to be named, None is none."""
+    name = request.app
+    if name is None:
+        return None
+    if not name or len(name.encode()) > LONGEST_APP or not name.isprintable():
+        return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {LONGEST_APP} bytes")
+    return None
+
+
+def of_abort(request: AbortVersion) -> Refused | None:
+    """Refuse an app or a number beyond its bounds."""
+    return of_app(request) or _of_numbers({"version": request.version})
+
+
+def of_records(request: ListTransactions) -> Refused | None:
+    """Refuse an app or a number beyond its bounds."""
+    return of_app(request) or _of_numbers({"after": request.after})
+
+
+def _of_numbers(numbers: Mapping[str, int | None]) -> Refused | None:
+    for name, number in numbers.items():
+        if number is not None and not 0 <= number <= HIGHEST_NUMBER:
+            reason = f"{name} has to be a whole number from 0 to {HIGHEST_NUMBER}"
+            return Refused(Refusal.BAD_REQUEST, reason)
+    return None
 
 
 def of_settle(request: Settle) -> Refused | None:
     """Refuse a name or a pause beyond its bounds, and an id that comes twice."""
-    if not is_name(request.node):
+    if not is_node(request.node):
         return NO_NODE_ID
     if request.delay is not None and (no := _of_span(request.delay)) is not None:
         return no
@@ -113,16 +164,28 @@ def of_touch(request: Touch) -> Refused | None:
 
 def of_redrive(request: Redrive) -> Refused | None:
     """Refuse names beyond their bounds, and an id that comes twice."""
-    if request.to is not None and not is_name(request.to):
+    if request.to is not None and not is_node(request.to):
         return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is no NodeID")
     return of_node(request) or _distinct(request.ids or ())
 
 
 def of_commit(request: CommitVersion) -> Refused | None:
-    """Refuse a part that comes twice."""
-    numbers = [part.number for part in request.parts]
-    if len(set(numbers)) < len(numbers):
+    """Refuse an app or a number beyond its bounds, a part that comes twice, and a dead-letter node without its use or the reverse."""
+    totals, parts = request.totals, request.parts
+    if (no := of_app(request)) is not None:
+        return no
+    counts = {"skipped": totals.skipped, "dead-lettered": totals.dead_lettered}
+    if (no := _of_numbers({"version": request.version} | counts)) is not None:
+        return no
+    for part in parts:
+        numbers = {"n": part.number, "attempt": part.attempt, "items": part.items}
+        if (no := _of_numbers(numbers)) is not None:
+            return no
+    if len({part.number for part in parts}) < len(parts):
         return Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
+    if (request.on_taken is OnTaken.DEAD_LETTER) != (request.dead_letter_node is not None):
+        words = "commit: a dead-letter node goes with on-taken dead-letter, and nothing else"
+        return Refused(Refusal.BAD_REQUEST, words)
     return None
 
 

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
     from pubqueue.app.ports import Store
 
-STORES: Final[dict[str, Callable[[SplitResult], Store]]] = {
-    "sqlite": sqlite.store_at,
-    "memory": memory.store_at,
+STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
+    "sqlite": ("sqlite:///path/to/file", sqlite.store_at),
+    "memory": ("memory:", memory.store_at),
 }
+"""Of each how its address is written, and what makes the store at an address."""
 
-WANTED: Final = "sqlite:///path/to/file or memory:"
+WANTED: Final = " or ".join(written for written, _ in STORES.values())
 
 
 def store_at(address: str) -> Store:
@@ -29,7 +30,7 @@ def store_at(address: str) -> Store:
 
     """
     parts = urlsplit(address)
-    make = STORES.get(parts.scheme)
-    if make is None:
+    if parts.scheme not in STORES:
         raise ValueError(f"store has to be {WANTED}, not {address!r}")
+    _, make = STORES[parts.scheme]
     return make(parts)

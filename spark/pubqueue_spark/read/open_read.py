@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark import logs
 from pubqueue_spark.client import check
+from pubqueue_spark.client.ask import ask
 from pubqueue_spark.errors import OptionError, SchemaError
 from pubqueue_spark.read import options, tables
 from pubqueue_spark.read.reader import PubqueueReader, PubqueueStreamReader
-from pubqueue_xeps import transactions
+from pubqueue_xeps import disco, transactions
 from pubqueue_xeps.pages import EVENTS, READS
+from pubqueue_xeps.refusals import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pubqueue_spark.read.options import ReadSettings, Table
+
+log = logging.getLogger(__name__)
 
 FEATURES: Final[dict[Table, str]] = {
     "items": READS,
@@ -51,4 +56,22 @@ def _checked(settings: ReadSettings, schema: StructType) -> ReadSettings:
         raise OptionError(
             f"option table: {settings.service} does not show its {settings.table} (feature {wanted})."
         )
+    if settings.table == "events":
+        _warn_of_no_log(settings)
     return settings
+
+
+def _warn_of_no_log(settings: ReadSettings) -> None:
+    """Say which of the nodes that are named keep no log: nothing of what happens in them can be read."""
+    nodes = [name for name in settings.nodes if not options.patterned(name)]
+    if not nodes:
+        return
+    answers = ask(settings, *(disco.question(settings.service, name) for name in nodes))
+    for name, answer in zip(nodes, answers, strict=True):
+        if not isinstance(answer, Refusal) and EVENTS not in disco.features(answer):
+            log.warning(
+                "node %r at %s keeps no log, so table=events has nothing new of it; its owner turns one"
+                " on with x-queueing#event_log in the node configuration.",
+                name,
+                settings.service,
+            )

@@ -69,7 +69,7 @@ class ServicePages:
 
     def _refused(self, refusal: Refusal, what: str, node: str | None) -> Exception:
         jid, service = self.settings.jid, self.settings.service
-        if refusal.condition == "forbidden":
+        if refusal.condition in {"forbidden", "not-allowed"}:  # the latter of a closed node
             return OptionError(
                 f"option jid: {jid} may not read {what} at {service}; owners and publishers of a node"
                 " may, so let its owner make the account its publisher."

@@ -17,6 +17,7 @@ from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.read import tables
 from pubqueue_spark.read.options import patterned
 from pubqueue_spark.read.ranges import cut
+from pubqueue_xeps.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pubqueue_spark.read.service_pages import ServicePages
     from pubqueue_spark.read.tables import Row
-    from pubqueue_xeps.pages import EventPage, ReadItem
+    from pubqueue_xeps.pages import EventPage, ReadItem, ReadNode
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +74,13 @@ def _nodes(service: ServicePages) -> list[str]:
     wanted = service.settings.nodes
     if wanted and not any(map(patterned, wanted)):
         return list(wanted)
-    found: list[str] = []
-    more = True
-    while more:
-        page = service.nodes(found[-1] if found else None)
-        found += [node.name for node in page.entries]
-        more = page.more
-    return _matching(service, found)
+    return _matching(service, [node.name for node in _all_nodes(service)])
+
+
+def _all_nodes(service: ServicePages) -> Iterator[ReadNode]:
+    walk = Walk[str | None](None)
+    while walk.more:
+        yield from walk.take(service.nodes(walk.after)).entries
 
 
 def _matching(service: ServicePages, found: list[str]) -> list[str]:
@@ -111,12 +112,10 @@ class _Events:
         return max(0, pages[0].oldest - 1), pages[0].newest
 
     def first(self, after: int) -> tuple[int, datetime] | None:
-        more = True
-        while more:
-            page = self._service.events(self._node, after, most=1)
-            if page.entries:
-                return page.entries[0].seq, page.entries[0].at
-            after, more = page.through, page.more
+        walk = Walk(after)
+        while walk.more:
+            for event in walk.take(self._service.events(self._node, walk.after, most=1)).entries:
+                return event.seq, event.at
         return None
 
     def check(self, read: int, newest: int) -> None:
@@ -131,14 +130,13 @@ class _Events:
         return [ReadPartition(self._node, *range_) for range_ in ranges]
 
     def rows(self, part: ReadPartition) -> Iterator[Row]:
-        after, more = part.after, True
-        while more:
-            page = self._service.events(part.node, after, part.until)
-            self._see(page, after, part.until)
-            for event in page.entries:
+        walk = Walk(part.after, part.until)
+        while walk.more:
+            page = self._service.events(part.node, walk.after, part.until)
+            self._see(page, walk.after, part.until)
+            for event in walk.take(page).entries:
                 if _meant(event.node, self._settings.nodes):
                     yield tables.event(event)
-            after, more = page.through, page.more
 
     def _see(self, page: EventPage, after: int, until: int) -> None:
         """See that the log still has all that is asked for."""
@@ -188,11 +186,10 @@ class _Items:
 
     def rows(self, part: ReadPartition) -> Iterator[Row]:
         assert part.node is not None, "items are read node by node"
-        after, more = part.after, True
-        while more:
-            page = self._service.items(part.node, after, part.until, payload=self._settings.payload)
-            yield from map(self._row, page.entries)
-            after, more = page.through, page.more
+        walk, payload = Walk(part.after, part.until), self._settings.payload
+        while walk.more:
+            page = self._service.items(part.node, walk.after, part.until, payload=payload)
+            yield from map(self._row, walk.take(page).entries)
 
     def _place(self, item: ReadItem) -> tuple[int, datetime]:
         if not self._dead:
@@ -227,18 +224,13 @@ class _Whole:
     def _node_rows(self) -> Iterator[Row]:
         wanted = self._service.settings.nodes
         found: list[str] = []
-        more = True
-        while more:
-            page = self._service.nodes(found[-1] if found else None)
-            found += [node.name for node in page.entries]
-            yield from (tables.node(node) for node in page.entries if _meant(node.name, wanted))
-            more = page.more
+        for node in _all_nodes(self._service):
+            found.append(node.name)
+            if _meant(node.name, wanted):
+                yield tables.node(node)
         _matching(self._service, found)
 
     def _record_rows(self) -> Iterator[Row]:
-        after, more = 0, True
-        while more:
-            page = self._service.records(after)
-            yield from map(tables.record, page.entries)
-            after = page.entries[-1].id if page.entries else after
-            more = page.more
+        walk = Walk(0)
+        while walk.more:
+            yield from map(tables.record, walk.take(self._service.records(walk.after)).entries)

@@ -12,6 +12,7 @@ from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_spark.write.task import Written
 from pubqueue_xeps import transactions
 from pubqueue_xeps.refusals import Refusal
+from pubqueue_xeps.transactions import OnTaken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +46,11 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     answer, repeated = _certain(settings, mark, done)
     if isinstance(answer, Refusal):
         raise ServiceError(
-            f"{settings.service} refused the commit of {mark}, and nothing of it is visible: {told(answer)}."
+            f"{settings.service} refused the commit of {mark}, and nothing of it is visible:"
+            f" {told(answer)}.{_remedy(settings, answer)}"
         )
     committed = transactions.read_committed(answer)
+    _warn_of_taken(settings, mark, committed)
     # Our own commit may have been carried out although its answer was lost.
     elsewhere = committed.already and not repeated
     if not elsewhere and not any(it.replayed for it in done):
@@ -57,18 +60,56 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     return log.warning("%s", replayed(settings, mark))
 
 
-def abort(job: Job, mark: Mark) -> None:
-    """Drop what was staged. What was committed stays: Spark also aborts after a commit it lost sight of."""
+def _remedy(settings: Settings, refusal: Refusal) -> str:
+    """Return what helps against ids that are locked or dead: a batch that is tried again meets them again."""
+    if settings.on_error != "fail" or not refusal.text.startswith("item"):
+        return ""
+    return " With onError=skip such items are left out, with onError=deadletter they go to deadLetterNode."
+
+
+def _warn_of_taken(settings: Settings, mark: Mark, committed: Committed) -> None:
+    if not committed.taken:
+        return
+    named = [f"{it.id!r} (node {it.node!r}, {it.state})" for it in committed.named]
+    if committed.taken > len(named):
+        named.append(f"and {committed.taken - len(named)} more")
+    log.warning(
+        "%s: %d items could not have their ids, whose items are locked, or dead with other payloads"
+        " (onError=%s): %s",
+        mark,
+        committed.taken,
+        settings.on_error,
+        ", ".join(named),
+    )
+
+
+def abort(job: Job, mark: Mark, done: Sequence[Written]) -> None:
+    """Drop what these tasks have staged. What was committed stays: Spark also aborts after a commit it lost sight of.
+
+    No more than that is dropped: a driver that was given up for lost, and fails, may have a successor by then,
+    whose tasks stage for the same version. A task that fails drops its own.
+    """
     logs.make_audible()
     if not job.transactional:
         return log.warning("%s failed; what was published before stays in the queue", mark)
+    parts = [transactions.Part(it.partition, it.attempt, it.items, it.bytes) for it in done]
     try:
-        (answer,) = ask(job.settings, transactions.abort(mark), retries=1)
+        answers = ask(job.settings, *transactions.aborts(mark, parts), retries=1) if parts else []
     except PubqueueSparkError as error:
         return _leave(mark, str(error))
-    if isinstance(answer, Refusal):
-        return _leave(mark, told(answer))
-    return log.warning("%s failed; what it had staged and not committed is dropped", mark)
+    for answer in answers:
+        if isinstance(answer, Refusal):
+            return _leave(mark, told(answer))
+    return log.warning("%s failed; what its tasks had staged and not committed is dropped", mark)
+
+
+def on_taken(settings: Settings) -> OnTaken:
+    """Return what `onError` means for ids that turn out to be taken when the batch is committed."""
+    match settings.on_error:
+        case "deadletter":
+            return OnTaken("dead-letter", settings.dead_letter_node)
+        case chosen:
+            return OnTaken(chosen)
 
 
 def replayed(settings: Settings, mark: Mark) -> str:
@@ -89,7 +130,7 @@ def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> tuple[A
         max(it.seconds for it in done),
     )
     try:
-        question = transactions.commit(mark, parts, totals)
+        question = transactions.commit(mark, parts, totals, on_taken(settings))
     except ValueError as error:
         raise ServiceError(str(error)) from None
     try:
@@ -108,16 +149,18 @@ def _leave(mark: Mark, why: str) -> None:
 def _tell(settings: Settings, mark: Mark, done: Sequence[Written], said: Committed | None) -> None:
     """Write the one line of a batch."""
     known = said.known if said is not None else 0
+    taken = said.taken if said is not None else 0
+    skipped = taken if settings.on_error == "skip" else 0
     log.info(
         "%s to %s: %d items, %d bytes, %d known, %d rows left out, %d dead-lettered,"
         " %d requests tried again, %d connections made anew, longest task %.1f s",
         mark,
         settings.service,
-        sum(it.items for it in done) - known,
+        sum(it.items for it in done) - known - taken,
         sum(it.bytes for it in done),
         known,
-        sum(it.left_out for it in done),
-        sum(it.dead_lettered for it in done),
+        sum(it.left_out for it in done) + skipped,
+        sum(it.dead_lettered for it in done) + taken - skipped,
         sum(it.retries for it in done),
         sum(it.reconnects for it in done),
         max((it.seconds for it in done), default=0.0),

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
 from pubqueue_xeps import publishing
-
-LONGEST: Final = 100 * 365 * 86400
-"""Seconds; more than a service's clock can count is a mistake in a unit."""
 
 
 def meta(priority: object, delay: object, not_before: object, ttl: object) -> str:
@@ -41,10 +36,5 @@ def _until(moment: object) -> str | None:
 
 
 def _seconds(column: str, value: object) -> str | None:
-    if value is None:
-        return None
-    seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    assert isinstance(seconds, int | float)
-    if not math.isfinite(seconds) or not 0 <= seconds <= LONGEST:
-        raise ValueError(f"{column} is {seconds}; it takes seconds, 0 or more")
-    return f"{seconds:.3f}".rstrip("0").rstrip(".")
+    span = value.total_seconds() if isinstance(value, timedelta) else value
+    return publishing.seconds(column, span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -12,12 +13,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from pubqueue_spark import logs, session
+from pubqueue_spark.client.ask import ask
 from pubqueue_spark.client.window import Limits, Task
-from pubqueue_spark.errors import OptionError, ServiceError
+from pubqueue_spark.errors import OptionError, PubqueueSparkError, RowError, ServiceError
 from pubqueue_spark.write.bundles import Bundles
 from pubqueue_spark.write.forms import form
 from pubqueue_spark.write.row_results import RowResults
 from pubqueue_spark.write.rows import Rows, Unfit
+from pubqueue_xeps import transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,7 +88,12 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
     bundles = Bundles(rows, settings.items_per_request if several else 1)
     results = RowResults(rows, bundles, settings)
     application = task.getLocalProperty("spark.app.id") or "application"
-    counts = publish(rows, bundles, results, source, settings, application)
+    try:
+        counts = publish(rows, bundles, results, source, settings, application)
+    except RowError:
+        if job.transactional:
+            _drop(settings, mark, transactions.Part(part, attempt, 0), application)
+        raise
     return Written(
         mark,
         part,
@@ -99,6 +107,13 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
         counts.reconnects,
         time.monotonic() - start,
     )
+
+
+def _drop(settings: Settings, mark: Mark, own: transactions.Part, application: str) -> None:
+    """Drop what this attempt has staged: the driver is told of no attempt that failed."""
+    with suppress(PubqueueSparkError):  # it goes in time; why the task has failed is what matters
+        question = transactions.abort(mark, [own])
+        ask(settings, question, retries=1, who=f"partition {own.number}", application=application)
 
 
 def publish(  # noqa: PLR0917

@@ -41,11 +41,11 @@ class PubqueueWriter(DataSourceWriter):
 
         finish.commit(self.job, self.mark, finish.finished(messages))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  Spark's
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Drop what was staged."""
         from pubqueue_spark.write import finish  # noqa: PLC0415
 
-        finish.abort(self.job, self.mark)
+        finish.abort(self.job, self.mark, finish.finished(messages))
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,11 @@ class PubqueueStreamWriter(DataSourceStreamWriter):
             finish.commit(self.job, replace(done[0].mark, version=batchId), done)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Drop what was staged, if any task lived to say of which query it is.
+        """Drop what the tasks have staged that lived to say so.
 
-        Else it is dropped with the next commit of the same batch, or when it expires.
+        The rest is dropped with the next commit of the same batch, or when it expires.
         """
         from pubqueue_spark.write import finish  # noqa: PLC0415
 
-        apps = {it.mark.app for it in finish.finished(messages)} | {self.job.settings.txn_app}
-        for app in apps - {None}:
-            finish.abort(self.job, Mark(str(app), batchId))
+        if done := finish.finished(messages):
+            finish.abort(self.job, replace(done[0].mark, version=batchId), done)

@@ -27,13 +27,14 @@ from pubqueue.core.decision import (
     Done,
     Refusal,
     Refused,
+    singly,
 )
-from pubqueue.core.model import Jid, NodeName, State
+from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Create, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.queue.expire import Expire
-from pubqueue.core.transactions.model import LastVersion
+from pubqueue.core.transactions.model import Committed, LastVersion, OnTaken, TakenId
 from pubqueue.core.transactions.staging import AskLastVersion
 
 # --- commit ------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def test_older_versions_that_nobody_committed_go_with_it_and_newer_ones_stay(she
     assert names(shell) == ["v2", "v3"]
 
 
-STATES = ("new", "queued", "delayed", "locked", "dead", "finished")
+STATES = ("new", "queued", "delayed", "locked", "dead", "finished", "withdrawn")
 
 
 def meet(shell, state):
@@ -120,6 +121,8 @@ def meet(shell, state):
         shell.do(joins(ANN, 1, node=node))
     if state == "finished":
         assert shell.do(retracts(ANN, "a", node=node)) == Done()
+    if state == "withdrawn":
+        assert shell.do(retracts(BOSS, "a", node=node)) == Done()
     if state == "dead":
         shell.wait(11)
         assert shell.do(Expire()) == Done()
@@ -149,6 +152,72 @@ def test_ids_that_are_there_are_treated_as_a_publish_treats_them(tmp_path, state
         assert shell.look_within(recount) == []
         shell.close()
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("state", ["queued", "locked", "dead"])
+@pytest.mark.parametrize("by", [BOSS, ETL])
+def test_what_was_withdrawn_a_commit_publishes_again(shell, state, by):
+    node = meet(shell, state)
+    assert shell.do(retracts(by, "a", node=node)) == Done()
+    shell.do(stages("a", node=node))
+    assert shell.do(commits((0, 0, 1))) == committed(1)
+    assert names(shell, node) == ["a"]
+
+
+def story_of_taken_ids(shell):
+    """Have `locked` and `dead` in the node trial, and stage them with other payloads beside `new`."""
+    node = meet(shell, "dead")
+    shell.do(publishes("locked", node=node))
+    for name, part in (("new", 0), ("a", 1), ("locked", 1)):
+        shell.do(stages(name, node=node, part=part, payload=b"<x/>"))
+    return node
+
+
+TAKEN = (
+    TakenId(NodeName("trial"), ItemId("a"), State.DEAD),
+    TakenId(NodeName("trial"), ItemId("locked"), State.LOCKED),
+)
+PARTS = (0, 0, 1), (1, 0, 2)
+
+
+def test_a_refused_commit_names_the_ids_that_are_taken_and_may_be_said_again(shell):
+    node = story_of_taken_ids(shell)
+    reply = shell.do(commits(*PARTS))
+    assert reply.reason == (
+        "item a is dead here, to be redriven or retracted (node trial);"
+        " item locked is being worked on (node trial)"
+    )
+    again = shell.do(commits(*PARTS, on_taken=OnTaken.SKIP))
+    assert again == Committed(1, 1, 0, already=False, taken=2, named=TAKEN)
+    assert dict(ids(shell, node)) == {"a": "job", "locked": "job", "new": "x"}
+    assert shell.look_within(recount) == []
+    sweep(shell)
+    assert left_over(shell) == 0
+
+
+def test_what_is_taken_goes_to_a_dead_letter_node_in_the_same_step(shell):
+    node = story_of_taken_ids(shell)
+    shell.do(joins(ANN, 9, node=MORE))
+    asked = {"on_taken": OnTaken.DEAD_LETTER, "dead_letter_node": MORE}
+    outcome = shell.batch(commits(*PARTS, **asked))
+    assert outcome.decisions[0].reply == Committed(1, 1, 0, already=False, taken=2, named=TAKEN)
+    assert dict(ids(shell, node)) == {"a": "job", "locked": "job", "new": "x"}
+    moved = [f"trial/{name}.{shell.now}" for name in ("a", "locked")]
+    assert ids(shell, MORE) == [(name, "x") for name in moved]
+    told = [(n.item.node, n.item.id) for n in outcome.deliveries]
+    assert [name for where, name in told if where == MORE] == moved
+    assert shell.look_within(recount) == []
+    sweep(shell)
+    assert left_over(shell) == 0
+    assert shell.do(commits(*PARTS, **asked)) == committed(3, already=True)
+
+
+def test_a_dead_letter_node_that_is_not_there_leaves_all_as_it_was(shell):
+    story_of_taken_ids(shell)
+    before = shell.dump()
+    asked = {"on_taken": OnTaken.DEAD_LETTER, "dead_letter_node": NodeName("nowhere")}
+    assert refusal(shell.do(commits(*PARTS, **asked))) is Refusal.NODE_NOT_FOUND
+    assert shell.dump() == before
 
 
 def test_payloads_are_compared_by_meaning(shell):
@@ -202,6 +271,7 @@ def test_a_plain_node_is_overwritten_and_announced(shell):
     (decision,) = shell.batch(commits((0, 0, 2), (1, 0, 1))).decisions
     assert decision.reply == committed(2, 1)
     assert ids(shell, NEWS) == [("old", "job"), ("a", "news"), ("b", "last")]
-    told = [(n.to, n.node, n.draft.id, n.draft.payload) for n in decision.notices]
+    notices = list(singly(decision.notices))
+    told = [(n.to, n.node, n.draft.id, n.draft.payload) for n in notices]
     assert told == [(ANN, NEWS, "a", b"<news/>"), (ANN, NEWS, "b", b"<last/>")]
-    assert all(isinstance(notice, Announce) for notice in decision.notices)
+    assert all(isinstance(notice, Announce) for notice in notices)

@@ -125,6 +125,36 @@ def test_an_abort_drops_what_is_staged_and_the_version_may_begin_anew(shell):
     assert (names(shell), left_over(shell)) == (["c"], 0)
 
 
+def test_an_abort_that_names_its_attempts_drops_nothing_of_a_successor_s(shell):
+    shell.do(stages("old", "a", part=0, attempt=1))
+    shell.do(stages("b", part=1, attempt=1))
+    shell.do(stages("a", part=0, attempt=2))
+    assert shell.do(aborts((0, 1), (1, 1), (7, 7))) == Done()
+    assert shell.look(lambda tx: tx.usage("etl@x").account_items) == 1
+    sweep(shell)
+    assert left_over(shell) == 1 + 1 + 2 + 1
+    assert shell.do(commits((0, 2, 1))) == committed(1)
+    sweep(shell)
+    assert (names(shell), left_over(shell)) == (["a"], 0)
+
+
+def test_with_the_last_of_its_attempts_the_version_is_dropped(shell):
+    shell.do(stages("a", attempt=1))
+    assert shell.do(aborts((0, 1))) == Done()
+    sweep(shell)
+    assert left_over(shell) == 0
+    assert shell.do(stages("a", immediate=True)) == staged("a")
+
+
+def test_what_an_attempt_has_made_visible_is_known_again_after_its_abort(shell):
+    shell.do(joins(ANN))
+    shell.do(stages("a", immediate=True, attempt=1))
+    assert shell.do(retracts(ANN, "a")) == Done()
+    assert shell.do(aborts((0, 1))) == Done()
+    assert shell.do(stages("a", immediate=True, attempt=2)) == staged("a")
+    assert names(shell) == []
+
+
 def test_an_abort_of_what_is_committed_or_unknown_does_nothing(shell):
     shell.do(stages("a"))
     shell.do(commits((0, 0, 1)))

@@ -13,6 +13,7 @@ from pubqueue.core.changes import (
     SetAffiliation,
 )
 from pubqueue.core.decision import (
+    NOBODY,
     Affiliations,
     Created,
     Decision,
@@ -23,13 +24,13 @@ from pubqueue.core.decision import (
     Purged,
     Refusal,
     Refused,
+    ToEach,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import (
     Configure,
     Create,
-    Declare,
     Delete,
     Describe,
     GetAffiliations,
@@ -41,7 +42,6 @@ from pubqueue.core.nodes.manage import (
     SetAffiliations,
     configure_node,
     create,
-    declare,
     delete,
     describe,
     get_affiliations,
@@ -72,10 +72,36 @@ def refused(refusal, reason="", limit=None):
 
 
 def test_who_creates_a_node_owns_it():
-    node = Node(JOBS, NodeConfig(queueing=True), Jid("boss@x"), NOW)
+    closed = NodeConfig(queueing=True, access_model=AccessModel.WHITELIST)
+    node = Node(JOBS, closed, Jid("boss@x"), NOW)
     decision = create(Create(who(BOSS, local=True), JOBS, QUEUE), facts())
     changes = (CreateNode(node), SetAffiliation(JOBS, Jid("boss@x"), OWNER))
     assert decision == Decision(Created(JOBS), changes)
+
+
+@pytest.mark.parametrize("wanted", [{}, {"queueing": False}])
+def test_a_plain_node_is_open(wanted):
+    decision = create(Create(who(BOSS, local=True), JOBS, Settings(wanted)), facts())
+    assert decision.changes[0].node.config.access_model is AccessModel.OPEN
+
+
+def test_opening_a_queue_is_a_choice():
+    wanted = Settings({"queueing": True, "access_model": "open"})
+    decision = create(Create(who(BOSS, local=True), JOBS, wanted), facts())
+    assert decision.changes[0].node.config.access_model is AccessModel.OPEN
+
+
+def test_a_plain_node_that_becomes_a_queue_is_closed_unless_it_is_said_to_be_open():
+    for also, model in (({}, AccessModel.WHITELIST), ({"access_model": "open"}, AccessModel.OPEN)):
+        request = Configure(who(BOSS), JOBS, Settings({"queueing": True} | also))
+        (change, *_) = configure_node(request, facts(plain(), OWNER)).changes
+        assert change == ConfigureNode(JOBS, NodeConfig(queueing=True, access_model=model))
+
+
+def test_an_open_queue_stays_so_when_something_else_is_configured():
+    request = Configure(who(BOSS), JOBS, Settings({"queueing": True, "lock_timeout": 7}))
+    changes = configure_node(request, facts(queue(), OWNER)).changes
+    assert changes == (ConfigureNode(JOBS, NodeConfig(queueing=True, lock_timeout=7)),)
 
 
 def test_a_node_is_created_once():
@@ -96,26 +122,6 @@ def test_settings_that_do_not_fit_leave_no_node(wanted):
     decision = create(Create(who(BOSS, local=True), JOBS, wanted), facts())
     assert isinstance(decision.reply, Refused)
     assert decision.changes == ()
-
-
-def declaration():
-    people = (Jid("boss@x"),), (Jid("etl@x/spark"), Jid("boss@x"))
-    return Declare(who("queue.x", admin=True), JOBS, QUEUE, *people)
-
-
-def test_a_declared_node_has_its_people_and_ownership_is_the_stronger():
-    node = Node(JOBS, NodeConfig(queueing=True), Jid("queue.x"), NOW)
-    changes = (
-        CreateNode(node),
-        SetAffiliation(JOBS, Jid("etl@x"), PUBLISHER),
-        SetAffiliation(JOBS, Jid("boss@x"), PUBLISHER),
-        SetAffiliation(JOBS, Jid("boss@x"), OWNER),
-    )
-    assert declare(declaration(), facts()) == Decision(Created(JOBS), changes)
-
-
-def test_a_declared_node_that_is_there_is_left_alone():
-    assert declare(declaration(), facts(plain())) == Decision(Created(JOBS))
 
 
 MANAGED = [
@@ -203,14 +209,14 @@ def test_closing_a_node_ends_the_subscriptions_of_strangers():
 def test_deletion_is_told_to_subscribers_if_the_node_says_so(told):
     node = queue(items=9, notify_delete=told)
     decision = delete(Delete(who(BOSS), JOBS), facts(node, OWNER, audience=(ANN, BOB)))
-    notices = (Deleted(ANN, JOBS), Deleted(BOB, JOBS)) if told else ()
+    notices = (ToEach((ANN, BOB), Deleted(NOBODY, JOBS)),) if told else ()
     assert decision == Decision(Done(), (DeleteNode(JOBS),), notices)
 
 
 def test_a_purge_is_one_event_for_each_subscriber():
     decision = purge(Purge(who(BOSS), JOBS), facts(queue(items=9), OWNER, audience=(ANN, BOB)))
     assert decision == Decision(
-        Done(), (PurgeNode(JOBS, 9),), (Purged(ANN, JOBS), Purged(BOB, JOBS))
+        Done(), (PurgeNode(JOBS, 9),), (ToEach((ANN, BOB), Purged(NOBODY, JOBS)),)
     )
 
 

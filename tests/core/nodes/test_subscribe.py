@@ -36,8 +36,8 @@ WHOLE = Refused(
 UNREAD = Refused(Refusal.INVALID_OPTIONS, "what the face could not read")
 
 
-def facts(subscription=None, node=None, affiliation=Affiliation.NONE, held=0):
-    return SubscribeFacts(NOW, node or queue(), affiliation, subscription, held)
+def facts(subscription=None, node=None, affiliation=Affiliation.NONE, held=0, **counts):
+    return SubscribeFacts(NOW, node or queue(), affiliation, subscription, held, **counts)
 
 
 def join(options=None, *, jid=ANN, by=ANN, **known):
@@ -93,6 +93,14 @@ def test_where_there_are_no_options_what_could_not_be_read_of_a_window_does_not_
     expected = refused(Refusal.INVALID_OPTIONS, "this node has no options")
     assert join(Options("", UNREAD), node=plain()) == expected
     assert join(Options(None, UNREAD), node=plain()) == Decision(UNREAD)
+
+
+@pytest.mark.covers("S-012")
+def test_an_account_has_a_quota_of_subscriptions_to_a_node():
+    assert join(requests("5"), of_account=9, most=10).changes
+    expected = refused(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=10)
+    assert join(requests("5"), of_account=10, most=10) == expected
+    assert join(requests("5"), subscription=window(), of_account=10, most=10).changes
 
 
 def test_nobody_subscribes_others():

@@ -9,8 +9,8 @@ from pubqueue.core.changes import (
     Forget,
     ForgetResource,
     GiveUp,
-    NoteBounces,
     NoteResource,
+    NoteUnanswered,
     Release,
     RemoveItem,
     Ripen,
@@ -25,6 +25,7 @@ from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.queue.ending import Case, DeadLetterPlace
 from pubqueue.core.queue.expire import (
     MOST_BOUNCES,
+    MOST_TIMEOUTS,
     TIMED_OUT,
     TOO_OLD,
     WORKER_LOST,
@@ -153,39 +154,37 @@ def test_an_item_that_ripens_and_is_too_old_dies():
 
 def test_who_comes_back_is_handed_out_to_again():
     away = window(available=False)
-    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
+    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), is_here=True)
     changes = (SetAvailable(JOBS, ANN, available=True),)
     assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
 
 
 def test_who_comes_is_noted_once_and_an_account_is_no_resource():
-    assert arrive(Arrive(ANN), ArriveFacts((), (BOB,))).changes == (NoteResource(ANN),)
-    assert arrive(Arrive(ANN), ArriveFacts((), (BOB, ANN))).changes == ()
+    assert arrive(Arrive(ANN), ArriveFacts(())).changes == (NoteResource(ANN),)
+    assert arrive(Arrive(ANN), ArriveFacts((), is_here=True)).changes == ()
     assert arrive(Arrive(ACCOUNT), ArriveFacts(())).changes == ()
 
 
 class TestLeave:
     """Unavailable presence."""
 
-    def go(self, *cases, subscriptions=(), resources=()):
-        return leave(Leave(ANN), LeaveFacts(NOW, cases, tuple(subscriptions), resources))
+    def go(self, *cases, subscriptions=(), **known):
+        return leave(Leave(ANN), LeaveFacts(NOW, cases, tuple(subscriptions), **known))
 
     def test_an_account_is_gone_with_the_last_resource_that_was_seen(self):
         item, subscription = held(holder=ACCOUNT), (window(ACCOUNT), queue())
-        decision = self.go(Case(item, queue()), subscriptions=[subscription], resources=(ANN,))
+        seen = {"is_here": True, "is_last": True}
+        decision = self.go(Case(item, queue()), subscriptions=[subscription], **seen)
         release = Release(item, State.QUEUED, None, failed=1, released=0)
         ended = EndSubscription(JOBS, ACCOUNT)
         assert decision.changes == (release, ForgetResource(ANN), ended)
 
-    @pytest.mark.parametrize(
-        ("resources", "changes"),
-        [((ANN, OTHER_PLACE), (ForgetResource(ANN),)), ((OTHER_PLACE,), ()), ((), ())],
-    )
+    @pytest.mark.parametrize(("is_here", "changes"), [(True, (ForgetResource(ANN),)), (False, ())])
     def test_an_account_stays_for_another_resource_and_for_one_that_was_never_seen(
-        self, resources, changes
+        self, is_here, changes
     ):
         case, subscription = Case(held(holder=ACCOUNT), queue()), (window(ACCOUNT), queue())
-        decision = self.go(case, subscriptions=[subscription], resources=resources)
+        decision = self.go(case, subscriptions=[subscription], is_here=is_here)
         assert decision == Decision(Done(), changes)
 
     def test_what_the_leaver_holds_is_free_and_nobody_is_told(self):
@@ -242,14 +241,44 @@ class TestReturn:
         assert decision.changes == (EndSubscription(JOBS, ANN),)
 
     def test_what_could_not_be_sent_is_no_bounce(self):
-        assert self.back(None, subscription=window(bounces=99)) == Decision(Done())
+        assert self.back(None, subscription=window(unanswered=99)) == Decision(Done())
 
     def test_an_address_that_is_busy_keeps_it_for_a_while(self):
         # XEP-0060 12.4: count, and end at a limit
         bounced = {"bounced": True}
-        often = window(requests=5, bounces=5 + MOST_BOUNCES - 1)
-        changes = (NoteBounces(JOBS, ANN, 5 + MOST_BOUNCES),)
+        often = window(requests=5, unanswered=5 + MOST_BOUNCES - 1)
+        changes = (NoteUnanswered(JOBS, ANN, 5 + MOST_BOUNCES),)
         assert self.back(None, said=bounced, subscription=often).changes == changes
-        too_often = replace(often, bounces=5 + MOST_BOUNCES)
+        too_often = replace(often, unanswered=5 + MOST_BOUNCES)
         changes = (EndSubscription(JOBS, ANN),)
         assert self.back(None, said=bounced, subscription=too_often).changes == changes
+
+
+class TestSilence:
+    """Locks that time out in a row under one subscription."""
+
+    def run_out(self, *items, holders):
+        locks = tuple(Case(item, queue()) for item in items)
+        decision = expire(Expire(), ExpireFacts(NOW, (), locks, (), holders))
+        return [change for change in decision.changes if isinstance(change, NoteUnanswered)]
+
+    def test_timeouts_are_counted_by_subscription(self):
+        holders = window(ANN, 5), window(BOB, 5, unanswered=4)
+        found = self.run_out(held(1), held(2), held(3, holder=BOB), holders=holders)
+        assert found == [NoteUnanswered(JOBS, ANN, 2), NoteUnanswered(JOBS, BOB, 5)]
+
+    def test_who_lets_a_window_full_and_more_time_out_gets_nothing_more(self):
+        (last,) = self.run_out(held(), holders=[window(requests=5, unanswered=4 + MOST_TIMEOUTS)])
+        assert last == NoteUnanswered(JOBS, ANN, 5 + MOST_TIMEOUTS)
+        (one_more,) = self.run_out(
+            held(), holders=[window(requests=5, unanswered=5 + MOST_TIMEOUTS)]
+        )
+        assert one_more == NoteUnanswered(JOBS, ANN, 6 + MOST_TIMEOUTS, silenced=True)
+
+    def test_a_subscription_that_has_ended_is_not_counted(self):
+        assert self.run_out(held(), holders=[]) == []
+
+    def test_presence_sets_it_right(self):
+        facts = ArriveFacts((window(unanswered=3),), (ANN,))
+        changes = (SetAvailable(JOBS, ANN, available=True),)
+        assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)

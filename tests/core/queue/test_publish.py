@@ -9,11 +9,13 @@ from pubqueue.core.changes import (
     ReplacePayload,
 )
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
     Published,
     Refusal,
     Refused,
+    ToEach,
 )
 from pubqueue.core.model import Affiliation, ItemId, Jid, PublishModel, State, seconds
 from pubqueue.core.queue.publish import Known, Publish, PublishFacts, publish
@@ -204,7 +206,7 @@ class TestPlainNode:
 
     def test_every_subscriber_hears_of_the_item(self):
         given = draft()
-        told = tuple(Announce(jid, JOBS, given, Jid("etl@x")) for jid in (ANN, BOB))
+        told = (ToEach((ANN, BOB), Announce(NOBODY, JOBS, given, Jid("etl@x"))),)
         decision = put(given, node=plain(), audience=(ANN, BOB))
         assert decision == Decision(OK, (added(given),), told)
 

@@ -82,6 +82,21 @@ def test_what_lives_is_not_moved(item, to):
     assert refusal(decision) in {Refusal.ITEM_NOT_FOUND, Refusal.ITEM_LOCKED}
 
 
+FULL = {SOURCE: (queue(name=SOURCE, items=2, max_items=3), PUBLISHER)}
+
+
+def test_no_more_go_than_the_target_takes():
+    first, second, here = dead_letter(1), dead_letter(2), dead_here(3)
+    expected = Decision(Redriven(JOBS, 2), (Revive(first.item, SOURCE), Revive(here.item, JOBS)))
+    assert ask(first, second, here, targets=FULL) == expected
+
+
+def test_a_full_target_refuses_named_items():
+    named = dead_letter(1), dead_letter(2)
+    assert refusal(ask(*named, ids=["i1", "i2"], targets=FULL)) is Refusal.NODE_FULL
+    assert ask(named[0], ids=["i1"], targets=FULL).changes == (Revive(named[0].item, SOURCE),)
+
+
 def test_a_missing_item_refuses_them_all():
     decision = ask(dead_here(), ids=["i1", "i9"], missing=(ItemId("i9"),))
     assert refusal(decision) is Refusal.ITEM_NOT_FOUND

@@ -5,11 +5,13 @@ from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, plain, waiting, w
 
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import (
+    NOBODY,
     Decision,
     Done,
     Refusal,
     Refused,
     Retracted,
+    ToEach,
 )
 from pubqueue.core.model import Affiliation, ItemId
 from pubqueue.core.queue.settle import Settle, SettleFacts, Verb, settle
@@ -36,7 +38,7 @@ def retract(by, *items, notify=False, verb=Verb.RETRACT, audience=(ANN, BOB), no
 
 def test_the_publisher_retracts_and_subscribers_hear_of_it():
     item = waiting()
-    told = tuple(Retracted(jid, JOBS, (item.id,)) for jid in (ANN, BOB))
+    told = (ToEach((ANN, BOB), Retracted(NOBODY, JOBS, (item.id,))),)
     assert retract(ETL, item) == Decision(Done(), (RemoveItem(item),), told)
 
 

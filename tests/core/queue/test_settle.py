@@ -217,6 +217,16 @@ def test_the_id_of_finished_work_is_kept_for_the_deduplication_window():
     assert decision.changes == (RemoveItem(item, after(60), b"digest"),)
 
 
+@pytest.mark.parametrize("item", [waiting(), held(holder=ANN), waiting(state=State.DEAD)])
+@pytest.mark.parametrize(
+    ("by", "affiliation"), [(BOSS, Affiliation.OWNER), (ETL, Affiliation.PUBLISHER)]
+)
+def test_work_that_is_withdrawn_is_not_finished(item, by, affiliation):
+    facts = {"affiliation": affiliation, "digests": (b"digest",)}
+    decision = ask(by, item, node=queue(dedup_window=60), **facts)
+    assert decision.changes == (RemoveItem(item),)
+
+
 def test_an_unlock_puts_the_item_back_at_once_and_blames_nobody():
     item = held(failed=2)
     expected = Decision(

@@ -10,6 +10,7 @@ from pubqueue.core.decision import (
     Retrieved,
 )
 from pubqueue.core.model import AccessModel, Affiliation
+from pubqueue.core.reading.listing import WHOLE, Part
 from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
 
 ROWS = (
@@ -21,7 +22,7 @@ ROWS = (
 
 
 def ask(by, node, affiliation=Affiliation.NONE, *, subscribed=False, **known):
-    facts = {"items": ROWS, "whole": True} | known
+    facts = {"items": ROWS, "part": WHOLE} | known
     request = Retrieve(who(by), JOBS)
     return retrieve(request, RetrieveFacts(node, affiliation, subscribed, **facts))
 
@@ -33,24 +34,24 @@ def refused(refusal):
 @pytest.mark.parametrize("affiliation", [Affiliation.OWNER, Affiliation.PUBLISHER])
 def test_owners_and_publishers_of_a_queue_see_all(affiliation):
     node = queue()
-    assert ask(EVE, node, affiliation) == Decision(Retrieved(node, ROWS, whole=True))
+    assert ask(EVE, node, affiliation) == Decision(Retrieved(node, ROWS))
 
 
 def test_a_worker_sees_what_it_holds():
     node = queue()
     rows = (ROWS[1], ROWS[3])
-    assert ask(ANN, node, subscribed=True) == Decision(Retrieved(node, rows, whole=True))
+    assert ask(ANN, node, subscribed=True) == Decision(Retrieved(node, rows))
 
 
 @pytest.mark.parametrize("affiliation", [Affiliation.NONE, Affiliation.MEMBER])
 def test_others_see_nothing_of_a_queue(affiliation):
     node = queue()
-    assert ask(EVE, node, affiliation) == Decision(Retrieved(node, (), whole=True))
+    assert ask(EVE, node, affiliation) == Decision(Retrieved(node, ()))
 
 
 def test_everybody_sees_an_open_plain_node():
     node = plain()
-    assert ask(EVE, node) == Decision(Retrieved(node, ROWS, whole=True))
+    assert ask(EVE, node) == Decision(Retrieved(node, ROWS))
 
 
 @pytest.mark.parametrize(
@@ -72,10 +73,11 @@ def test_a_page_has_to_begin_behind_an_item():
 
 
 def test_without_the_node_there_is_nothing_to_see():
-    facts = RetrieveFacts(None, Affiliation.NONE, subscribed=False, items=(), whole=True)
+    facts = RetrieveFacts(None, Affiliation.NONE, subscribed=False, items=(), part=WHOLE)
     assert retrieve(Retrieve(who(EVE), JOBS), facts) == refused(Refusal.NODE_NOT_FOUND)
 
 
 def test_a_part_is_said_to_be_a_part():
     node = plain()
-    assert ask(EVE, node, whole=False) == Decision(Retrieved(node, ROWS, whole=False))
+    part = Part(more=True, total=9)
+    assert ask(EVE, node, part=part) == Decision(Retrieved(node, ROWS, part))

@@ -5,10 +5,12 @@ from harness.facts import ANN, BOB, ETL, JOBS, NOW, draft, plain, queue, who
 from harness.transactions import APP, commits
 
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
     Refusal,
     Refused,
+    ToEach,
 )
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.queue.publish import Known
@@ -25,8 +27,11 @@ from pubqueue.core.transactions.model import (
     Commit,
     Committed,
     CommittedNode,
+    OnTaken,
     OpenVersion,
     Record,
+    SetAside,
+    TakenId,
     Totals,
 )
 
@@ -40,7 +45,7 @@ def tally(*found, node=None, rows=10, ids=10, **more):
     return CommitNodeFacts(node.name, node, **(may | more), rows=rows, ids=ids, found=found)
 
 
-def ask(*tallies, items=10, totals=TOLD, **facts):
+def ask(*tallies, items=10, totals=TOLD, on_taken=OnTaken.FAIL, dead_letter_node=None, **facts):
     known = {
         "app": OWN,
         "open": OpenVersion(immediate=False, items=items, bytes=99),
@@ -48,7 +53,8 @@ def ask(*tallies, items=10, totals=TOLD, **facts):
         "staged": {(0, 3): items},
     }
     given = CommitFacts(NOW, nodes=tallies, **(known | facts))
-    return commit(CommitVersion(who(ETL), APP, 1, (Part(0, 3, items),), totals), given)
+    chosen = on_taken, dead_letter_node
+    return commit(CommitVersion(who(ETL), APP, 1, (Part(0, 3, items),), totals, *chosen), given)
 
 
 def change(*outcomes, items=10):
@@ -89,7 +95,7 @@ def test_what_is_there_already_is_treated_as_a_publish_treats_it(known, state, e
         reply = refused(decision)
         assert reply.refusal is end
         assert reply.reason.startswith("item a7 is ")
-        assert reply.reason.endswith("(node jobs)")
+        assert reply.reason.endswith("(node jobs); and 3 more")
         return
     counts = {"replaced": 0, "left": 0} | {end: 4}
     outcome = CommittedNode(JOBS, queueing=True, added=6, **counts)
@@ -127,6 +133,87 @@ def test_one_node_that_refuses_refuses_for_all():
     assert refused(ask(tally(), second)).refusal is Refusal.ITEM_LOCKED
 
 
+LOCKED = WinnerCount(Known.OTHER, State.LOCKED, 1, ItemId("x"))
+DEAD = WinnerCount(Known.OTHER, State.DEAD, 2, ItemId("y"))
+NAMES = (
+    TakenId(JOBS, ItemId("x"), State.LOCKED),
+    TakenId(JOBS, ItemId("y"), State.DEAD),
+    TakenId(JOBS, ItemId("z"), State.DEAD),
+)
+
+
+def test_ids_that_are_taken_are_named_in_the_refusal():
+    elsewhere = tally(LOCKED, node=queue(name="more"), rows=1, ids=1)
+    reply = refused(ask(tally(LOCKED, DEAD, taken=NAMES), elsewhere))
+    assert reply.refusal is Refusal.ITEM_EXISTS
+    assert reply.reason == (
+        "item x is being worked on (node jobs);"
+        " items y, z are dead here, to be redriven or retracted (node jobs);"
+        " item x is being worked on (node more)"
+    )
+
+
+def test_no_more_are_named_than_there_is_room_for():
+    many = tuple(TakenId(JOBS, ItemId(f"n{n}"), State.DEAD) for n in range(20))
+    found = WinnerCount(Known.OTHER, State.DEAD, 900, ItemId("n0"))
+    reply = refused(ask(tally(found, taken=many, rows=900, ids=900), tally(LOCKED)))
+    assert reply.reason.endswith(
+        "n19 are dead here, to be redriven or retracted (node jobs); and 881 more"
+    )
+
+
+def test_winners_whose_ids_are_taken_may_be_left_out():
+    facts = tally(LOCKED, DEAD, taken=NAMES)
+    decision = ask(facts, on_taken=OnTaken.SKIP)
+    outcome = CommittedNode(JOBS, queueing=True, added=7, replaced=0, left=0)
+    totals = Totals(4, 2, 0.5)
+    kept = Commit(APP, Jid("etl@x"), 1, NOW, (outcome,), 7, 99, totals)
+    reply = Committed(1, 7, 0, already=False, taken=3, named=NAMES)
+    assert decision == Decision(reply, (SetAside(None, NOW), kept))
+    assert ask(tally(), on_taken=OnTaken.SKIP) == ask(tally())
+
+
+BAD = NodeName("bad")
+
+
+def letters(**more):
+    return {"dead_letters": tally(node=queue(name="bad", **more), rows=0, ids=0)}
+
+
+def test_or_they_go_to_a_dead_letter_node():
+    asked = {"on_taken": OnTaken.DEAD_LETTER, "dead_letter_node": BAD}
+    decision = ask(tally(LOCKED, DEAD, taken=NAMES), **asked, **letters())
+    outcomes = (
+        CommittedNode(JOBS, queueing=True, added=7, replaced=0, left=0),
+        CommittedNode(BAD, queueing=True, added=3, replaced=0, left=0),
+    )
+    kept = Commit(APP, Jid("etl@x"), 1, NOW, outcomes, 10, 99, Totals(1, 5, 0.5))
+    reply = Committed(1, 7, 0, already=False, taken=3, named=NAMES)
+    assert decision == Decision(reply, (SetAside(BAD, NOW), kept))
+
+
+def test_which_may_have_winners_of_its_own():
+    asked = {"on_taken": OnTaken.DEAD_LETTER, "dead_letter_node": BAD}
+    own = tally(node=queue(name="bad"), rows=4, ids=4)
+    decision = ask(own, tally(LOCKED, rows=6, ids=6), **asked, **letters())
+    assert [(it.node, it.added) for it in decision.changes[1].nodes] == [(JOBS, 5), (BAD, 5)]
+
+
+@pytest.mark.parametrize(
+    ("place", "refusal"),
+    [
+        ({}, Refusal.NODE_NOT_FOUND),
+        ({"dead_letters": tally(node=plain())}, Refusal.NOT_A_QUEUE),
+        (letters(publish_paused=True), Refusal.PUBLISH_PAUSED),
+        (letters(items=8, max_items=10), Refusal.NODE_FULL),
+    ],
+)
+def test_which_has_to_take_them(place, refusal):
+    asked = {"on_taken": OnTaken.DEAD_LETTER, "dead_letter_node": BAD}
+    assert refused(ask(tally(LOCKED, DEAD), **asked, **place)).refusal is refusal
+    assert ask(tally(), **asked, **place).changes  # nobody asks for it where nothing is taken
+
+
 def test_what_may_have_changed_since_is_looked_at_again():
     gone = CommitNodeFacts(
         NodeName("jobs"), None, Affiliation.NONE, subscribed=False, rows=10, ids=10
@@ -144,10 +231,8 @@ def test_subscribers_of_a_plain_node_hear_of_it():
     decision = ask(facts, items=2)
     by = Jid("etl@x")
     assert decision.notices == (
-        Announce(ANN, JOBS, drafts[0], by),
-        Announce(BOB, JOBS, drafts[0], by),
-        Announce(ANN, JOBS, drafts[1], by),
-        Announce(BOB, JOBS, drafts[1], by),
+        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[0], by)),
+        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[1], by)),
     )
 
 

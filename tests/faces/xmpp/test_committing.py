@@ -5,16 +5,16 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import Asker
+from pubqueue.core.model import Asker, ItemId, NodeName, State
 from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark, Totals
+from pubqueue.core.transactions.model import Committed, Mark, OnTaken, TakenId, Totals
 from pubqueue.core.transactions.staging import (
     AbortVersion,
     AskLastVersion,
     ListTransactions,
     StagePublish,
 )
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import ns, transactions
 from pubqueue.faces.xmpp.parse import committing, publishing
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words
@@ -90,7 +90,7 @@ def test_metadata_may_stand_before_it_or_behind_it():
     ],
 )
 def test_a_mark_that_cannot_be_read_is_not_passed_over(words, text):
-    assert says(publish(txn(words))) == f"txn: {text}"
+    assert says(publish(txn(words))).removeprefix("txn: ").startswith(text)
 
 
 def test_a_publish_belongs_to_one_transaction():
@@ -117,6 +117,31 @@ def test_four_thousand_parts_fit_into_a_stanza_as_a_list():
 def test_a_writer_s_own_account_is_kept():
     request = commit(said=f"{MARK} skipped='1' dead-lettered='2' seconds='0.25'")
     assert request.totals == Totals(1, 2, 0.25)
+
+
+def test_a_commit_says_what_becomes_of_ids_that_are_taken():
+    assert commit().on_taken is OnTaken.FAIL
+    assert commit(said=f"{MARK} on-taken='skip'").on_taken is OnTaken.SKIP
+    request = commit(said=f"{MARK} on-taken='dead-letter' dead-letter-node='bad'")
+    assert (request.on_taken, request.dead_letter_node) == (OnTaken.DEAD_LETTER, "bad")
+    assert says(commit(said=f"{MARK} on-taken='x'")).endswith(
+        "on-taken is fail, skip or dead-letter"
+    )
+    for said in ("on-taken='dead-letter'", "on-taken='skip' dead-letter-node='bad'"):
+        assert says(commit(said=f"{MARK} {said}")).startswith(
+            "commit: a dead-letter node goes with"
+        )
+
+
+def test_ids_that_were_taken_are_named_in_the_result():
+    named = (TakenId(NodeName("jobs"), ItemId("a<1"), State.DEAD),)
+    reply = Committed(7, 9, 0, already=False, taken=3, named=named)
+    item = '<item node="jobs" id="a&lt;1" state="dead"/>'
+    start = (
+        '<committed xmlns="urn:x-pubqueue:0" version="7" published="9" known="0" already="false"'
+    )
+    assert transactions.committed(reply, "") == f'{start} taken="3">{item}</committed>'.encode()
+    assert transactions.committed(Committed(7, 9, 0, already=False), "") == f"{start}/>".encode()
 
 
 NAMED_TWICE = "commit: a part is named twice"
@@ -152,6 +177,12 @@ def test_seconds_are_a_number(value):
     assert says(commit(said=f"{MARK} seconds='{value}'")).startswith("commit: ")
 
 
+def test_a_number_beyond_all_bounds_is_read_as_one_and_left_to_the_core():
+    for digits in (19, 5000):
+        assert says(commit(said=f"app='a' version='{'9' * digits}'")).startswith("version")
+    assert commit(said=f"app='a' version='{'0' * 40}7'").version == 7
+
+
 def test_the_other_requests_are_read():
     def asked(parser, words):
         return read(parser, f"<x xmlns='{ns.OURS}' {words}/>")
@@ -163,6 +194,7 @@ def test_the_other_requests_are_read():
     assert asked(committing.records, "") == ListTransactions(BEE, open=False)
     assert asked(committing.records, "max='0'").max == 1
     assert says(asked(committing.abort, "app='a'")).startswith("abort: version")
-    assert says(asked(committing.ask, "")).startswith("txn: app")
-    for said in ("state='both'", "after='-1'", "max='x'", "app=''"):
+    assert says(asked(committing.ask, "")).startswith("app")
+    assert says(asked(committing.records, "app=''")).startswith("app")
+    for said in ("state='both'", "after='-1'", "max='x'"):
         assert says(asked(committing.records, said)).startswith("transactions: ")

@@ -100,7 +100,7 @@ def test_leaving_is_quiet_and_final(loop):
 
     with asyncio.Runner(loop_factory=loop) as runner, capture_logs() as log:
         runner.run(play())
-    assert lines(log) == []
+    assert lines(log) == ["stream.up"]
 
 
 async def test_a_server_that_does_not_answer_the_end_is_left_after_a_second():
@@ -123,7 +123,9 @@ async def test_a_lost_stream_is_opened_anew():
                     await server.reconnected(n)
                     await talker.up.wait()
                 assert (talker.ups, talker.downs) == (3, 2)
-        assert lines(log) == ["stream.down"] * 2
+        assert lines(log) == ["stream.up", *["stream.down", "stream.waits", "stream.up"] * 2]
+        levels = {line["event"]: line["log_level"] for line in log}
+        assert (levels["stream.down"], levels["stream.up"]) == ("warning", "info")
 
 
 class Pauses:
@@ -131,6 +133,9 @@ class Pauses:
 
     def __init__(self, many):
         self.seconds, self._many, self.all = [], many, asyncio.Event()
+
+    def warning(self, _event, **_facts):
+        pass
 
     def info(self, _event, *, again_in=None, **_facts):
         if again_in is not None:
@@ -186,3 +191,95 @@ async def test_what_is_said_without_a_stream_is_not_kept():
             await talker.up.wait()
             assert talker.stream.write(ANSWER.replace(b"a@b", b"last@b"))
             assert (await server.receive()).tree.get("to") == "last@b"
+
+
+def iq(number):
+    return f"<iq type='get' id='{number}' from='a@b' to='queue.localhost'><x xmlns='x'/></iq>"
+
+
+class Hearer(Talker):
+    """A component that keeps what it hears, and pauses when it is told to."""
+
+    def __init__(self, server):
+        super().__init__(server)
+        self.ids, self.pausing_at = [], None
+        self.news = asyncio.Event()
+
+    def hear(self, stanza):
+        self.ids.append(stanza.top.get("id"))
+        self.news.set()
+        if self.ids[-1] == self.pausing_at:
+            self.stream.pause_reading()
+
+    async def has_heard(self, name):
+        while name not in self.ids:
+            self.news.clear()
+            await asyncio.wait_for(self.news.wait(), 60)
+
+
+@LOOPS
+def test_who_pauses_hears_no_more_not_even_what_has_been_read_until_it_goes_on(loop):
+    async def play():
+        async with StubServer() as server:
+            hearer = Hearer(server)
+            hearer.pausing_at = "3"
+            async with hearer.running():
+                await server.send("".join(map(iq, range(10))))
+                await hearer.has_heard("3")
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert hearer.ids == ["0", "1", "2", "3"]
+                hearer.stream.pause_reading("another reason")
+                hearer.stream.resume_reading()
+                await asyncio.sleep(0)
+                assert len(hearer.ids) == 4
+                hearer.stream.resume_reading("another reason")
+                await server.send(iq("last"))
+                await hearer.has_heard("last")
+                assert hearer.ids == [*map(str, range(10)), "last"]
+                assert hearer.downs == 0
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(play())
+
+
+@LOOPS
+def test_of_what_was_not_taken_when_the_stream_ends_presence_and_bounces_are(loop):
+    async def play():
+        async with StubServer() as server:
+            hearer = Hearer(server)
+            hearer.pausing_at = "0"
+            async with hearer.running():
+                gone = "<presence type='unavailable' id='gone' from='a@b/c' to='queue.localhost'/>"
+                back = "<message type='error' id='back' from='a@b/c' to='queue.localhost'/>"
+                await server.send(iq("0") + iq("1") + gone + iq("2") + back)
+                await hearer.has_heard("0")
+                assert hearer.ids == ["0"]
+                hearer.stream.abort()
+                await hearer.has_heard("back")
+                assert hearer.ids == ["0", "gone", "back"]
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(play())
+
+
+@LOOPS
+def test_who_pauses_is_accepted_anew_and_then_hears_nothing_until_it_goes_on(loop):
+    async def play():
+        async with StubServer() as server:
+            hearer = Hearer(server)
+            async with hearer.running():
+                await server.drop()
+                await hearer.stalled.wait()
+                hearer.stream.pause_reading()
+                await server.reconnected(1)
+                await hearer.up.wait()
+                await server.send(iq("0"))
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert hearer.ids == []
+                hearer.stream.resume_reading()
+                await hearer.has_heard("0")
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(play())

@@ -3,9 +3,11 @@
 import re
 
 import pytest
+from harness.facts import queue
 from harness.schema import validate
 from harness.server import parse as tree
 
+from pubqueue.core.decision import Described
 from pubqueue.core.model import AccessModel, Affiliation
 from pubqueue.faces.xmpp import disco, ns
 from pubqueue.faces.xmpp.verbs import VERBS
@@ -63,3 +65,9 @@ def test_features_are_sorted_single_and_valid():
     info = disco.service_info()
     validate(tree(f"<iq type='result' id='1' from='queue.localhost' to='b@c'>{info}</iq>"))
     assert re.findall('feature var="([^"]+)"', info) == list(disco.FEATURES)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_node_that_keeps_a_log_says_so(kept):
+    info = disco.node_info(Described(queue(event_log=kept)), "").decode()
+    assert ('<feature var="urn:x-pubqueue:0#events"/>' in info) == kept

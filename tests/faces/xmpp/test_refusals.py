@@ -36,6 +36,14 @@ def test_an_error_is_valid_and_its_words_are_known(error):
     assert bool(error.feature) == (error.detail == "unsupported")
 
 
+def test_a_full_disk_is_worth_another_try_and_a_fault_of_ours_is_not():
+    errors = [words(Refused(one)) for one in (Refusal.STORE_FAILED, Refusal.INTERNAL_FAULT)]
+    assert errors == [
+        StanzaError("wait", "internal-server-error"),
+        StanzaError("cancel", "internal-server-error"),
+    ]
+
+
 @pytest.mark.parametrize("refusal", Refusal)
 def test_a_reason_is_said_escaped(refusal):
     feature = "collections" if refusal is Refusal.UNSUPPORTED else ""

@@ -7,24 +7,23 @@ subscribed with `subscribe_queue`: `queue_item`, `queue_retract`, `queue_unlock`
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import uuid4
+from xml.etree.ElementTree import iselement
 
-from slixmpp.exceptions import IqError, IqTimeout
+from slixmpp.exceptions import IqError
 from slixmpp.plugins import BasePlugin
 from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
-from pubqueue_xeps import disco, publishing, refusals
+from pubqueue_xeps import disco, publishing, refusals, subscribing
 from pubqueue_xeps.asking import ask, ask_about
-from pubqueue_xeps.clock import moment
-from pubqueue_xeps.errors import NotAQueue, Refused, ServiceUnavailable
-from pubqueue_xeps.ns import DATA, PUBQUEUE, PUBSUB, PUBSUB_EVENT, SUBSCRIBE_OPTIONS
+from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
+from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, PUBSUB_EVENT
 from pubqueue_xeps.questions import Question
 from pubqueue_xeps.quoting import legal
-from pubqueue_xeps.xep_0254 import stanza
+from pubqueue_xeps.settling import ItemRequests, deadline, fault
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
-    from slixmpp.stanza import Iq
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.outcome import Outcome
@@ -53,8 +51,6 @@ EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Purged: "queue_purge",
     Deleted: "queue_delete",
 }
-QUEUE_REQUESTS: Final = "pubsub#queue_requests"
-FORM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{{DATA}}}x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +72,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
     name = "xep_0254"
     description = "XEP-0254: PubSub Queueing"
-    dependencies: ClassVar[set[str]] = {"xep_0004", "xep_0030", "xep_0060"}
-    stanza = stanza
+    dependencies: ClassVar[set[str]] = {"xep_0030", "xep_0060"}
 
     def plugin_init(self) -> None:
         """Begin to listen for the events of queues."""
@@ -113,8 +108,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     async def unsubscribe_queue(self, service: str, node: str, *, jid: str | None = None) -> None:
         """End the subscription; items locked to it stay so until settled or timed out."""
         self._queues.discard((service, node))
-        subscriber = jid or self.xmpp.boundjid.full
-        await self._ask(self._unsubscription(service, node, subscriber), service, node)
+        wanted = subscribing.unsubscribe(node, jid or self.xmpp.boundjid.full)
+        await ask_about(self.xmpp, service, node, wanted)
 
     async def ask_extended(self, service: str) -> bool:
         """Ask a service whether it knows `urn:x-pubqueue:0` (XEP-0030 section 3.1).
@@ -133,10 +128,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
         Returns with the answer. Nothing should be committed before `queue_retract` tells of it.
         """
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["pubsub"]["retract"]["node"] = node
-        iq["pubsub"]["retract"]["item"]["id"] = item
-        await answer(iq)
+        await self._change(service, f"the retract of {item!r}", ItemRequests(node).retract(item))
 
     async def unlock(
         self, service: str, node: str, item: str, *, outcome: Outcome | None = None
@@ -147,15 +139,10 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         that does not know `urn:x-pubqueue:0`, which is asked once in a session, is not told of the
         `outcome`.
         """
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["pubsub"]["unlock"]["node"] = node
-        wanted = stanza.UnlockItem()
-        wanted["id"] = item
-        iq["pubsub"]["unlock"].append(wanted)
-        if outcome is not None and await self._is_extended(service):
-            for name, value in outcome.attributes().items():
-                iq["pubsub"]["queue_outcome"][name] = value
-        await answer(iq)
+        told = "" if outcome is None or not await self._is_extended(service) else fault(outcome)
+        await self._change(
+            service, f"the unlock of {item!r}", ItemRequests(node).unlock(item, told)
+        )
 
     async def touch(
         self, service: str, node: str, item: str, *, seconds: float | None = None
@@ -165,15 +152,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         Returns the deadline by the service's clock. Raises slixmpp's IqError if it is refused, as
         by each service that does not know `urn:x-pubqueue:0`.
         """
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["queue_touch"]["node"] = node
-        if seconds is not None:
-            iq["queue_touch"]["seconds"] = f"{seconds:.3f}"
-        wanted = stanza.TouchItem()
-        wanted["id"] = item
-        iq["queue_touch"].append(wanted)
-        reply = await answer(iq)
-        return moment(reply["queue_touch"]["item"]["deadline"])
+        wanted = ItemRequests(node).touch(item, seconds)
+        return deadline(await self._change(service, f"the touch of {item!r}", wanted))
 
     async def publish(
         self,
@@ -191,14 +171,22 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
         `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing
         the same id and payload again is harmless, so who does not know whether it went through publishes
-        again. Raises NoSuchNode, ServiceUnavailable or Refused, and ValueError for what cannot be written
-        as XML.
+        again. Raises ItemDead when the item is there, but dead; NoSuchNode, ServiceUnavailable or Refused;
+        TypeError for a payload that is no element, and ValueError for what cannot be written as XML.
         """
         name = id or uuid4().hex
-        beside = publishing.meta(delay=delay, priority=priority, ttl=ttl)
-        wanted = publication(name, node, payload, beside + publishing.headers(headers))
-        await ask_about(self.xmpp, service, node, wanted)
+        beside = publishing.beside(delay, priority, ttl, headers)
+        wanted = publication(name, node, payload, beside)
+        answer = await ask_about(self.xmpp, service, node, wanted)
+        if (reason := publishing.death(answer)) is not None:
+            raise ItemDead(
+                f"The item {name!r} is in {node!r} already, and dead: {reason}. No worker gets it before"
+                " an owner redrives or retracts it."
+            )
         return name
+
+    async def _change(self, service: str, words: str, inner: str) -> Element:
+        return await ask(self.xmpp, service, Question("set", words, inner))
 
     async def _is_extended(self, service: str) -> bool:
         known = self._extended.get(service)
@@ -212,56 +200,32 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     ) -> QueueSubscription:
         subscriber = jid or self.xmpp.boundjid.full
         reply = await self._negotiate(service, node, subscriber, str(window))
-        subscription = reply["pubsub"]["subscription"]
-        granted = _value(reply.xml.find(FORM), _queue_field(reply.xml) or QUEUE_REQUESTS)
-        if granted is None:
-            await self._ask(self._unsubscription(service, node, subscriber), service, node)
+        requests = subscribing.granted(reply)
+        if requests is None:
+            await ask_about(self.xmpp, service, node, subscribing.unsubscribe(node, subscriber))
             raise NotAQueue(f"{node!r} at {service} is not a work queue.")
-        if (state := subscription["subscription"]) != "subscribed":
+        subscription = reply.find(subscribing.SUBSCRIPTION)
+        state = "" if subscription is None else subscription.get("subscription", "")
+        if subscription is None or state != "subscribed":
             raise Refused(f"{service} left the subscription to {node!r} {state or 'unknown'}.")
         if jid is None:
             # each time: nobody replays it to a service that was away
             xmpp: Any = self.xmpp
             xmpp.send_presence(pto=service)
-        return QueueSubscription(service, node, subscriber, subscription["subid"], int(granted))
+        return QueueSubscription(service, node, subscriber, subscription.get("subid", ""), requests)
 
-    async def _negotiate(self, service: str, node: str, jid: str, window: str) -> Iq:
-        request = self._subscription(service, node, jid, {QUEUE_REQUESTS: window})
+    async def _negotiate(self, service: str, node: str, jid: str, window: str) -> Element:
+        wanted = subscribing.subscribe(node, jid, {subscribing.QUEUE_REQUESTS: window})
         try:
-            return await _send(request, service)
+            return await ask(self.xmpp, service, wanted)
         except IqError as error:
             no = refusals.read(error.iq.xml)
             if no.detail != "configuration-required":
                 raise refusals.failure(no, service, node) from None
-            answers = _fill(error.iq.xml, window)
+            answers = subscribing.fill(error.iq.xml, window)
         if not answers:
             raise NotAQueue(f"{node!r} at {service} asks for options, and none is a window.")
-        return await self._ask(self._subscription(service, node, jid, answers), service, node)
-
-    async def _ask(self, iq: Iq, service: str, node: str) -> Iq:
-        try:
-            return await _send(iq, service)
-        except IqError as error:
-            raise refusals.failure(refusals.read(error.iq.xml), service, node) from None
-
-    def _subscription(self, service: str, node: str, jid: str, answers: dict[str, str]) -> Iq:
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["pubsub"]["subscribe"]["node"] = node
-        iq["pubsub"]["subscribe"]["jid"] = jid
-        forms: Any = self.xmpp.plugin["xep_0004"]
-        form = forms.make_form(ftype="submit")
-        form.add_field(var="FORM_TYPE", ftype="hidden", value=SUBSCRIBE_OPTIONS)
-        for name, value in answers.items():
-            form.add_field(var=name, value=value)
-        # Neither node nor jid on the options: XEP-0060 section 6.3.7
-        iq["pubsub"]["options"]["options"] = form
-        return iq
-
-    def _unsubscription(self, service: str, node: str, jid: str) -> Iq:
-        iq = self.xmpp.Iq(sto=service, stype="set")
-        iq["pubsub"]["unsubscribe"]["node"] = node
-        iq["pubsub"]["unsubscribe"]["jid"] = jid
-        return iq
+        return await ask_about(self.xmpp, service, node, subscribing.subscribe(node, jid, answers))
 
     def _handle_event(self, message: StanzaBase) -> None:
         for event in read_event(message.xml):
@@ -270,12 +234,29 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
 
 def publication(name: str, node: str, payload: Element, beside: str) -> Question:
-    """Return the request to publish one item; raise ValueError for what XML cannot carry."""
+    """Return the request to publish one item; raise ValueError for what XML cannot carry.
+
+    Raises TypeError for a payload that is no element, or has something in it that is no text.
+    """
     _legal(name, "item id")
-    written = _legal(xml_text(payload, PUBSUB), f"payload of {name!r}")
+    written = _legal(_written(name, payload), f"payload of {name!r}")
     item = publishing.item(name, written.encode())
     words = f"the publish of {name!r}"
     return Question("set", words, publishing.publish(node, [item], beside).decode())
+
+
+def _written(name: str, payload: Element) -> str:
+    if not iselement(payload):
+        raise TypeError(
+            f"The payload of {name!r} is of type {type(payload).__name__}; it has to be an Element of"
+            " xml.etree.ElementTree."
+        )
+    try:
+        return xml_text(payload, PUBSUB)
+    except (TypeError, AttributeError):  # of a number, say, where an element has its text
+        raise TypeError(
+            f"The payload of {name!r} has a name, text or attribute that is no str."
+        ) from None
 
 
 def _legal(text: str, what: str) -> str:
@@ -290,55 +271,3 @@ def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not 
     """Return the plugin of this client, registering it if need be."""
     xmpp.register_plugin(XEP_0254.name, module="pubqueue_xeps.xep_0254")
     return cast("XEP_0254", xmpp.plugin[XEP_0254.name])
-
-
-async def answer(iq: Any, timeout: float | None = None) -> Iq:  # noqa: ANN401, ASYNC109 - slixmpp's send
-    """Return the answer; a stream that ends takes it along, so nobody has to wait for it then."""
-    sent = asyncio.ensure_future(iq.send(timeout=timeout))
-    lost = asyncio.get_running_loop().create_future()
-
-    def lose(_reason: object) -> None:
-        lost.cancel()
-
-    iq.stream.add_event_handler("disconnected", lose)
-    try:
-        await asyncio.wait({sent, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if not sent.done():
-            raise IqTimeout(iq)  # type: ignore[no-untyped-call]  # untyped there
-        return cast("Iq", sent.result())
-    finally:
-        iq.stream.del_event_handler("disconnected", lose)
-        sent.cancel()
-        lost.cancel()
-
-
-async def _send(iq: Iq, service: str) -> Iq:
-    try:
-        return await answer(iq)
-    except IqTimeout:
-        raise ServiceUnavailable(f"{service} does not answer.") from None
-
-
-def _fill(iq: Element, window: str) -> dict[str, str]:
-    """Fill the form of XEP-0254 example 1: its defaults stay; empty if it asks for no window."""
-    wanted = _queue_field(iq)
-    form = iq.find(FORM)
-    if wanted is None or form is None:
-        return {}
-    names = [field.get("var", "") for field in form if field.get("type") != "hidden"]
-    answers = {name: value for name in names if (value := _value(form, name)) is not None}
-    return answers | {wanted: window}
-
-
-def _queue_field(iq: Element) -> str | None:
-    """Return the name by which the form of `iq` calls the window; XEP-0254 has two."""
-    form = iq.find(FORM)
-    names = () if form is None else (field.get("var", "") for field in form)
-    return next((name for name in names if name.endswith("queue_requests")), None)
-
-
-def _value(form: Element | None, name: str) -> str | None:
-    for field in () if form is None else form:
-        if field.get("var") == name:
-            return field.findtext(f"{{{DATA}}}value")
-    return None

@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from pubqueue.app.listings import (
     AttemptsOf,
     Contests,
+    NodeWinners,
     NotedWinners,
     RecordOf,
     Records,
+    TakenWinners,
     WinnerClasses,
     Winners,
     WinningDrafts,
@@ -19,12 +21,18 @@ from pubqueue.app.listings import (
 from pubqueue.app.rows import Judged, Writes
 from pubqueue.core.model import State
 from pubqueue.core.queue.publish import Known
-from pubqueue.core.transactions.commit import CommitFacts, CommitNodeFacts, WinnerCount, objection
+from pubqueue.core.transactions.commit import (
+    NAMED,
+    CommitFacts,
+    CommitNodeFacts,
+    WinnerCount,
+    objection,
+)
 from pubqueue.core.transactions.staging import AppFacts, RecordFacts, seen_by
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.app.listings import NodeWinners, WinnerClass
+    from pubqueue.app.listings import WinnerClass
     from pubqueue.app.rows import Contest
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.transactions.commit import CommitVersion
@@ -58,7 +66,11 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
     if sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS:
         return replace(facts, too_many=True)
     nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
-    return replace(facts, nodes=tuple(_of_node(context, request, winners) for winners in nodes))
+    found = tuple(_of_node(context, request, winners) for winners in nodes)
+    place = request.dead_letter_node
+    if place is not None and any(winners.taken for winners in found):
+        facts = replace(facts, dead_letters=_of_node(context, request, NodeWinners(place, 0, 0)))
+    return replace(facts, nodes=found)
 
 
 def standing(context: Context, request: CommitVersion) -> CommitFacts:
@@ -83,7 +95,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
     node = rows.node(name)
     affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
     queueing = node is not None and node.config.queueing
-    heard = () if node is None or queueing else tuple(s.jid for s in rows.subscribers(name))
+    heard = () if node is None or queueing else rows.audience(name)
     if node is not None and queueing:
         _compare(context, name, context.now if node.config.dedup_window else None)
     return CommitNodeFacts(
@@ -94,6 +106,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
         rows=winners.rows,
         ids=winners.ids,
         found=tuple(map(_found, rows.page(WinnerClasses(name), None, ALL))),
+        taken=tuple(rows.page(TakenWinners(name), None, NAMED)) if winners.rows else (),
         audience=heard,
         drafts=tuple(rows.page(WinningDrafts(name), None, ALL)) if heard else (),
     )
@@ -120,7 +133,12 @@ def _found(met: WinnerClass) -> WinnerCount:
     return WinnerCount(known, State(met.state), met.count, met.first)
 
 
-def for_app(context: Context, request: AbortVersion | AskLastVersion) -> AppFacts:
+def for_abort(context: Context, request: AbortVersion) -> AppFacts:
+    """Return how far the app is, and whether the version is open."""
+    return AppFacts(*context.rows.standing(request.app, request.version))
+
+
+def for_app(context: Context, request: AskLastVersion) -> AppFacts:
     """Return how far the app is."""
     return AppFacts(context.rows.standing(request.app, 0)[0])
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions.model import Limits
 
 
-LARGEST_ANSWER: Final = 196_608
-"""Bytes of payload in one answer at most; one item is in it however large it is. A face may cut further."""
-
-
 class Context(Struct, frozen=True):
     """`same_payload` and `fingerprint` know the payloads' language, of which nothing below the faces does."""
 
@@ -31,3 +28,4 @@ class Context(Struct, frozen=True):
     same_payload: Callable[[bytes, bytes], bool]
     limits: Limits = DEFAULTS
     fingerprint: Callable[[bytes], bytes] = digest
+    most_subscriptions: int = MOST_SUBSCRIPTIONS

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.settling import place_of
-from pubqueue.app.listings import Locks, Sweepable
+from pubqueue.app.listings import Locks, LocksFromLast, Sweepable
+from pubqueue.app.resending import TOLD
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
 from pubqueue.core.queue.expire import ArriveFacts, BounceFacts, ExpireFacts, LeaveFacts
 from pubqueue.core.queue.recover import RecoverFacts
+from pubqueue.core.queue.resend import LOOKED_AT, MOST_OCTETS, ResendFacts, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, Subscription
     from pubqueue.core.queue.expire import Arrive, Bounce, Leave
     from pubqueue.core.queue.recover import Recover
+    from pubqueue.core.queue.resend import Resend
 
 AT_ONCE: Final = 500
 """How many rows of a kind one batch ends at most for the clock's sake; the rest follows in the next."""
@@ -28,11 +31,31 @@ AT_ONCE: Final = 500
 def for_recovery(context: Context, request: Recover) -> RecoverFacts:
     """Return the next of all locks, the last to end first."""
     rows = context.rows
-    items = rows.page(Locks(), request.before, AT_ONCE)
+    items = rows.page(LocksFromLast(), request.before, AT_ONCE)
     paired = tuple((item, node) for item in items if (node := rows.node(item.node)))
     last = items[-1] if len(items) == AT_ONCE else None
     rest = None if last is None or last.deadline is None else (last.deadline, last.seq)
     return RecoverFacts(context.now, paired, rest)
+
+
+def for_resend(context: Context, request: Resend) -> ResendFacts:
+    """Return a slice of the locks, and the payloads of those whose deliveries may never have left."""
+    rows, now = context.rows, context.now
+    if rows.gathering:
+        return ResendFacts(now, (0, 0), (), {})
+    span = request.span or (rows.tx.number(TOLD, 0), rows.tx.number("token", 0))
+    if span[0] >= span[1]:
+        return ResendFacts(now, span, (), {})
+    locks = rows.page(Locks(), request.after, LOOKED_AT)
+    payloads: dict[int, bytes] = {}
+    size = 0
+    for at, item in enumerate(locks):
+        if untold(item, span, now):
+            payloads[item.seq] = rows.payload(item)
+            size += len(payloads[item.seq])
+        if size > MOST_OCTETS:
+            del locks[at + 1 :]
+    return ResendFacts(now, span, tuple(locks), payloads)
 
 
 def for_expiry(context: Context, _request: object) -> ExpireFacts:
@@ -42,12 +65,15 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
     cases = _cases(rows, [*due.locks, *due.lives])
     for item in due.delayed:
         rows.node(item.node)
+    held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
+    holders = [rows.subscription(*lock) for lock in held]
     kept_since = Millis(now - context.limits.kept_for)
     return ExpireFacts(
         now=now,
         ripe=tuple(due.delayed),
         locks=cases[: len(due.locks)],
         lives=cases[len(due.locks) :],
+        holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
         sweepable=kept_since if True in rows.page(Sweepable(kept_since)) else None,
     )
@@ -59,26 +85,30 @@ def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
     mine = _exactly(rows, request.jid)
     for subscription in mine:
         rows.node(subscription.node)
-    return ArriveFacts(tuple(mine), tuple(rows.resources(account)))
+    return ArriveFacts(tuple(mine), is_here=request.jid in rows.resources(account))
 
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
     """Return what the leaver holds, under its full JID and under its bare one, and who else is here."""
     rows, account = context.rows, account_of(request.jid)
     jids = tuple(dict.fromkeys((request.jid, account)))
+    here = rows.resources(account)
+    is_here = request.jid in here
     paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
     return LeaveFacts(
         now=context.now,
         held=_cases(rows, [item for jid in jids for item in rows.held_by(jid)]),
         subscriptions=tuple((one, node) for one, node in paired if node is not None),
-        resources=tuple(rows.resources(account)),
+        is_here=is_here,
+        is_last=is_here and len(here) == 1,
     )
 
 
 def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
     """Return the subscriptions of the full JID and of the bare one, not those of other resources."""
-    jids = {jid, account_of(jid)}
-    return [one for one in rows.subscriptions_of_account(account_of(jid)) if one.jid in jids]
+    jids = dict.fromkeys((jid, account_of(jid)))
+    mine = [one for jid in jids for one in rows.subscriptions_of(jid)]
+    return sorted(mine, key=lambda one: (one.node, one.jid))
 
 
 def for_bounce(context: Context, request: Bounce) -> BounceFacts:

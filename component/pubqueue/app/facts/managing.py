@@ -1,37 +1,35 @@
-"""For nodes, subscriptions and those around them."""
+"""For those who make, change and look at one node, and who subscribe to it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.listings import AffiliationsOf, AffiliationsOfAccount, ItemIds, Nodes
+from msgspec.structs import replace
+
+from pubqueue.app.listings import AffiliationsOf
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Affiliation
-from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts
-from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
+from pubqueue.core.model import Affiliation, NodeConfig
+from pubqueue.core.nodes import manage
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure, Create, Describe, NodeFacts
+from pubqueue.core.nodes.nodeconfig import configure
 from pubqueue.core.nodes.subscribe import SubscribeFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pubqueue.app.facts.context import Context
+    from pubqueue.app.rows import AffiliationRow
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Jid, Node, NodeName
-    from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-    from pubqueue.core.nodes.manage import (
-        Configure,
-        Create,
-        Declare,
-        Delete,
-        Describe,
-        GetAffiliations,
-        ListItems,
-        ListNodes,
-        Purge,
-        SetAffiliations,
-    )
+    from pubqueue.core.nodes.manage import Delete, Purge, SetAffiliations
+    from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
 
-SHOWN: Final = 1000
-"""How many item ids a listing names at most."""
+    Pairs = tuple[tuple[Jid, Affiliation], ...]
+
+MOST_OWNERS: Final = 100
+"""Owners that a description of a node names at most."""
 
 ALL: Final = 1 << 30
 
@@ -48,6 +46,8 @@ def for_subscription(
         affiliation=rows.affiliation(request.node, request.by.account),
         subscription=subscription,
         held=0 if subscription else _held_in(rows, request.node, request.jid),
+        of_account=len(rows.subscriptions_in(request.node, request.by.account)),
+        most=context.most_subscriptions,
     )
 
 
@@ -57,70 +57,57 @@ def _held_in(rows: WorkingSet, node: NodeName, jid: Jid) -> int:
 
 
 def for_node(
-    context: Context,
-    request: Create
-    | Declare
-    | Describe
-    | Configure
-    | Delete
-    | Purge
-    | GetAffiliations
-    | SetAffiliations,
+    context: Context, request: Create | Declare | Describe | Configure | Delete | Purge
 ) -> NodeFacts:
-    """Return the node and everybody around it."""
+    """Return the node, and of those around it the ones that the request is about, if the asker may have it done."""
+    rows, by = context.rows, request.by
+    node = rows.counted(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    known = NodeFacts(context.now, node, affiliation, context.policy)
+    if node is None or isinstance(request, Create):
+        return known
+    if isinstance(request, Describe) and not request.manage:
+        return replace(known, affiliations=_first_owners(rows, node))
+    if not manage.manages(by, node, affiliation):
+        return known
+    if isinstance(request, Describe):
+        return replace(known, affiliations=_first_owners(rows, node))
+    if isinstance(request, Configure) and not _moves_access(node, request.settings):
+        return known
+    if isinstance(request, Configure | Declare):
+        everybody = rows.page(AffiliationsOf(node.name), None, ALL)
+        known = replace(known, affiliations=_pairs(everybody))
+    audience = tuple(subscription.jid for subscription in rows.subscribers(node.name))
+    return replace(known, audience=audience)
+
+
+def _first_owners(rows: WorkingSet, node: Node) -> Pairs:
+    return _pairs(rows.page(AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MOST_OWNERS))
+
+
+def _pairs(found: Iterable[AffiliationRow]) -> Pairs:
+    return tuple((row.account, row.affiliation) for row in found)
+
+
+def _moves_access(node: Node, settings: Settings) -> bool:
+    """Say whether these settings may shut subscribers out."""
+    after = configure(node.config, settings)
+    return isinstance(after, NodeConfig) and after.access_model is not node.config.access_model
+
+
+def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
+    """Return what those who are named are to the node, and so many owners that another one is among them."""
     rows = context.rows
     node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
-    if node is None:
-        return NodeFacts(context.now, None, affiliation, context.policy)
-    everybody = rows.page(AffiliationsOf(request.node), None, ALL)
-    return NodeFacts(
-        now=context.now,
-        node=node,
-        affiliation=affiliation,
-        policy=context.policy,
-        audience=tuple(subscription.jid for subscription in rows.subscribers(request.node)),
-        affiliations=tuple((row.account, row.affiliation) for row in everybody),
-    )
-
-
-def for_items(context: Context, request: ListItems) -> NodeFacts:
-    """Return the node and the ids of its oldest items."""
-    rows = context.rows
-    node = rows.node(request.node)
-    affiliation = rows.affiliation(request.node, request.by.account)
-    ids = () if node is None else tuple(rows.page(ItemIds(request.node), None, SHOWN))
-    return NodeFacts(context.now, node, affiliation, items=ids)
-
-
-def all_nodes(rows: WorkingSet, account: Jid) -> list[tuple[Node, Affiliation]]:
-    """Return every node, by name, each with what the account is to it."""
-    roles = {
-        row.node: row.affiliation for row in rows.page(AffiliationsOfAccount(account), None, ALL)
-    }
-    nodes = rows.page(Nodes(), None, ALL)
-    return [(node, roles.get(node.name, Affiliation.NONE)) for node in nodes]
-
-
-def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
-    """Return every node, each with what the asker is to it."""
-    return NodeListFacts(tuple(all_nodes(context.rows, request.by.account)))
-
-
-def for_my_affiliations(context: Context, request: ListMyAffiliations) -> AffiliationFacts:
-    """Return what the account is to the nodes asked about."""
-    rows, account = context.rows, request.by.account
-    if request.node is None:
-        found = all_nodes(rows, account)
-    else:
-        node = rows.node(request.node)
-        found = [] if node is None else [(node, rows.affiliation(node.name, account))]
-    return AffiliationFacts(tuple((node.name, affiliation) for node, affiliation in found))
-
-
-def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> SubscriptionFacts:
-    """Return the account's subscriptions to the nodes asked about."""
-    rows, asked = context.rows, request.node
-    mine = rows.subscriptions_of_account(account_of(request.by.jid))
-    entries = tuple(one for one in mine if asked in {None, one.node})
-    return SubscriptionFacts(asked is None or rows.node(asked) is not None, entries)
+    known = NodeFacts(context.now, node, affiliation, context.policy)
+    if node is None or not manage.manages(request.by, node, affiliation):
+        return known
+    named = tuple(dict.fromkeys(account_of(jid) for jid, _ in request.entries))
+    listing = AffiliationsOf(node.name, (Affiliation.OWNER,))
+    owners = dict(_pairs(rows.page(listing, None, len(named) + 1)))
+    roles = {account: rows.affiliation(node.name, account) for account in named}
+    there = {account: role for account, role in roles.items() if role is not Affiliation.NONE}
+    mine = (rows.subscriptions_in(node.name, account) for account in named)
+    audience = tuple(one.jid for group in mine for one in group)
+    return replace(known, affiliations=tuple((owners | there).items()), audience=audience)

@@ -36,6 +36,19 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
     )
 
 
+def ahead(context: Context, request: Publish) -> None:
+    """Say what a publish that comes later in the batch needs, in short where that is its ids alone."""
+    rows, cache = context.rows, context.rows.cache
+    name, node = request.node, context.rows.cache.nodes.get(request.node)
+    seat = name, request.by.account
+    known = seat in cache.affiliations and seat in cache.of_account
+    if node is None or not known or node.config.dedup_window or not node.config.queueing:
+        for_publish(context, request)
+        return
+    for draft in request.drafts:
+        rows.item(name, draft.id)
+
+
 def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | None]:
     """Return what the node knows of the draft's id."""
     rows = context.rows
@@ -55,7 +68,7 @@ def audience(rows: WorkingSet, node: Node) -> tuple[Jid, ...]:
     """Return who hears of what happens in a plain node; a queue's items are handed out."""
     if node.config.queueing:
         return ()
-    return tuple(subscription.jid for subscription in rows.subscribers(node.name))
+    return rows.audience(node.name)
 
 
 def for_stage(context: Context, request: StagePublish) -> StageFacts:

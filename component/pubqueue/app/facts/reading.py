@@ -6,10 +6,20 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.context import LARGEST_ANSWER
-from pubqueue.app.facts.managing import all_nodes
-from pubqueue.app.listings import AgedEvents, Events, ItemEntries, LogEnds, NewestItem, NodeEntries
-from pubqueue.core.model import Millis, State
+from pubqueue.app.listings import (
+    AgedEvents,
+    Events,
+    ItemEntries,
+    LogEnds,
+    NewestItem,
+    NodeEntries,
+    Nodes,
+    NodesOfAccount,
+    Stride,
+)
+from pubqueue.core.model import Affiliation, Millis, State
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading import pages
 from pubqueue.core.reading.read import NodeAccess, ReadFacts, owns, readable
 from pubqueue.core.reading.trim import SLICE, TrimFacts
@@ -28,7 +38,9 @@ MOST_NODES: Final = 50
 """In one answer at most, whatever is asked for."""
 
 SCANNED: Final = 20_000
-"""Events that are looked at for one answer, of other nodes too: so that none takes long."""
+"""Events of all nodes, or items in all states, that are looked at for one answer: so that none takes long."""
+
+OBSERVERS: Final = access.holders_of(Action.OBSERVE)
 
 
 def _log_ends(rows: WorkingSet) -> tuple[int, int]:
@@ -38,18 +50,18 @@ def _log_ends(rows: WorkingSet) -> tuple[int, int]:
 def for_events(context: Context, request: ReadEvents) -> ReadFacts:
     """Return events of the nodes that may be read."""
     rows = context.rows
-    nodes = _all(rows, request.by) if request.node is None else _one(rows, request.by, request.node)
-    may = readable(request.by, nodes)
-    if not may:
+    by, named = request.by, request.node
+    nodes = _known(rows, by, None, 1) if named is None else _one(rows, by, named)
+    if not readable(by, nodes):
         return ReadFacts(nodes, None)
     oldest, newest = _log_ends(rows)
     after = max(request.after, oldest - 1)
     end = newest if request.until is None else min(request.until, newest)
     until = min(end, after + SCANNED)
     limit = _bounded(request.max, MOST_EVENTS)
-    everything = len(may) == len(nodes) and request.node is None
-    names = None if everything else tuple(node.name for node in may)
-    found = rows.page(Events(names, until), after, limit)
+    names = None if named is None else (named,)
+    mine = None if by.admin or named is not None else by.account
+    found = rows.page(Events(names, until, mine, OBSERVERS), after, limit)
     through = found[-1].seq if len(found) == limit else max(until, request.after)
     page = pages.EventPage(tuple(found), oldest, newest, through, more=through < end)
     return ReadFacts(nodes, page)
@@ -64,12 +76,17 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     dead = request.state is State.DEAD
     newest = next(iter(rows.page(NewestItem(request.node, dead))), 0)
     end = newest if request.until is None else min(request.until, newest)
+    looked_at = end
+    if request.state not in {None, State.DEAD}:
+        far = rows.page(Stride(request.node), request.after, SCANNED)
+        looked_at = min([end, *far])
     limit = _bounded(request.max, MOST_ITEMS)
-    listing = ItemEntries(request.node, end, request.state, request.payloads, LARGEST_ANSWER)
+    listing = ItemEntries(request.node, looked_at, request.state, request.payloads, request.room)
     found = rows.page(listing, request.after, limit + 1)
     shown = tuple(found[:limit])
     more = len(found) > limit or _goes_on(rows, listing, shown)
-    through = _number(shown[-1], dead=dead) if more else max(end, request.after)
+    through = _number(shown[-1], dead=dead) if more else max(looked_at, request.after)
+    more = more or looked_at < end
     return ReadFacts(nodes, pages.ItemPage(request.node, shown, newest, through, more, dead))
 
 
@@ -90,14 +107,13 @@ def _number(shown: ItemEntry, *, dead: bool) -> int:
 def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     """Return nodes that may be read, with their counts."""
     rows, by = context.rows, request.by
-    nodes = _all(rows, by)
-    may = readable(by, nodes)
-    if not may:
-        return ReadFacts(nodes, None)
     limit = _bounded(request.max, MOST_NODES)
-    behind = [node for node in may if request.after is None or node.name > request.after]
-    owned = {known.node.name for known in nodes if owns(by, known)}
-    names = tuple(node.name for node in behind[:limit])
+    behind = _known(rows, by, request.after, limit + 1)
+    nodes = behind[:1] or _known(rows, by, None, 1)
+    if not readable(by, nodes):
+        return ReadFacts(nodes, None)
+    owned = {known.node.name for known in behind if owns(by, known)}
+    names = tuple(known.node.name for known in behind[:limit])
     entries = rows.page(NodeEntries(names), None, limit)
     shown = tuple(replace(entry, owned=entry.node.name in owned) for entry in entries)
     return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > limit))
@@ -110,8 +126,16 @@ def for_trim(context: Context, request: Trim) -> TrimFacts:
     return TrimFacts(*_log_ends(rows), next(iter(aged), None))
 
 
-def _all(rows: WorkingSet, by: Asker) -> tuple[NodeAccess, ...]:
-    return tuple(NodeAccess(node, affiliation) for node, affiliation in all_nodes(rows, by.account))
+def _known(
+    rows: WorkingSet, by: Asker, after: NodeName | None, count: int
+) -> tuple[NodeAccess, ...]:
+    """Return the next nodes that the asker may read, by name."""
+    if by.admin:
+        return tuple(
+            NodeAccess(node, Affiliation.NONE) for node in rows.page(Nodes(), after, count)
+        )
+    mine = rows.page(NodesOfAccount(by.account, OBSERVERS), after, count)
+    return tuple(NodeAccess(node, role) for node, role in mine)
 
 
 def _one(rows: WorkingSet, by: Asker, name: NodeName) -> tuple[NodeAccess, ...]:

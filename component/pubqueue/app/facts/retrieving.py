@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.facts.context import LARGEST_ANSWER
+from msgspec.structs import replace
+
+from pubqueue.app.facts.listing import part_with, place_of
 from pubqueue.app.listings import DeadItems, Items
 from pubqueue.core.queue import redrive
 from pubqueue.core.queue.redrive import Candidate, RedriveFacts
 from pubqueue.core.reading import retrieve
+from pubqueue.core.reading.listing import Part, part_of, room_of
 from pubqueue.core.reading.retrieve import RetrieveFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Item, ItemId, Jid
+    from pubqueue.core.model import Item, ItemId, Jid, Node
     from pubqueue.core.queue.redrive import Redrive
+    from pubqueue.core.reading.listing import Page
     from pubqueue.core.reading.retrieve import Retrieve
 
     Rows = list[tuple[Item, bytes]]
+    Holders = tuple[Jid, ...] | None
 
 LONGEST_PAGE: Final = 500
 """Items in one answer at most."""
@@ -38,7 +41,7 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
     dead, missing = _dead(rows, request) if may else ([], ())
     candidates = tuple(_candidate(rows, request, item) for item in dead)
     names = {request.to} if request.to else {one.origin for one in candidates}
-    nodes = [(name, rows.node(name)) for name in names if name]
+    nodes = [(name, rows.counted(name)) for name in names if name]
     return RedriveFacts(
         now=context.now,
         node=node,
@@ -76,41 +79,77 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     affiliation = rows.affiliation(request.node, asker.account)
     subscribed = rows.subscribed(request.node, asker.account)
     no = retrieve.objection(asker, node, affiliation, subscribed=subscribed)
+    nothing = part_of(request.page, more=False, total=0)
     if no is not None or node is None:
-        return RetrieveFacts(node, affiliation, subscribed, (), whole=True)
+        return RetrieveFacts(node, affiliation, subscribed, (), nothing)
     everything = retrieve.sees_all(asker, node, affiliation)
-    after = None if request.after is None else rows.item(node.name, request.after)
     holders = None if everything else (asker.jid, asker.account)
-    found, whole = _page(rows, request, holders, 0 if after is None else after.seq)
-    missing = request.after is not None and after is None
-    return RetrieveFacts(
-        node, affiliation, subscribed, tuple(found), whole=whole, after_missing=missing
-    )
+    after, missing = place_of(rows, node, request.page)
+    if missing or rows.lacking:
+        return RetrieveFacts(node, affiliation, subscribed, (), nothing, after_missing=missing)
+    found, part = _page(rows, request, node, holders, after)
+    return RetrieveFacts(node, affiliation, subscribed, tuple(found), part)
 
 
 def _page(
-    rows: WorkingSet, request: Retrieve, holders: Sequence[Jid] | None, after: int
-) -> tuple[Rows, bool]:
-    """Return rows, oldest first, and whether none was left out for want of room."""
-    only = None if holders is None else tuple(holders)
+    rows: WorkingSet, request: Retrieve, node: Node, holders: Holders, after: int
+) -> tuple[Rows, Part]:
+    """Return rows, oldest first, as many as there is room for, and what part of all they are."""
     if request.ids:
-        named = [rows.item(request.node, name) for name in dict.fromkeys(request.ids)]
-        there = sorted((item for item in named if item is not None), key=lambda item: item.seq)
-        found = [(item, rows.payload(item)) for item in there]
-    elif request.newest is not None:
-        listing = Items(request.node, only, newest=True)
-        found = rows.page(listing, None, min(request.newest, LONGEST_PAGE))
-    else:
-        limit = LONGEST_PAGE if request.page is None else min(request.page, LONGEST_PAGE)
-        found = rows.page(Items(request.node, only), after, limit + 1)
-        return _fitting(found[:limit], more=len(found) > limit)
-    return _fitting(found, more=False)
+        return _named(rows, request, holders)
+    listing = Items(node.name, holders, room=request.room)
+    if request.newest is not None:
+        return _newest(rows, request, node, listing)
+    if request.page is not None and request.page.before is not None:
+        return _in_front(rows, request.page, node, listing, after)
+    limit = room_of(request.page, LONGEST_PAGE)
+    found = rows.page(listing, after, limit + 1) if limit else []
+    shown = found[:limit]
+    more = not limit or len(found) > limit or _goes_on(rows, listing, shown)
+    part = part_with(request.page, len(shown), more=more, total=lambda: _seen(rows, node, holders))
+    return shown, part
 
 
-def _fitting(rows: Rows, *, more: bool) -> tuple[Rows, bool]:
-    size = 0
-    for count, (_, payload) in enumerate(rows):
-        size += len(payload)
-        if size > LARGEST_ANSWER and count:
-            return rows[:count], False
-    return rows, not more
+def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> tuple[Rows, Part]:
+    """Return the last so many; where there is no room for all, the very last."""
+    wanted = request.newest or 0
+    found = rows.page(replace(listing, newest=True), None, min(wanted, LONGEST_PAGE))
+    total = _seen(rows, node, listing.holders)
+    cut = len(found) < min(wanted, total)
+    part = part_of(request.page, more=cut, total=total)
+    return found, replace(part, begins=len(found) == total, backward=True)
+
+
+def _in_front(
+    rows: WorkingSet, page: Page, node: Node, listing: Items, before: int
+) -> tuple[Rows, Part]:
+    """Return the last ones in front of an item, or of all where that is no number."""
+    listing, limit = replace(listing, newest=True), room_of(page, LONGEST_PAGE)
+    found = rows.page(listing, before or None, limit) if limit else []
+    ahead = rows.page(replace(listing, room=0), found[0][0].seq, 1) if found else []
+    part = part_of(page, more=False, total=_seen(rows, node, listing.holders))
+    return found, replace(part, begins=not ahead, backward=True)
+
+
+def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:
+    """Count what the asker sees of a node: all that is there, or what it holds."""
+    if holders is None:
+        return node.items
+    held = (item for holder in set(holders) for item in rows.held_by(holder))
+    return sum(item.node == node.name for item in held)
+
+
+def _goes_on(rows: WorkingSet, listing: Items, shown: Rows) -> bool:
+    """Say whether items stand behind these, which the store cut off for want of room."""
+    return bool(shown) and bool(rows.page(replace(listing, room=0), shown[-1][0].seq, 1))
+
+
+def _named(rows: WorkingSet, request: Retrieve, holders: Holders) -> tuple[Rows, Part]:
+    """Return items that are named; of those that somebody may not see no payload is read."""
+    names = dict.fromkeys(request.ids[:LONGEST_PAGE])
+    there = [item for name in names if (item := rows.item(request.node, name)) is not None]
+    seen = sorted(item.seq for item in there if holders is None or item.holder in holders)
+    listing = Items(request.node, numbers=tuple(seen), room=request.room)
+    found = rows.page(listing, None, len(seen)) if seen else []
+    cut = len(found) < len(seen) or len(request.ids) > LONGEST_PAGE
+    return found, Part(more=cut, begins=False)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.app.facts.publishing import audience
-from pubqueue.core.addresses import covers
 from pubqueue.core.model import Affiliation, NodeName, State
-from pubqueue.core.queue.ending import DeadLetterPlace
-from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb
+from pubqueue.core.queue.ending import DeadLetterPlace, room_in
+from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb, holds
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
@@ -44,11 +43,7 @@ def _receipts(
 ) -> frozenset[tuple[int, Jid]]:
     """Return who held which item, as far as it matters: holding it now outranks having held it."""
     asked = [
-        item
-        for item in items
-        if item is not None
-        and _was_held(item)
-        and not (item.holder is not None and covers(item.holder, asker.jid))
+        item for item in items if item is not None and _was_held(item) and not holds(asker, item)
     ]
     if not asked:
         return frozenset()
@@ -65,7 +60,7 @@ def for_end(context: Context, request: Settle) -> SettleFacts:
     """Return the same, and what the end of the items needs: their places if they die, their digests."""
     facts = for_settle(context, request)
     if request.verb is Verb.RETRACT:
-        return _with_digests(context, facts)
+        return _with_digests(context, request, facts)
     if request.outcome is Outcome.RELEASE or facts.node is None:
         return facts
     node, rows = facts.node, context.rows
@@ -73,16 +68,23 @@ def for_end(context: Context, request: Settle) -> SettleFacts:
     return replace(facts, places=places)
 
 
-def _with_digests(context: Context, facts: SettleFacts) -> SettleFacts:
+def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> SettleFacts:
     if facts.node is None or not facts.node.config.dedup_window:
         return facts
-    there = [item for item in facts.items if item is not None]
-    payloads = [context.rows.payload(item) for item in there]
-    for item in there:  # what is remembered of an earlier end is replaced
-        context.rows.finished(item.node, item.id, context.now)
-    if context.rows.lacking:
+    rows = context.rows
+    payloads: list[bytes | None] = []
+    for item in facts.items:
+        if item is None or not holds(request.by, item):
+            payloads.append(None)
+            continue
+        payloads.append(rows.payload(item))
+        rows.finished(
+            item.node, item.id, context.now
+        )  # what is remembered of an earlier end is replaced
+    if rows.lacking:
         return facts
-    return replace(facts, digests=tuple(map(context.fingerprint, payloads)))
+    digests = tuple(None if each is None else context.fingerprint(each) for each in payloads)
+    return replace(facts, digests=digests)
 
 
 def place_of(rows: WorkingSet, node: Node, item: Item) -> DeadLetterPlace | None:
@@ -90,5 +92,8 @@ def place_of(rows: WorkingSet, node: Node, item: Item) -> DeadLetterPlace | None
     name = NodeName(node.config.dead_letter_node)
     if not name:
         return None
-    exists = rows.node(name) is not None
-    return DeadLetterPlace(name, exists, taken=exists and rows.item(name, item.id) is not None)
+    there = rows.node(name)
+    if there is None:
+        return DeadLetterPlace(name, exists=False, taken=False)
+    taken = rows.item(name, item.id) is not None
+    return DeadLetterPlace(name, exists=True, taken=taken, room=room_in(there))

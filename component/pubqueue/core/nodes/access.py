@@ -50,7 +50,16 @@ PRIVILEGES: Final[dict[Affiliation, frozenset[Action]]] = {
 }
 
 OPEN_ACCESS: Final = frozenset({_S, _R})
+
+SEEN_BY_ALL: Final = (AccessModel.OPEN,)
+SEEN_BY_KNOWN: Final = tuple(model for model in AccessModel if model not in SEEN_BY_ALL)
+"""Nodes of the first models can be looked at by whoever is no outcast, of the others by those who are something there."""
 # fmt: on
+
+
+def holders_of(action: Action) -> tuple[Affiliation, ...]:
+    """Return the affiliations that allow the action in every node."""
+    return tuple(affiliation for affiliation, allowed in PRIVILEGES.items() if action in allowed)
 
 
 def standing(asker: Asker, affiliation: Affiliation) -> Affiliation:
@@ -87,7 +96,7 @@ def barred(affiliation: Affiliation, node: Node, *, known: bool = False) -> Refu
     if affiliation is Affiliation.OUTCAST:
         return Refusal.FORBIDDEN
     stranger = affiliation is Affiliation.NONE and not known
-    if stranger and node.config.access_model is AccessModel.WHITELIST:
+    if stranger and node.config.access_model not in SEEN_BY_ALL:
         return Refusal.CLOSED_NODE
     return None
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.core.decision import Decision, MyAffiliations, MySubscriptions, Refusal, refuse
-from pubqueue.core.model import Affiliation
+from pubqueue.core.model import Affiliation, Jid, NodeName
 from pubqueue.core.nodes import access
+from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, NodeName, Subscription
+    from pubqueue.core.model import Asker, Subscription
 
 
 class ListMyAffiliations(Struct, frozen=True, gc=False):
@@ -19,6 +20,7 @@ class ListMyAffiliations(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName | None = None
+    page: Page | None = None
 
 
 class ListMySubscriptions(Struct, frozen=True, gc=False):
@@ -26,12 +28,14 @@ class ListMySubscriptions(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName | None = None
+    page: Page | None = None
 
 
 class AffiliationFacts(Struct, frozen=True, gc=False):
     """What the account is to the nodes that were asked about, by name; only nodes that are there."""
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
+    part: Part = WHOLE
 
 
 class SubscriptionFacts(Struct, frozen=True, gc=False):
@@ -39,6 +43,8 @@ class SubscriptionFacts(Struct, frozen=True, gc=False):
 
     found: bool
     entries: tuple[Subscription, ...]
+    part: Part = WHOLE
+    after_missing: bool = False
 
 
 def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -> Decision:
@@ -47,11 +53,27 @@ def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -
         return refuse(Refusal.NODE_NOT_FOUND)
     entries = ((node, access.standing(request.by, found)) for node, found in facts.entries)
     told = tuple(entry for entry in entries if entry[1] is not Affiliation.NONE)
-    return Decision(MyAffiliations(told, request.node))
+    return Decision(MyAffiliations(told, request.node, facts.part))
 
 
 def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts) -> Decision:
     """Tell it all of its subscriptions, whichever of its JIDs asks."""
     if not facts.found:
         return refuse(Refusal.NODE_NOT_FOUND)
-    return Decision(MySubscriptions(facts.entries, request.node))
+    if facts.after_missing:
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    return Decision(MySubscriptions(facts.entries, request.node, facts.part))
+
+
+def name_of(subscription: Subscription) -> str:
+    """Return what a subscription is called in a page: it says where it stands, also once it has ended."""
+    return f"{len(subscription.node)} {subscription.node}{subscription.jid}"
+
+
+def named(name: str) -> tuple[NodeName, Jid] | None:
+    """Return the node and the JID that such a name is of, None if it is none."""
+    digits, _, rest = name.partition(" ")
+    if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits[:6]) < len(rest):
+        return None
+    length = int(digits[:6])
+    return NodeName(rest[:length]), Jid(rest[length:])

@@ -19,6 +19,7 @@ from pubqueue.core.changes import (
     SetAffiliation,
 )
 from pubqueue.core.decision import (
+    NOBODY,
     Affiliations,
     Created,
     Decision,
@@ -30,14 +31,16 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
     refuse,
+    to_each,
 )
 from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
+from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from pubqueue.core.model import ItemId
 
@@ -48,16 +51,6 @@ class Create(Struct, frozen=True, gc=False):
     by: Asker
     node: NodeName
     settings: Settings
-
-
-class Declare(Struct, frozen=True, gc=False):
-    """Make a node of the configuration file, unless it is there; what is there is left alone."""
-
-    by: Asker
-    node: NodeName
-    settings: Settings
-    owners: tuple[Jid, ...]
-    publishers: tuple[Jid, ...]
 
 
 class Describe(Struct, frozen=True, gc=False):
@@ -95,6 +88,7 @@ class GetAffiliations(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName
+    page: Page | None = None
 
 
 class SetAffiliations(Struct, frozen=True, gc=False):
@@ -109,6 +103,7 @@ class ListNodes(Struct, frozen=True, gc=False):
     """Ask for the nodes of the service (XEP-0060 5.2)."""
 
     by: Asker
+    page: Page | None = None
 
 
 class ListItems(Struct, frozen=True, gc=False):
@@ -116,10 +111,15 @@ class ListItems(Struct, frozen=True, gc=False):
 
     by: Asker
     node: NodeName
+    page: Page | None = None
 
 
 class NodeFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's affiliation, and as far as the request needs it who else there is."""
+    """The node, the asker's affiliation, and as far as the request needs it who else there is.
+
+    `audience` are subscribers, and `affiliations` are those that the request is about or may have to look at: with
+    10,000 people around a node nobody loads all of them to answer one.
+    """
 
     now: Millis
     node: Node | None
@@ -128,12 +128,15 @@ class NodeFacts(Struct, frozen=True, gc=False):
     audience: tuple[Jid, ...] = ()
     affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
     items: tuple[ItemId, ...] = ()
+    part: Part = WHOLE
+    after_missing: bool = False
 
 
 class NodeListFacts(Struct, frozen=True, gc=False):
-    """Every node, each with what the asker is to it."""
+    """Nodes by name, each with what the asker is to it."""
 
     nodes: tuple[tuple[Node, Affiliation], ...]
+    part: Part = WHOLE
 
 
 def create(request: Create, facts: NodeFacts) -> Decision:
@@ -142,35 +145,22 @@ def create(request: Create, facts: NodeFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
     if facts.node is not None:
         return refuse(Refusal.NODE_EXISTS)
-    return _make(request, facts, owners=(request.by.account,))
+    people = {request.by.account: Affiliation.OWNER}
+    return make_node(request.node, request.settings, request.by, facts.now, people)
 
 
-def declare(request: Declare, facts: NodeFacts) -> Decision:
-    """Decide about a node of the configuration file."""
-    if facts.node is not None:
-        return Decision(Created(request.node))
-    return _make(request, facts, owners=request.owners, publishers=request.publishers)
-
-
-def _make(
-    request: Create | Declare,
-    facts: NodeFacts,
-    *,
-    owners: Sequence[Jid],
-    publishers: Sequence[Jid] = (),
+def make_node(
+    name: NodeName, settings: Settings, by: Asker, now: Millis, people: Mapping[Jid, Affiliation]
 ) -> Decision:
-    config = configure(NodeConfig(), request.settings)
+    """Make a node with these settings, to which people are what is said of them."""
+    config = configure(NodeConfig(), settings)
     if isinstance(config, Refused):
         return Decision(config)
-    node = Node(request.node, config, request.by.account, facts.now)
+    node = Node(name, config, by.account, now)
     if (misfit := refit(node, config)) is not None:
         return Decision(misfit)
-    changes: list[Change] = [CreateNode(node)]
-    changes += [
-        SetAffiliation(node.name, account_of(jid), Affiliation.PUBLISHER) for jid in publishers
-    ]
-    changes += [SetAffiliation(node.name, account_of(jid), Affiliation.OWNER) for jid in owners]
-    return Decision(Created(node.name), tuple(changes))
+    joined = (SetAffiliation(name, *entry) for entry in people.items())
+    return Decision(Created(name), (CreateNode(node), *joined))
 
 
 def describe(request: Describe, facts: NodeFacts) -> Decision:
@@ -197,7 +187,7 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     changes: tuple[Change, ...] = (ConfigureNode(node.name, config),)
     if config.access_model is not node.config.access_model:
         after = replace(node, config=config)
-        changes += _shut_out(after, facts.audience, dict(facts.affiliations))
+        changes += shut_out(after, facts.audience, dict(facts.affiliations))
     return Decision(Done(), changes)
 
 
@@ -207,7 +197,7 @@ def delete(request: Delete, facts: NodeFacts) -> Decision:
     if isinstance(node, Decision):
         return node
     told = facts.audience if node.config.notify_delete else ()
-    notices = tuple(Deleted(jid, node.name) for jid in told)
+    notices = to_each(told, Deleted(NOBODY, node.name))
     return Decision(Done(), (DeleteNode(node.name),), notices)
 
 
@@ -216,7 +206,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    notices = tuple(Purged(jid, node.name) for jid in facts.audience)
+    notices = to_each(facts.audience, Purged(NOBODY, node.name))
     return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
 
 
@@ -225,7 +215,7 @@ def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    return Decision(Affiliations(node.name, facts.affiliations))
+    return Decision(Affiliations(node.name, facts.affiliations, facts.part))
 
 
 def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
@@ -244,10 +234,10 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
         return Decision(replace(no, unchanged=tuple(owners)))
     changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
     named = [jid for jid in facts.audience if account_of(jid) in dict(wanted)]
-    return Decision(Done(), changes + _shut_out(node, named, after))
+    return Decision(Done(), changes + shut_out(node, named, after))
 
 
-def _shut_out(
+def shut_out(
     node: Node, subscribers: Iterable[Jid], affiliations: Mapping[Jid, Affiliation]
 ) -> tuple[EndSubscription, ...]:
     """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3).
@@ -268,9 +258,14 @@ def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
     seen = tuple(
         (node.name, node.config.title)
         for node, affiliation in facts.nodes
-        if access.barred(access.standing(request.by, affiliation), node) is None
+        if sees(request.by, node, affiliation)
     )
-    return Decision(Listed(seen))
+    return Decision(Listed(seen, None, facts.part))
+
+
+def sees(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker may know that there is this node."""
+    return access.barred(access.standing(by, affiliation), node) is None
 
 
 def list_items(request: ListItems, facts: NodeFacts) -> Decision:
@@ -281,10 +276,23 @@ def list_items(request: ListItems, facts: NodeFacts) -> Decision:
     affiliation = access.standing(request.by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)
-    hidden = node.config.queueing and affiliation is not Affiliation.OWNER
-    if hidden or not access.may(affiliation, Action.RETRIEVE, node):
-        return Decision(Listed((), node.name))
-    return Decision(Listed(tuple((item, "") for item in facts.items), node.name))
+    if facts.after_missing:
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    shown = facts.items if sees_items(request.by, node, facts.affiliation) else ()
+    return Decision(Listed(tuple((item, "") for item in shown), node.name, facts.part))
+
+
+def sees_items(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker sees which items there are."""
+    standing = access.standing(by, affiliation)
+    if node.config.queueing and standing is not Affiliation.OWNER:
+        return False
+    return access.may(standing, Action.RETRIEVE, node)
+
+
+def manages(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the asker may manage the node (XEP-0060 14.2)."""
+    return access.may(access.standing(by, affiliation), Action.MANAGE, node)
 
 
 def _managed(
@@ -294,7 +302,6 @@ def _managed(
     """Return the node if the asker may manage it (XEP-0060 14.2)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    affiliation = access.standing(request.by, facts.affiliation)
-    if not access.may(affiliation, Action.MANAGE, facts.node):
+    if not manages(request.by, facts.node, facts.affiliation):
         return refuse(Refusal.FORBIDDEN)
     return facts.node

@@ -145,7 +145,10 @@ def written(config: NodeConfig) -> dict[str, str]:
 
 
 def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
-    """Return the settings with those that are wanted changed and all others kept."""
+    """Return the settings with those that are wanted changed and all others kept.
+
+    What becomes a queue is closed unless its access model is chosen with it: work is not for strangers.
+    """
     changed: dict[str, object] = {}
     for name, value in wanted.values.items():
         setting = SETTINGS.get(name)
@@ -157,6 +160,8 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
             return _refuse_value(name, setting, problem)
     if wanted.objection is not None:
         return wanted.objection
+    if changed.get("queueing") and not config.queueing:
+        changed.setdefault("access_model", AccessModel.WHITELIST)
     after = replace(config, **changed)
     if after.backoff_min > after.backoff_max:
         return _refuse("backoff_min", " is above backoff_max")

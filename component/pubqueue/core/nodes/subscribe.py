@@ -28,6 +28,9 @@ from pubqueue.core.nodes.access import Action
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Jid, Millis, Node, NodeName
 
+MOST_SUBSCRIPTIONS: Final = 1_000
+"""Of one account to one node, unless an operator says otherwise."""
+
 WINDOW: Final = "queue_requests"
 """The one option of a subscription, by its name here."""
 
@@ -75,13 +78,18 @@ class Unsubscribe(Struct, frozen=True, gc=False):
 
 
 class SubscribeFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's affiliation, `jid`'s subscription, and what `jid` still holds."""
+    """The node, the asker's affiliation, `jid`'s subscription, and what `jid` still holds.
+
+    `of_account` counts the subscriptions of the account to the node, of which it may have `most`.
+    """
 
     now: Millis
     node: Node | None
     affiliation: Affiliation
     subscription: Subscription | None
     held: int = 0
+    of_account: int = 0
+    most: int = MOST_SUBSCRIPTIONS
 
 
 def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
@@ -101,8 +109,15 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
         return Decision(window)
     if facts.subscription is not None:
         return _again(node, facts.subscription, window)
+    return _anew(request, facts, node, window)
+
+
+def _anew(request: Subscribe, facts: SubscribeFacts, node: Node, window: int | None) -> Decision:
+    """Make a subscription, if the account has not too many."""
     if node.config.queueing and window is None:
         return refuse(Refusal.CONFIGURATION_REQUIRED, limit=node.config.max_queue_requests)
+    if facts.of_account >= facts.most:  # XEP-0060 6.1.3.9
+        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=facts.most)
     new = Subscription(
         node=node.name,
         jid=request.jid,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Item, Jid, Millis, Node, Subscription
 
+    Place = tuple[float, int, Jid]
+
 
 @dataclass(slots=True, order=True)
 class _Server:
@@ -39,6 +41,12 @@ class _Server:
         self.in_flight += 1
         self.load = self.in_flight / self.window
         self.served = token
+
+
+def place(subscription: Subscription) -> Place:
+    """Return a subscriber's place in the line: who has less to do first, then who was served longest ago."""
+    load = subscription.in_flight / subscription.queue_requests
+    return load, subscription.last_served, subscription.jid
 
 
 def free(subscriptions: Sequence[Subscription]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.changes import (
     Change,
@@ -17,15 +18,21 @@ from pubqueue.core.changes import (
 from pubqueue.core.lifecycle import backoff, exhausted, waiting
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item, Millis, Node, NodeName
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName
 
 
 class DeadLetterPlace(Struct, frozen=True, gc=False):
-    """The dead-letter node of an item: whether it is there, and whether it has the id already."""
+    """The dead-letter node of an item: whether it is there, and whether it has the id already.
+
+    `room` is how many more items it takes, None for any number.
+    """
 
     name: NodeName
     exists: bool
     taken: bool
+    room: int | None = None
 
 
 class Case(Struct, frozen=True, gc=False):
@@ -60,7 +67,34 @@ def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -
 
 
 def give_up(case: Case, now: Millis, reason: str, *, failed: int) -> GiveUp:
-    """End an item's life: in the dead-letter node if it is there and has room for the id."""
+    """End an item's life: in the dead-letter node if it is there and may have room for the item."""
     place = case.place
     usable = place is not None and place.exists and not place.taken and place.name != case.item.node
     return GiveUp(case.item, now, reason, failed, place.name if place and usable else None)
+
+
+def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[Change]:
+    """Let the dead of one decision move no further than there is room: who finds none stays, dead.
+
+    That is one item to an id, and as many as the dead-letter node takes.
+    """
+    rooms = {case.place.name: case.place.room for case in cases if case.place is not None}
+    taken: set[tuple[NodeName, ItemId]] = set()
+    for end in ends:
+        if not isinstance(end, GiveUp) or end.to is None:
+            yield end
+            continue
+        place, room = (end.to, end.item.id), rooms.get(end.to)
+        if place in taken or (room is not None and room <= 0):
+            yield replace(end, to=None)
+            continue
+        taken.add(place)
+        if room is not None:
+            rooms[end.to] = room - 1
+        yield end
+
+
+def room_in(node: Node) -> int | None:
+    """Return how many more items the node takes, None for any number."""
+    limit = node.config.max_items
+    return None if limit is None else max(0, limit - node.items)

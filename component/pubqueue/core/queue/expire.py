@@ -7,10 +7,10 @@ dead-letter node; none is dropped.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
@@ -18,9 +18,8 @@ from pubqueue.core.changes import (
     EndSubscription,
     Forget,
     ForgetResource,
-    GiveUp,
-    NoteBounces,
     NoteResource,
+    NoteUnanswered,
     RemoveItem,
     Ripen,
     SetAvailable,
@@ -31,13 +30,16 @@ from pubqueue.core.decision import (
     Notice,
     Unlocked,
 )
-from pubqueue.core.queue.ending import Case, fail, give_up, release
+from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 from pubqueue.core.transactions.model import Abort, Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
+    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
+
+MOST_TIMEOUTS: Final = 2
+"""Locks that may time out in a row, beyond a window full of them, before a silent subscriber gets nothing more."""
 
 MOST_BOUNCES: Final = 10
 """Deliveries that may come back in a row, beyond a window full of them, before a subscription ends."""
@@ -61,6 +63,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     ripe: tuple[Item, ...]
     locks: tuple[Case, ...]
     lives: tuple[Case, ...]
+    holders: tuple[Subscription, ...] = ()
+    """The subscriptions under which the locks were given, as far as they stand."""
     overdue: tuple[tuple[str, int], ...] = ()
     """Open versions of transactions that nobody has committed in time."""
     sweepable: Millis | None = None
@@ -74,10 +78,10 @@ class Arrive(Struct, frozen=True, gc=False):
 
 
 class ArriveFacts(Struct, frozen=True, gc=False):
-    """The subscriptions of the full JID and of its account, and the account's known resources."""
+    """The subscriptions of the full JID and of its account; whether we saw the full JID come already."""
 
     subscriptions: tuple[Subscription, ...]
-    resources: tuple[Jid, ...] = ()
+    is_here: bool = False
 
 
 class Leave(Struct, frozen=True, gc=False):
@@ -87,12 +91,16 @@ class Leave(Struct, frozen=True, gc=False):
 
 
 class LeaveFacts(Struct, frozen=True, gc=False):
-    """What the leaver and its account hold and subscribe to, and the account's known resources."""
+    """What the leaver and its account hold and subscribe to.
+
+    We saw the leaver come if it `is_here`; it `is_last` if it is the only one of its account that we saw.
+    """
 
     now: Millis
     held: tuple[Case, ...]
     subscriptions: tuple[tuple[Subscription, Node], ...]
-    resources: tuple[Jid, ...] = ()
+    is_here: bool = False
+    is_last: bool = False
 
 
 class Bounce(Struct, frozen=True, gc=False):
@@ -120,9 +128,10 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     """
     ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
     ends += [_too_old(case, facts.now) for case in facts.lives]
-    changes: list[Change] = [*_one_to_a_place(ends)]
+    changes: list[Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
     ended = {case.item.seq for case in facts.lives}
     changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
+    changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
     changes.append(Forget(facts.now))
     changes += [Abort(app, version) for app, version in facts.overdue]
     if facts.sweepable is not None:
@@ -141,27 +150,33 @@ def _too_old(case: Case, now: Millis) -> Change:
     return give_up(case, now, TOO_OLD, failed=case.item.failed)
 
 
-def _one_to_a_place(ends: Iterable[Change]) -> Iterator[Change]:
-    """Let only the first of several dead items with one id move to one dead-letter node."""
-    places: set[tuple[NodeName, ItemId]] = set()
-    for end in ends:
-        if isinstance(end, GiveUp) and end.to is not None:
-            place = (end.to, end.item.id)
-            yield replace(end, to=None) if place in places else end
-            places.add(place)
-        else:
-            yield end
+def _lock_of(item: Item) -> tuple[NodeName, Jid | None]:
+    return item.node, item.holder
+
+
+def _silence(
+    holders: Iterable[Subscription], timeouts: Mapping[tuple[NodeName, Jid | None], int]
+) -> Iterator[Change]:
+    """Count what timed out; to whom a window full and more has timed out in a row nothing more is handed out.
+
+    A worker that died while nobody could tell us of it would make items wait a whole lock timeout, for ever.
+    Any sign of life sets it right.
+    """
+    for holder in holders:
+        unanswered = holder.unanswered + timeouts[holder.node, holder.jid]
+        silenced = unanswered > holder.queue_requests + MOST_TIMEOUTS
+        yield NoteUnanswered(holder.node, holder.jid, unanswered, silenced=silenced)
 
 
 def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     """Hand out to the arrived again, where its absence had left a subscription standing."""
     is_full = account_of(request.jid) != request.jid
-    news = is_full and request.jid not in facts.resources
+    news = is_full and not facts.is_here
     changes: list[Change] = [NoteResource(request.jid)] if news else []
     changes += [
         SetAvailable(subscription.node, subscription.jid, available=True)
         for subscription in facts.subscriptions
-        if not subscription.available
+        if not subscription.available or subscription.unanswered
     ]
     return Decision(Done(), tuple(changes))
 
@@ -172,12 +187,11 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     The account goes with the last of its resources that we saw come (row 21); one that we never
     saw is gone alone.
     """
-    last = facts.resources == (request.jid,)
-    gone = {request.jid, account_of(request.jid)} if last else {request.jid}
+    gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
     ends = [fail(case, facts.now, WORKER_LOST) for case in held]
-    changes: list[Change] = [*_one_to_a_place(ends)]
-    if request.jid in facts.resources:
+    changes: list[Change] = [*in_their_places(ends, held)]
+    if facts.is_here:
         changes.append(ForgetResource(request.jid))
     for subscription, node in facts.subscriptions:
         if subscription.jid not in gone:
@@ -204,10 +218,10 @@ def bounce(request: Bounce, facts: BounceFacts) -> Decision:
 
 
 def _after_bounce(request: Bounce, subscription: Subscription) -> list[Change]:
-    bounces = subscription.bounces + 1
-    too_many = request.bounced and bounces > subscription.queue_requests + MOST_BOUNCES
+    unanswered = subscription.unanswered + 1
+    too_many = request.bounced and unanswered > subscription.queue_requests + MOST_BOUNCES
     if request.gone or too_many:
         return [EndSubscription(subscription.node, subscription.jid)]
     if request.bounced:
-        return [NoteBounces(subscription.node, subscription.jid, bounces)]
+        return [NoteUnanswered(subscription.node, subscription.jid, unanswered)]
     return []

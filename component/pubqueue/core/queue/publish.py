@@ -15,12 +15,13 @@ from pubqueue.core.changes import (
     ReplacePayload,
 )
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
-    Notice,
     Published,
     Refusal,
     refuse,
+    to_each,
 )
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, State, later, seconds
@@ -29,6 +30,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.headers import excess
 
 if TYPE_CHECKING:
+    from pubqueue.core.decision import ToEach
     from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeConfig, NodeName
 
 
@@ -122,11 +124,12 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
             refusal, words = TAKEN[place]
             return refuse(refusal, words.format(draft.id))
         changes += _place(place, item, add)
-    added = sum(isinstance(change, AddItem) for change in changes)
-    removed = sum(isinstance(change, RemoveItem) for change in changes)
-    if overfull(node, added, removed):
-        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
-    ids = tuple(draft.id for draft in request.drafts)
+    if node.config.max_items is not None:
+        added = sum(isinstance(change, AddItem) for change in changes)
+        removed = sum(isinstance(change, RemoveItem) for change in changes)
+        if overfull(node, added, removed):
+            return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+    ids = tuple([draft.id for draft in request.drafts])
     reply = Published(node.name, ids, _dead(facts))
     return Decision(reply, tuple(changes), _announce(request, facts, node))
 
@@ -134,9 +137,11 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
 def _dead(facts: PublishFacts) -> tuple[Item, ...]:
     """Return those that are there, but dead. Who held them is no publisher's business."""
     return tuple(
-        replace(item, dead_letter=replace(item.dead_letter, holder=None))
-        for _, item in facts.existing
-        if item is not None and item.state is State.DEAD and item.dead_letter is not None
+        [
+            replace(item, dead_letter=replace(item.dead_letter, holder=None))
+            for _, item in facts.existing
+            if item is not None and item.state is State.DEAD and item.dead_letter is not None
+        ]
     )
 
 
@@ -195,22 +200,19 @@ def _add(request: Publish, facts: PublishFacts, node: Node, draft: Draft) -> Add
 
 def life_of(draft: Draft, node: Node) -> Millis | None:
     """Return how long the item may live: the shorter of what its publisher and its node say."""
-    lives = [span for span in (draft.ttl, _life(node)) if span is not None]
-    return min(lives) if lives else None
-
-
-def _life(node: Node) -> Millis | None:
     expire = node.config.item_expire
-    return None if expire is None else seconds(expire)
+    if expire is None:
+        return draft.ttl
+    return seconds(expire) if draft.ttl is None else min(draft.ttl, seconds(expire))
 
 
-def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[Notice, ...]:
+def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[ToEach, ...]:
     """Tell the subscribers of a plain node; a queue's items are handed out, not announced."""
     if node.config.queueing:
         return ()
     publisher = request.by.account
     return tuple(
-        Announce(jid, node.name, draft, publisher)
+        told
         for draft in request.drafts
-        for jid in facts.audience
+        for told in to_each(facts.audience, Announce(NOBODY, node.name, draft, publisher))
     )

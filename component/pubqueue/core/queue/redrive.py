@@ -16,6 +16,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.queue.ending import room_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +59,8 @@ class RedriveFacts(Struct, frozen=True, gc=False):
 def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     """Decide a redrive, for owners who may publish where the items go.
 
-    Named items go all or none. Without names, those go that can: not one whose node is gone, or has
-    its id by now. The counters begin anew.
+    Named items go all or none. Without names, those go that can: not one whose node is gone, is full, or
+    has its id by now. The counters begin anew.
     """
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
@@ -69,9 +70,10 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     if request.to is not None and request.to not in facts.targets:
         return refuse(Refusal.NODE_NOT_FOUND)
     changes: list[Revive] = []
+    rooms = {name: room_in(target) for name, (target, _) in facts.targets.items()}
     for candidate in facts.candidates:
         to = request.to or candidate.origin or candidate.item.node
-        no = _obstacle(request, facts, candidate, to)
+        no = _obstacle(request, facts, candidate, to) or _take_room(rooms, candidate.item, to)
         if no is None:
             changes.append(Revive(candidate.item, to))
         elif request.ids is not None:
@@ -104,3 +106,12 @@ def _obstacle(
     if not access.may(access.standing(request.by, affiliation), Action.PUBLISH, node):
         return Refusal.FORBIDDEN
     return Refusal.ITEM_EXISTS if candidate.taken else None
+
+
+def _take_room(rooms: dict[NodeName, int | None], item: Item, to: NodeName) -> Refusal | None:
+    """Take room for the item in another node, or return why there is none."""
+    room = None if to == item.node else rooms[to]
+    if room is None:
+        return None
+    rooms[to] = room - 1
+    return None if room > 0 else Refusal.NODE_FULL

@@ -16,6 +16,7 @@ from msgspec import Struct
 from pubqueue.core.addresses import covers
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import (
+    NOBODY,
     Decision,
     Done,
     Notice,
@@ -23,6 +24,7 @@ from pubqueue.core.decision import (
     Retracted,
     Unlocked,
     refuse,
+    to_each,
 )
 from pubqueue.core.model import (
     Affiliation,
@@ -39,7 +41,7 @@ from pubqueue.core.model import (
 )
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.queue.ending import Case, fail, give_up, release
+from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,7 +154,7 @@ class SettleFacts(Struct, frozen=True, gc=False):
     `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,
     `audience` (plain nodes only) is everybody who subscribes, `places` (outcomes other than a release
     only) are the places for the items should they die, `digests` (retracts from queues that remember
-    finished work only) stand for their payloads.
+    finished work only) stand for the payloads of those that the asker holds.
     """
 
     now: Millis
@@ -163,7 +165,7 @@ class SettleFacts(Struct, frozen=True, gc=False):
     subscribed: bool
     audience: tuple[Jid, ...] = ()
     places: tuple[DeadLetterPlace | None, ...] = ()
-    digests: tuple[bytes, ...] = ()
+    digests: tuple[bytes | None, ...] = ()
 
 
 def settle(request: Settle, facts: SettleFacts) -> Decision:
@@ -177,7 +179,7 @@ def settle(request: Settle, facts: SettleFacts) -> Decision:
     if request.token is not None and any(item.token != request.token for item in items):
         return refuse(Refusal.LOCK_LOST, "the item is locked anew, under another token")
     if request.verb is Verb.RETRACT:
-        return _retract(judged, items, facts)
+        return _retract(request, judged, items, facts)
     return _unlock(request, facts, judged, items)
 
 
@@ -212,7 +214,7 @@ def _situation(item: Item | None) -> Situation:
 def _standing(asker: Asker, verb: Verb, item: Item | None, facts: SettleFacts) -> Standing:
     """Find the asker's most specific standing, in the order of the enumeration."""
     if item is not None:
-        if item.holder is not None and covers(item.holder, asker.jid):
+        if holds(asker, item):
             return Standing.HOLDS
         if (item.seq, asker.jid) in facts.receipts or (item.seq, asker.account) in facts.receipts:
             return Standing.HELD
@@ -224,13 +226,25 @@ def _standing(asker: Asker, verb: Verb, item: Item | None, facts: SettleFacts) -
     return Standing.SUBSCRIBED if facts.subscribed else Standing.STRANGER
 
 
-def _retract(node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
-    """Remove the items; whoever held one is told, be it by themselves or by the owner (2.3)."""
+def holds(asker: Asker, item: Item) -> bool:
+    """Say whether the item is locked to the asker, whose retract alone means that the work is done."""
+    return item.holder is not None and covers(item.holder, asker.jid)
+
+
+def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
+    """Remove the items; whoever held one is told, be it by themselves or by the owner (2.3).
+
+    What its holder retracts is finished, and may be remembered; what others withdraw is not.
+    """
     window = node.config.dedup_window
     if window:
         until = later(facts.now, seconds(window))
-        pairs = zip(items, facts.digests, strict=True)
-        changes = tuple(RemoveItem(item, until, digest) for item, digest in pairs)
+        changes = tuple(
+            RemoveItem(item, until, digest)
+            if digest is not None and holds(request.by, item)
+            else RemoveItem(item)
+            for item, digest in zip(items, facts.digests, strict=True)
+        )
     else:
         changes = tuple(RemoveItem(item) for item in items)
     return Decision(Done(), changes, _to_holders(Retracted, node.name, items))
@@ -243,7 +257,8 @@ def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Ite
         freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
         return Decision(Done(), freed, notices)
     cases = [Case(item, node, place) for item, place in zip(items, facts.places, strict=True)]
-    return Decision(Done(), tuple(_end(request, case, facts.now) for case in cases), notices)
+    ends = [_end(request, case, facts.now) for case in cases]
+    return Decision(Done(), tuple(in_their_places(ends, cases)), notices)
 
 
 def _end(request: Settle, case: Case, now: Millis) -> Change:
@@ -256,6 +271,9 @@ def _end(request: Settle, case: Case, now: Millis) -> Change:
 def _to_holders(
     kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item]
 ) -> tuple[Notice, ...]:
+    if len(items) == 1:
+        only = items[0]
+        return () if only.holder is None else (kind(only.holder, node, (only.id,)),)
     held: dict[Jid, list[ItemId]] = {}
     for item in items:
         if item.holder is not None:
@@ -278,5 +296,5 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
         return refuse(Refusal.FORBIDDEN)
     told = facts.audience if request.notify or node.config.notify_retract else ()
     ids = tuple(item.id for item in items)
-    notices = tuple(Retracted(jid, node.name, ids) for jid in told)
+    notices = to_each(told, Retracted(NOBODY, node.name, ids))
     return Decision(Done(), tuple(RemoveItem(item) for item in items), notices)

@@ -6,7 +6,7 @@ node one reads of all those that one may read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.reading.listing import MOST_OCTETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,7 @@ class ReadItems(Struct, frozen=True, gc=False):
     """Ask for items numbered behind `after` to `until`: all, or those in one state.
 
     With DEAD they are those that died here or came here dead, and the numbers are of their dead letters.
+    `room` is how many bytes of payload the face can take in one answer.
     """
 
     by: Asker
@@ -48,6 +50,7 @@ class ReadItems(Struct, frozen=True, gc=False):
     max: int | None = None
     state: State | None = None
     payloads: bool = True
+    room: int = MOST_OCTETS
 
 
 class ReadNodes(Struct, frozen=True, gc=False):
@@ -56,10 +59,6 @@ class ReadNodes(Struct, frozen=True, gc=False):
     by: Asker
     after: NodeName | None = None
     max: int | None = None
-
-
-READS: Final = frozenset({ReadEvents, ReadItems, ReadNodes})
-"""Requests that change nothing, whatever the answer: they need not wait for a batch."""
 
 
 class NodeAccess(Struct, frozen=True, gc=False):
@@ -71,7 +70,7 @@ class NodeAccess(Struct, frozen=True, gc=False):
 
 
 class ReadFacts(Struct, frozen=True, gc=False):
-    """The nodes asked for, and a page of what may be read of them: None if that is nothing."""
+    """The node asked for, or one that may be read if there is any, and a page: None if nothing may be read."""
 
     nodes: tuple[NodeAccess, ...]
     page: EventPage | ItemPage | NodePage | None

@@ -17,30 +17,34 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import Affiliation
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.reading.listing import MOST_OCTETS, Page, Part
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Item, ItemId, Node, NodeName
 
 
 class Retrieve(Struct, frozen=True, gc=False):
-    """Ask for these items, for the newest so many, or for the oldest page after an item."""
+    """Ask for these items, for the newest so many, or for a page of all, the oldest first.
+
+    `room` is how many bytes of payload the face can take in one answer.
+    """
 
     by: Asker
     node: NodeName
     ids: tuple[ItemId, ...] = ()
     newest: int | None = None
-    after: ItemId | None = None
-    page: int | None = None
+    page: Page | None = None
+    room: int = MOST_OCTETS
 
 
 class RetrieveFacts(Struct, frozen=True, gc=False):
-    """The node and the rows asked for, oldest first; `whole` says that none was left out."""
+    """The node and the rows asked for, oldest first, as many as fit."""
 
     node: Node | None
     affiliation: Affiliation
     subscribed: bool
     items: tuple[tuple[Item, bytes], ...]
-    whole: bool
+    part: Part
     after_missing: bool = False
 
 
@@ -54,8 +58,8 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
         return refuse(Refusal.ITEM_NOT_FOUND)
     items = facts.items
     if not sees_all(request.by, node, facts.affiliation):
-        items = tuple(_for_worker(row) for row in items if _holds(request.by, row[0]))
-    return Decision(Retrieved(node, items, facts.whole))
+        items = tuple(_for_worker(row) for row in items if holds(request.by, row[0]))
+    return Decision(Retrieved(node, items, facts.part))
 
 
 def objection(
@@ -85,5 +89,6 @@ def _for_worker(row: tuple[Item, bytes]) -> tuple[Item, bytes]:
     return replace(item, dead_letter=None), payload
 
 
-def _holds(asker: Asker, item: Item) -> bool:
+def holds(asker: Asker, item: Item) -> bool:
+    """Say whether the item is locked to one for whom the asker speaks."""
     return item.holder is not None and covers(item.holder, asker.jid)

@@ -3,25 +3,31 @@
 There may be a million of them, so the rule sees no items but classes of them, with their counts and the
 first id of each. What becomes of each class is decided by the table that decides single publishes.
 Of several winners under one id only the last counts.
+
+Where a single publish would be refused, because its id belongs to an item that is locked, or dead with
+another payload, the asker chooses: all is refused, or such winners are left out, or they go to a
+dead-letter node. In each case they are counted, and the first of them are named.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
     Refusal,
     Refused,
     refuse,
+    to_each,
 )
 from pubqueue.core.queue.publish import (
     PLACES,
-    TAKEN,
     Known,
     Place,
     Publish,
@@ -29,13 +35,21 @@ from pubqueue.core.queue.publish import (
     inadmissible,
     overfull,
 )
-from pubqueue.core.transactions.model import NO_TOTALS, Commit, Committed, CommittedNode
+from pubqueue.core.transactions.model import (
+    NO_TOTALS,
+    Commit,
+    Committed,
+    CommittedNode,
+    OnTaken,
+    SetAside,
+)
 from pubqueue.core.transactions.staging import done, foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pubqueue.core.decision import Notice
+    from pubqueue.core.changes import Change
+    from pubqueue.core.decision import ToEach
     from pubqueue.core.model import (
         Affiliation,
         Asker,
@@ -47,7 +61,16 @@ if TYPE_CHECKING:
         NodeName,
         State,
     )
-    from pubqueue.core.transactions.model import App, OpenVersion, Record, Totals
+    from pubqueue.core.transactions.model import App, OpenVersion, Record, TakenId, Totals
+
+NAMED: Final = 20
+"""Taken ids that are named at most."""
+
+TAKEN: Final = {
+    Place.BUSY: (Refusal.ITEM_LOCKED, "being worked on"),
+    Place.DEAD: (Refusal.ITEM_EXISTS, "dead here, to be redriven or retracted"),
+}
+"""The places where no winner can be put, with what is said of their ids."""
 
 
 class Part(Struct, frozen=True, gc=False):
@@ -66,6 +89,8 @@ class CommitVersion(Struct, frozen=True, gc=False):
     version: int
     parts: tuple[Part, ...]
     totals: Totals = NO_TOTALS
+    on_taken: OnTaken = OnTaken.FAIL
+    dead_letter_node: NodeName | None = None
 
 
 class LookAtWinners(Struct, frozen=True, gc=False):
@@ -99,6 +124,8 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     rows: int
     ids: int
     found: tuple[WinnerCount, ...] = ()
+    taken: tuple[TakenId, ...] = ()
+    """The first of those whose ids are taken."""
     audience: tuple[Jid, ...] = ()
     drafts: tuple[Draft, ...] = ()
     """Those of a plain node that somebody subscribes to: they are announced."""
@@ -121,6 +148,8 @@ class CommitFacts(Struct, frozen=True, gc=False):
     noted: tuple[int, int] = (0, 0)
     too_many: bool = False
     """There are more winners than one batch can hold: they are not looked at yet."""
+    dead_letters: CommitNodeFacts | None = None
+    """The node for winners whose ids are taken, as far as it is there; without winners of its own."""
 
 
 def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
@@ -163,11 +192,21 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
         if isinstance(committed, Decision):
             return committed
         nodes.append(committed)
+    taken = sum(found.count for winners in facts.nodes for found, _ in _taken(winners))
+    changes: list[Change] = []
+    if taken:
+        request = _told(request, taken)
+        aside = _set_aside(request, facts, nodes, taken)
+        if isinstance(aside, Decision):
+            return aside
+        changes.append(aside)
     rows = sum(winners.rows for winners in facts.nodes)
     known = sum(committed.left for committed in nodes)
-    reply = Committed(request.version, rows - known, known, already=False)
-    change = _change(request, facts, rows, tuple(nodes))
-    return Decision(reply, (change,), tuple(_announce(request.by.account, facts.nodes)))
+    named = tuple(one for winners in facts.nodes for one in winners.taken)[:NAMED]
+    reply = Committed(request.version, rows - known - taken, known, False, taken, named)  # noqa: FBT003  # now
+    kept = rows - (taken if request.on_taken is OnTaken.SKIP else 0)
+    changes.append(_change(request, facts, kept, tuple(nodes)))
+    return Decision(reply, tuple(changes), tuple(_announce(request.by.account, facts.nodes)))
 
 
 def _node(
@@ -183,11 +222,7 @@ def _node(
         return no
     places: Counter[Place] = Counter()
     for found in winners.found:
-        place = PLACES[found.known, found.state] if node.config.queueing else Place.REPLACE
-        if place in TAKEN:
-            refusal, words = TAKEN[place]
-            return refuse(refusal, f"{words.format(found.first)} (node {node.name})")
-        places[place] += found.count
+        places[_place(node, found)] += found.count
     committed = CommittedNode(
         node.name,
         queueing=node.config.queueing,
@@ -198,6 +233,84 @@ def _node(
     if overfull(node, committed.added, 0):
         return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     return committed
+
+
+def _place(node: Node, found: WinnerCount) -> Place:
+    return PLACES[found.known, found.state] if node.config.queueing else Place.REPLACE
+
+
+def _taken(winners: CommitNodeFacts) -> list[tuple[WinnerCount, Place]]:
+    """Return the classes of winners that cannot have their ids, and why."""
+    node = winners.node
+    found = () if node is None else tuple((it, _place(node, it)) for it in winners.found)
+    return [(it, place) for it, place in found if place in TAKEN]
+
+
+def _told(request: CommitVersion, taken: int) -> CommitVersion:
+    """Add those that are set aside to what the writer tells of its own bad rows."""
+    totals = request.totals
+    if request.on_taken is OnTaken.SKIP:
+        return replace(request, totals=replace(totals, skipped=(totals.skipped or 0) + taken))
+    dead_lettered = (totals.dead_lettered or 0) + taken
+    return replace(request, totals=replace(totals, dead_lettered=dead_lettered))
+
+
+def _set_aside(
+    request: CommitVersion, facts: CommitFacts, nodes: list[CommittedNode], taken: int
+) -> SetAside | Decision:
+    """Return what becomes of winners that cannot have their ids, with their new node among `nodes`."""
+    match request.on_taken:
+        case OnTaken.FAIL:
+            return _refused(facts, taken)
+        case OnTaken.SKIP:
+            return SetAside(None, facts.now)
+        case OnTaken.DEAD_LETTER:
+            place = _dead_letters(request, facts, nodes, taken)
+            if isinstance(place, Decision):
+                return place
+            nodes[:] = [one for one in nodes if one.node != place.node] + [place]
+            return SetAside(place.node, facts.now)
+
+
+def _refused(facts: CommitFacts, taken: int) -> Decision:
+    """Name the ids, as far as there is room."""
+    said: list[str] = []
+    refusals: list[Refusal] = []
+    named = 0
+    for winners in facts.nodes:
+        for found, place in _taken(winners):
+            refusal, words = TAKEN[place]
+            refusals.append(refusal)
+            ids = [it.id for it in winners.taken if it.state is found.state] or [found.first]
+            ids = ids[: NAMED - named]
+            named += len(ids)
+            if ids:
+                verb = "item {} is" if len(ids) == 1 else "items {} are"
+                said.append(f"{verb.format(', '.join(ids))} {words} (node {winners.name})")
+    if named < taken:
+        said.append(f"and {taken - named} more")
+    return refuse(min(refusals, key=list(Refusal).index), "; ".join(said))
+
+
+def _dead_letters(
+    request: CommitVersion, facts: CommitFacts, nodes: list[CommittedNode], taken: int
+) -> CommittedNode | Decision:
+    """Return what becomes of the dead-letter node, or why it can take nothing."""
+    place = facts.dead_letters
+    node = None if place is None else place.node
+    if place is None or node is None:
+        name = request.dead_letter_node
+        return refuse(Refusal.NODE_NOT_FOUND, f"the dead-letter node {name} does not exist")
+    if not node.config.queueing:
+        return refuse(Refusal.NOT_A_QUEUE, f"the dead-letter node {node.name} is no queue")
+    may = PublishFacts(facts.now, node, place.affiliation, place.subscribed, ())
+    if (no := inadmissible(Publish(request.by, node.name, ()), may, node)) is not None:
+        return no
+    nothing = CommittedNode(node.name, queueing=True, added=0, replaced=0, left=0)
+    before = next((one for one in nodes if one.node == node.name), nothing)
+    if overfull(node, before.added + taken, 0):
+        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+    return replace(before, added=before.added + taken)
 
 
 def _change(
@@ -212,9 +325,8 @@ def _change(
     )
 
 
-def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[Notice]:
+def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[ToEach]:
     """Tell the subscribers of plain nodes; a queue's items are handed out, not announced."""
     for winners in nodes:
         for draft in winners.drafts:
-            for jid in winners.audience:
-                yield Announce(jid, winners.name, draft, publisher)
+            yield from to_each(winners.audience, Announce(NOBODY, winners.name, draft, publisher))

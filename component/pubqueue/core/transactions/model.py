@@ -7,6 +7,7 @@ part. Those appear together; everything else that was staged for the version goe
 
 from __future__ import annotations
 
+from enum import Enum, unique
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -135,6 +136,23 @@ class Record(Struct, frozen=True, gc=False):
     totals: Totals = NO_TOTALS
 
 
+@unique
+class OnTaken(Enum):
+    """What a commit does when ids of winners are taken: by items in work, or dead, with other payloads."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
+class TakenId(Struct, frozen=True, gc=False):
+    """An id that no winner can have, and what its item is: locked or dead."""
+
+    node: NodeName
+    id: ItemId
+    state: State
+
+
 # --- replies -------------------------------------------------------------------------------------
 
 
@@ -147,12 +165,17 @@ class Skipped(Struct, frozen=True, gc=False):
 
 
 class Committed(Struct, frozen=True, gc=False):
-    """The version is durable and visible. `known` items were there, or finished, before."""
+    """The version is durable and visible. `known` items were there, or finished, before.
+
+    `taken` were left out, or went to the dead-letter node, because of their ids; the first are named.
+    """
 
     version: int
     published: int
     known: int
     already: bool
+    taken: int = 0
+    named: tuple[TakenId, ...] = ()
 
 
 class LastVersion(Struct, frozen=True, gc=False):
@@ -221,6 +244,16 @@ class CommittedNode(Struct, frozen=True, gc=False):
     left: int
 
 
+class SetAside(Struct, frozen=True, gc=False):
+    """Winners whose ids are taken win no longer; or they win in the node `to`, under ids of their own.
+
+    Such an id is made of the node, the id and the moment. A commit in the same transaction follows.
+    """
+
+    to: NodeName | None
+    at: Millis
+
+
 class Commit(Struct, frozen=True, gc=False):
     """The winners take their places, by part and then as they came; all else of the version goes.
 
@@ -248,10 +281,14 @@ class Moved(Struct, frozen=True, gc=False):
 
 
 class Abort(Struct, frozen=True, gc=False):
-    """What waits for the version goes, and the version with it."""
+    """What waits for the version goes, and the version with it.
+
+    With `attempts`, each as part and number, only what these have staged; the version goes with the last of all.
+    """
 
     app: str
     version: int
+    attempts: tuple[tuple[int, int], ...] | None = None
 
 
 class Sweep(Struct, frozen=True, gc=False):
@@ -262,4 +299,4 @@ class Sweep(Struct, frozen=True, gc=False):
 
 
 Reply = Skipped | Committed | LastVersion | Transactions
-Change = Stage | Commit | Moved | Abort | Sweep
+Change = Stage | SetAside | Commit | Moved | Abort | Sweep

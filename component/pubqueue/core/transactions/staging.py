@@ -62,11 +62,16 @@ class StageFacts(Struct, frozen=True, gc=False):
 
 
 class AbortVersion(Struct, frozen=True, gc=False):
-    """Drop what waits for the version."""
+    """Drop what waits for the version: all of it, or what these attempts, by part and number, have staged.
+
+    Whose commit would name its attempts names them here too: so a driver that lives on beside its successor
+    drops nothing of what that one has staged.
+    """
 
     by: Asker
     app: str
     version: int
+    attempts: tuple[tuple[int, int], ...] | None = None
 
 
 class AskLastVersion(Struct, frozen=True, gc=False):
@@ -77,9 +82,10 @@ class AskLastVersion(Struct, frozen=True, gc=False):
 
 
 class AppFacts(Struct, frozen=True, gc=False):
-    """The app, if it was ever heard of."""
+    """The app, if it was ever heard of, and its version that was asked about, if that is open."""
 
     app: App | None
+    open: OpenVersion | None = None
 
 
 class ListTransactions(Struct, frozen=True, gc=False):
@@ -217,12 +223,18 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
 
 
 def abort(request: AbortVersion, facts: AppFacts) -> Decision:
-    """Drop what is staged. What is committed, or was never heard of, is left as it is."""
+    """Drop what is staged. What is committed, or was never heard of, is left as it is.
+
+    So is what attempts at an immediate version have noted: it is in the queue, and who repeats the version has
+    to know it again.
+    """
     if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
         return no
     if facts.app is None or done(facts.app, request.version):
         return Decision(Done())
-    return Decision(Done(), (Abort(request.app, request.version),))
+    if request.attempts is not None and facts.open is not None and facts.open.immediate:
+        return Decision(Done())
+    return Decision(Done(), (Abort(request.app, request.version, request.attempts),))
 
 
 def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:

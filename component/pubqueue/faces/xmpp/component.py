@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import deque
+from socket import SO_SNDBUF, SOL_SOCKET
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
@@ -32,6 +34,13 @@ FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 15.0
 """Seconds between two tries to connect: doubling from the first to the longest, with jitter."""
 
+ASKED: Final = "asked"
+STALLED: Final = "stalled"
+"""Why nothing is read: somebody has asked for it; the server does not read."""
+
+TOLD: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("message", "presence"))
+"""What nobody says twice, nor waits for an answer to."""
+
 STANZAS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("iq", "message", "presence"))
 
 REFUSALS: Final = frozenset({"not-authorized", "host-unknown", "invalid-namespace"})
@@ -44,6 +53,12 @@ HANDSHAKE_PATIENCE: Final = 10.0
 GATHERED: Final = 65_536
 """Bytes that are written at once even if the turn is not over: so a server that does not read is noticed
 before much has gathered."""
+
+HIGH: Final = 262_144
+"""Bytes that wait for the socket, from which on nothing is written that can wait; until a quarter of them is left."""
+
+FULL: Final = 2 << 20
+"""Bytes that wait for the socket, from which on no work is taken: the server does not read."""
 
 
 LONG: Final = 1.0
@@ -66,12 +81,19 @@ class Component(ComponentXMPP):
         on_stanza: Callable[[Stanza | Single], None],
         on_up: Callable[[], None],
         on_down: Callable[[], None],
+        on_room: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(jid, secret, *server, fix_error_ns=True)  # type: ignore[no-untyped-call]
         self._server = server
+        self._name = f"{server[0]}:{server[1]}"
         self._on_stanza = on_stanza
         self._on_up = on_up
         self._on_down = on_down
+        self._on_room = on_room
+        self._stanzas: deque[Stanza | Single] = deque()
+        self._pauses: set[str] = set()
+        self._reading = True
+        self._clogged = False
         self._out: list[bytes] = []
         self._gathered = 0
         self._flushing = False
@@ -80,7 +102,9 @@ class Component(ComponentXMPP):
         self._down = asyncio.Event()
         self.last_error: str | None = None
         self._leaving = asyncio.Event()
-        self._stalled = 0.0
+        self._taking = True
+        self._stalled: float | None = None
+        self._lost = self.loop.time()
         self._accepted = False
         self.ready = False
         self.use_aiodns = False
@@ -105,7 +129,7 @@ class Component(ComponentXMPP):
                 await self._down.wait()
             if self._leaving.is_set():
                 return
-            log.info("stream.down", server=f"{self._server[0]}:{self._server[1]}", again_in=pause)
+            log.info("stream.waits", server=self._name, again_in=pause)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
             pause = min(LONGEST_PAUSE, pause * 2)
 
@@ -139,11 +163,15 @@ class Component(ComponentXMPP):
 
     def _on_session(self, _event: object) -> None:
         self.ready = self._accepted = True
+        if self._pauses:
+            self._stop_reading()
         self._up.set()
-        self._on_up()
+        log.info("stream.up", server=self._name, down_for=round(self.loop.time() - self._lost, 1))
+        if self._taking:
+            self._on_up()
 
     def _on_failure(self, problem: object) -> None:
-        log.info("stream.unreachable", why=str(problem))
+        log.warning("stream.unreachable", server=self._name, why=str(problem))
         self._down.set()
 
     def _on_disconnected(self, _reason: object) -> None:
@@ -152,21 +180,47 @@ class Component(ComponentXMPP):
         self._gathered = 0
         if self.ready:
             self.ready = False
+            self._lost = self.loop.time()
+            if not self._leaving.is_set():
+                log.warning("stream.down", server=self._name)
             self._on_down()
+        self._reading, self._clogged, self._stalled = True, False, None
+        self._pauses.discard(STALLED)
+        self._take_last_words()
         self._down.set()
+
+    def _take_last_words(self) -> None:
+        """Hand on what is told only once; requests that were not taken cannot be answered any more."""
+        left, self._stanzas = self._stanzas, deque()
+        for stanza in left:
+            if not isinstance(stanza, Single) and stanza.top.tag in TOLD:
+                self._on_stanza(stanza)
 
     def _on_stream_error(self, error: object) -> None:
         condition = error["condition"] if hasattr(error, "__getitem__") else "unknown"
         log.warning("stream.error", condition=condition)
         self.last_error = condition
 
-    async def leave(self, *, patience: float = 1.0) -> None:
-        """Write what is left, close the stream politely, and wait for its end so many seconds."""
+    def stop_taking(self) -> None:
+        """Take no more stanzas, and connect no more; what was taken can still be answered."""
         self._leaving.set()
+        self._taking = False
+        self.pause_reading()
+
+    async def leave(self, *, patience: float = 1.0) -> None:
+        """Write what is left, close the stream politely, and wait for its end so many seconds.
+
+        Until then it is read, and nothing of it taken: the end of the server's stream says that all of ours was
+        read, and a connection that is closed over unread bytes would take our last words with it.
+        """
+        self.stop_taking()
         self.flush()
+        self._pauses.clear()
+        self._hand_on()
         if self.transport is not None:
+            patience = patience if self.ready else min(patience, 1.0)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.disconnect(wait=patience), patience + 1)
+                await asyncio.wait_for(self.disconnect(wait=patience), patience + 0.5)
 
     # --- in ---
 
@@ -174,6 +228,10 @@ class Component(ComponentXMPP):
         """Begin a stream; called by slixmpp for every new connection."""
         super().init_parser()
         self._stream = StreamParser()
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits(high=HIGH, low=HIGH // 4)
+            if (socket := self.transport.get_extra_info("socket")) is not None:
+                socket.setsockopt(SOL_SOCKET, SO_SNDBUF, HIGH)
 
     def data_received(self, data: bytes | str) -> None:
         """Take bytes from the server. What cannot be a stream costs the connection, nothing else."""
@@ -190,13 +248,40 @@ class Component(ComponentXMPP):
         if not greeted and stream.header is not None:
             header = ET.Element("stream", stream.header)
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
-        for stanza in stanzas:
-            if isinstance(stanza, Single) or stanza.top.tag in STANZAS:
-                self._on_stanza(stanza)
-            else:
-                self._hand_over(stanza)  # the handshake, errors of the stream
+        self._stanzas.extend(stanzas)
+        self._hand_on()
         if stream.closed:
             self.abort()
+
+    def _hand_on(self) -> None:
+        """Hand on what has come, as long as more work may be taken."""
+        while self._stanzas and not (self._pauses and self.ready):
+            stanza = self._stanzas.popleft()
+            if isinstance(stanza, Single) or stanza.top.tag in STANZAS:
+                if self._taking:
+                    self._on_stanza(stanza)
+            else:
+                self._hand_over(stanza)  # the handshake, errors of the stream
+        if not self._pauses and not self._reading and self.transport is not None:
+            self._reading = True
+            self.transport.resume_reading()
+
+    def pause_reading(self, why: str = ASKED) -> None:
+        """Take no more stanzas from the server, not even what has been read, until nobody has a reason not to."""
+        self._pauses.add(why)
+        if self.ready:  # a new stream is greeted first
+            self._stop_reading()
+
+    def resume_reading(self, why: str = ASKED) -> None:
+        """Go on, as far as this reason goes."""
+        self._pauses.discard(why)
+        if not self._pauses:
+            self.loop.call_soon(self._hand_on)
+
+    def _stop_reading(self) -> None:
+        if self._reading and self.transport is not None:
+            self._reading = False
+            self.transport.pause_reading()
 
     def _hand_over(self, stanza: Stanza) -> None:
         """Give slixmpp what is about the stream."""
@@ -205,12 +290,22 @@ class Component(ComponentXMPP):
 
     # --- out ---
 
-    def write(self, stanza: bytes) -> bool:
-        """Send a stanza after all that was sent before; False if there is no stream to send it on."""
+    @property
+    def has_room(self) -> bool:
+        """Whether what can wait may be written."""
+        return self.ready and not self._clogged
+
+    def write(self, stanza: bytes, white: int | None = None) -> bool:
+        """Send a stanza after all that was sent before; False if there is no stream to send it on.
+
+        So much white space follows it, if that is known.
+        """
         if not self.ready:
             return False
         self._out.append(stanza)
-        if white := padding(stanza):
+        if white is None:
+            white = padding(stanza)
+        if white:
             self._out.append(b" " * white)
         self._gathered += len(stanza) + white
         if self._gathered > GATHERED:
@@ -225,21 +320,32 @@ class Component(ComponentXMPP):
         self._flushing = False
         if self._out and self.transport is not None:
             self.transport.write(b"".join(self._out))
+            if self._clogged:
+                self._see_whether_it_reads()
         self._out.clear()
         self._gathered = 0
 
     def pause_writing(self) -> None:
-        """Take no more work while the server does not read what we have to say (asyncio calls it)."""
-        self._stalled = self.loop.time()
-        if self.transport is not None:
-            self.transport.pause_reading()
-        self._on_down()
+        """Let wait what can, while the server does not read what we have to say (asyncio calls it)."""
+        self._clogged = True
+        self._see_whether_it_reads()
+
+    def _see_whether_it_reads(self) -> None:
+        """Take no more work when so much waits that the server does not read."""
+        waiting = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        if waiting > FULL and self._stalled is None:
+            self._stalled = self.loop.time()
+            self.pause_reading(STALLED)
+            self._on_down()
 
     def resume_writing(self) -> None:
-        """Go on: the server reads again."""
-        if (seconds := self.loop.time() - self._stalled) > LONG:
-            log.warning("stream.stalled", seconds=round(seconds, 1))
-        if self.transport is not None:
-            self.transport.resume_reading()
-        if self.ready:
-            self._on_up()
+        """Go on: the server reads again (asyncio calls it)."""
+        self._clogged = False
+        if self._stalled is not None:
+            if (seconds := self.loop.time() - self._stalled) > LONG:
+                log.warning("stream.stalled", seconds=round(seconds, 1))
+            self._stalled = None
+            self.resume_reading(STALLED)
+            if self.ready and self._taking:
+                self._on_up()
+        self._on_room()

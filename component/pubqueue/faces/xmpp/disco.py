@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp import forms, ns, pages, transactions
+from pubqueue.faces.xmpp.result_sets import cut
 from pubqueue.faces.xmpp.text import attribute
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ PUBSUB_FEATURES: Final = (
     "retrieve-affiliations",
     "retrieve-items",
     "retrieve-subscriptions",
+    "rsm",
     "subscribe",
     "subscription-options",
 )
@@ -54,6 +56,7 @@ FEATURES: Final = (
     ns.OURS,
     transactions.FEATURE,
     *pages.FEATURES,
+    ns.RSM,
     ns.SHIM,
     ns.PING,
     ns.VERSION,
@@ -77,12 +80,14 @@ def service_info() -> str:
 
 
 def node_info(described: Described, _service: str) -> bytes:
-    """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35)."""
+    """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35), and who keeps a log."""
     node = described.node
     identity = '<identity category="pubsub" type="leaf"/>'
     features = [ns.DISCO_INFO, ns.PUBSUB]
     if node.config.queueing:
         features.append(ns.QUEUEING)
+    if node.config.event_log:
+        features.append(pages.EVENTS)
     inner = identity + _features(features) + forms.meta_data(described)
     return _query(ns.DISCO_INFO, node.name, inner).encode()
 
@@ -91,11 +96,13 @@ def items(listed: Listed, service: str) -> bytes:
     """Return nodes (XEP-0060 5.2) or a node's items (5.5: no node attribute on these)."""
     jid = attribute(service)
     if listed.node is not None:
-        entries = (f'<item jid="{jid}" name="{attribute(name)}"/>' for name, _ in listed.entries)
+        entries = [f'<item jid="{jid}" name="{attribute(name)}"/>' for name, _ in listed.entries]
     else:
-        entries = (
+        entries = [
             f'<item jid="{jid}" node="{attribute(name)}"'
             + (f' name="{attribute(title)}"/>' if title else "/>")
             for name, title in listed.entries
-        )
-    return _query(ns.DISCO_ITEMS, listed.node, "".join(entries)).encode()
+        ]
+    names = [name for name, _ in listed.entries]
+    shown, which = cut([entry.encode() for entry in entries], names, listed.part)
+    return _query(ns.DISCO_ITEMS, listed.node, "".join(entries[shown]) + which).encode()

@@ -6,6 +6,7 @@ an error, for a server would then stop telling us who leaves.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import uuid
@@ -16,20 +17,27 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refused, Retracted, Unlocked
+from pubqueue.core.decision import Refused, Retracted, ToEach, Unlocked
 from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.echo import Echo
+from pubqueue.faces.xmpp.feeder import padding
+from pubqueue.faces.xmpp.intake import Intake, weight
+from pubqueue.faces.xmpp.lanes import Lanes
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
+from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
@@ -45,11 +53,34 @@ log = structlog.get_logger(__name__)
 LARGEST: Final = 500_000
 """Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
 
+DRAIN: Final = 1.5
+"""Seconds for answering what was asked before the end; what has not begun by then is refused."""
+
+ENDING: Final = 4.0
+"""Seconds for all of that, until the server has read the answers."""
+
 _TOO_LARGE: Final = StanzaError(
     "wait", "resource-constraint", text="the answer would be larger than servers relay"
 )
 
-_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})")
+_BEHIND: Final = StanzaError(
+    "wait", "resource-constraint", text="what happened here before is still being told"
+)
+
+SLICE: Final = 262_144
+EACH: Final = 1024
+"""Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
+
+PATIENCE: Final = 5.0
+"""Seconds until an echo is not waited for any more."""
+
+LONGEST_HEAD: Final = 8192
+"""Bytes that a message has in front of what is told, nearly always."""
+
+FULL: Final = "full"
+"""Why nothing is read: enough is waiting for its answer."""
+
+_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-.*)?")
 
 
 class XmppFace:
@@ -70,6 +101,7 @@ class XmppFace:
         self._jid = jid
         self._verbs = VERBS if settle_by_get else STRICT
         self._on_ready = on_ready
+        self._askers = askers
         self._asker = askers.of
         self.component = Component(
             jid,
@@ -77,8 +109,17 @@ class XmppFace:
             server,
             on_stanza=self._take,
             on_up=self._up,
-            on_down=partial(broker.outbox.set_up, self, up=False),
+            on_down=self._down,
+            on_room=self._pump,
         )
+        self._intake = Intake(
+            partial(self.component.pause_reading, FULL),
+            partial(self.component.resume_reading, FULL),
+        )
+        self._lanes = Lanes()
+        self._echo = Echo()
+        self._patience: asyncio.TimerHandle | None = None
+        self._pumping = False
         self._kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
             f"{ns.COMPONENT} message": self._take_message,
@@ -86,21 +127,45 @@ class XmppFace:
         }
         broker.outbox.attach(self)
 
+    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+        """Serve by these settings from the next stanza on."""
+        self._askers.appoint(admins)
+        self._verbs = VERBS if settle_by_get else STRICT
+
     async def run(self) -> None:
         """Serve until cancelled; the stream is kept up."""
         await self.component.run()
 
     async def stop(self) -> None:
-        """Hand out nothing more, answer what was asked, and close the stream."""
+        """Take nothing more and hand out nothing more, answer what was asked, and close the stream.
+
+        What the server sends from now on is not taken, so it is never done without an answer that arrives.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + ENDING
+        self.component.stop_taking()
         self._broker.outbox.set_up(self, up=False)
-        await self._broker.settled()
-        await self.component.leave()
+        await self._broker.drain(DRAIN)
+        await self.component.leave(patience=max(1.0, end - loop.time()))
 
     def _up(self) -> None:
         self._broker.outbox.set_up(self, up=True)
         self._on_ready()
 
+    def _down(self) -> None:
+        """Hand out nothing more; news for many are lost if the stream is."""
+        if not self.component.ready:
+            self._lanes.clear()
+            self._echo = Echo()
+        self._broker.outbox.set_up(self, up=False)
+
     # --- in ---
+
+    def _tell_broker(self, word: Arrive | Leave | Bounce, stanza: Stanza) -> None:
+        """Say what nobody waits for an answer to."""
+        octets = len(stanza.raw)
+        self._intake.take(octets)
+        self._broker.submit(word, lambda _reply: self._intake.done(octets))
 
     def _take(self, stanza: Stanza | Single) -> None:
         if isinstance(stanza, Single):
@@ -116,11 +181,18 @@ class XmppFace:
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.brief if asked.short and verb.brief else verb.write
         request = asked.request(self._asker(sender.jid), _new_id)
-        self._broker.submit(request, partial(self._reply, asked, write, None))
+        if self._lanes.is_behind(asked.node):
+            self._refuse(asked, _BEHIND)
+            return
+        octets = len(asked.raw)
+        self._intake.take(octets)
+        self._broker.submit(request, partial(self._reply, octets, asked, write, None))
 
     def _take_iq(self, stanza: Stanza) -> None:
         top = stanza.top
         kind = top.get("type")
+        if kind == "result" and top.get("from") == top.get("to") == self._jid:
+            self._hear_echo(top.get("id") or "")
         if kind not in {"get", "set"} or top.get("from") is None:
             return  # an answer to nothing we asked, or from nobody
         if top.get("to") != self._jid:
@@ -137,10 +209,14 @@ class XmppFace:
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
             self._answer(stanza, request)
+        elif isinstance(request, Publish | Settle) and self._lanes.is_behind(request.node):
+            self._refuse(stanza, _BEHIND)
         else:
             write = verb.brief if verb.brief and wants_short(iq) else verb.write
             instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
-            self._broker.submit(request, partial(self._reply, stanza, write, instead))
+            octets = weight(request, len(stanza.raw))
+            self._intake.take(octets)
+            self._broker.submit(request, partial(self._reply, octets, stanza, write, instead))
 
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""
@@ -152,7 +228,7 @@ class XmppFace:
         error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
         back = Bounce(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
-        self._broker.submit(back, _ignore)
+        self._tell_broker(back, stanza)
 
     def _take_presence(self, stanza: Stanza) -> None:
         """Say who comes and goes; answer a subscription request and a probe with our own presence."""
@@ -162,9 +238,9 @@ class XmppFace:
         jid = Jid(sender)
         match kind:
             case None:
-                self._broker.submit(Arrive(jid), _ignore)
+                self._tell_broker(Arrive(jid), stanza)
             case "unavailable":
-                self._broker.submit(Leave(jid), _ignore)
+                self._tell_broker(Leave(jid), stanza)
             case "subscribe":
                 self._send_presence(account_of(jid), "subscribed")
                 self._send_presence(account_of(jid))
@@ -185,9 +261,66 @@ class XmppFace:
         """Say yes: every JID is this face's; other faces have other forms of address and come first."""
         return bool(address)
 
-    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
-        """Send the notices, in order, and return those for which there is no stream."""
-        return [what for what in notices if not self._say(what)]
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        """Send the notices, in order, and return those for which there is no stream.
+
+        Those to many follow as the server takes them, and are lost with the stream.
+        """
+        unsent: list[Notice] = []
+        for what in notices:
+            if isinstance(what, ToEach):
+                self._tell(what)
+            elif not self._say(what):
+                unsent.append(what)
+        return unsent
+
+    def _tell(self, many: ToEach) -> None:
+        """Have many told, of which those first whom there is room for."""
+        text, what = notices.rest(many.what), many.what
+        if len(text) > LARGEST - LONGEST_HEAD and isinstance(what, Retracted) and len(what.ids) > 1:
+            half = len(what.ids) // 2
+            for ids in (what.ids[:half], what.ids[half:]):
+                self._tell(ToEach(many.to, replace(what, ids=ids)))
+        elif self.component.ready:
+            self._lanes.add(what.node, many.to, text, padding(text))
+            if not self._pumping:
+                self._pump()
+
+    def _pump(self) -> None:
+        """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
+        self._pumping = False
+        left = SLICE
+        while left > 0 and self._may_tell():
+            to, text, white = self._lanes.next()
+            head = notices.head(self._jid, to, _new_id())
+            self.component.write(head + text, max(white, padding(head + b'">')))
+            left -= len(head) + len(text) + EACH
+            if (name := self._echo.wrote(len(head) + len(text))) is not None:
+                self._call_echo(name)
+        if self._may_tell():
+            self._pumping = True
+            self.component.loop.call_soon(self._pump)
+
+    def _may_tell(self) -> bool:
+        """Say whether there are news, and room for them between us and the server."""
+        return bool(self._lanes) and self.component.has_room and not self._echo.is_awaited
+
+    def _call_echo(self, name: str) -> None:
+        """Send ourselves what nobody answers, and wait for it for a while."""
+        me = attribute(self._jid)
+        self.component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self.component.loop.call_later(PATIENCE, self._hear_no_echo)
+
+    def _hear_no_echo(self) -> None:
+        self._echo.give_up()
+        self._pump()
+
+    def _hear_echo(self, name: str) -> None:
+        self._echo.heard(name)
+        if not self._pumping:
+            self._pump()
 
     def _say(self, what: Notice) -> bool:
         message = notices.notice(what, self._jid, _new_id)
@@ -199,12 +332,14 @@ class XmppFace:
 
     def _reply(
         self,
+        octets: int,
         asked: Stanza | Single,
         write: Renderer,
         instead: Callable[[Refused], bytes | None] | None,
         reply: Reply,
     ) -> None:
-        """Answer; of a refusal, `instead` says what it shows in place of the request's child."""
+        """Answer what counted so much; of a refusal, `instead` says what it shows in place of the request's child."""
+        self._intake.done(octets)
         if isinstance(reply, Refused):
             self._refuse(asked, words(reply), instead(reply) if instead else None)
         else:
@@ -213,7 +348,7 @@ class XmppFace:
     def _answer(self, asked: Stanza | Single, inner: bytes) -> None:
         rest = b">" + inner + b"</iq>" if inner else b"/>"
         answer = b'<iq type="result"' + asked.address + rest
-        if len(answer) > LARGEST:
+        if len(answer) > LARGEST_ANSWER:
             self._refuse(asked, _TOO_LARGE)
         else:
             self.component.write(answer)
@@ -227,10 +362,6 @@ class XmppFace:
         self.component.write(
             b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
         )
-
-
-def _ignore(_reply: Reply) -> None:
-    """Nobody waits for this reply: what matters has happened in the store."""
 
 
 _PROCESS: Final = uuid.uuid4().hex

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Item
+    from pubqueue.core.model import Item, Jid
 
 # what does not change in them
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
@@ -29,26 +29,40 @@ _UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
 
 def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
     """Return the message that carries a notice."""
+    if isinstance(what, Deliver):
+        again = f"-{new_id()}" if what.again else ""
+        return _delivery(what, service, f"{delivery_id(what.item)}{again}")
+    return head(service, what.to, new_id()) + rest(what)
+
+
+def head(service: str, to: Jid, message_id: str) -> bytes:
+    """Return how the message of any other notice begins; only that differs from addressee to addressee."""
+    return f"{_start(service, to)}{message_id}".encode()
+
+
+def rest(what: Announce | Retracted | Unlocked | Purged | Deleted) -> bytes:
+    """Return what stands behind the message's id."""
     match what:
-        case Deliver():
-            return _delivery(what, service)
         case Retracted():
             inner = _gone(what, "retract")
         case Unlocked():
             inner = _gone(what, _UNLOCK)
         case Announce():
-            return _announced(what, service, new_id())
+            return _announced(what)
         case Purged():
             inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
         case Deleted():
             inner = f'{_EVENT}<delete node="{attribute(what.node)}"/>'
         case _:
             assert_never(what)
-    return f"{_start(service, what.to)}{new_id()}{inner}</event>{_END}".encode()
+    return f"{inner}</event>{_END}".encode()
 
 
 def delivery_id(item: Item) -> str:
-    """Return the message id of a delivery: it names the very lock, so that a bounce can."""
+    """Return the message id of a delivery: it names the very lock, so that a bounce can.
+
+    One that is sent again has an id of its own, which begins with this (XEP-0060 12.4).
+    """
     return f"pq-{item.seq}-{item.token}"
 
 
@@ -63,21 +77,21 @@ def _gone(what: Retracted | Unlocked, start: str) -> str:
     return f'{_ITEMS}{attribute(what.node)}">{each}</items>'
 
 
-def _announced(what: Announce, service: str, message_id: str) -> bytes:
+def _announced(what: Announce) -> bytes:
     draft = what.draft
-    head = (
-        f'{_start(service, what.to)}{message_id}{_ITEMS}{attribute(what.node)}">'
+    before = (
+        f'{_ITEMS}{attribute(what.node)}">'
         f'<item id="{attribute(draft.id)}" publisher="{attribute(what.publisher)}">'
     )
     tail = f"</item></items></event>{headers.render(draft.headers)}{_END}"
-    return head.encode() + draft.payload + tail.encode()
+    return before.encode() + draft.payload + tail.encode()
 
 
-def _delivery(what: Deliver, service: str) -> bytes:
+def _delivery(what: Deliver, service: str, name: str) -> bytes:
     """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
     item = what.item
-    head = (
-        f'{_start(service, what.to)}{delivery_id(item)}{_ITEMS}{attribute(item.node)}">'
+    before = (
+        f'{_start(service, what.to)}{name}{_ITEMS}{attribute(item.node)}">'
         f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
     )
     deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
@@ -86,7 +100,7 @@ def _delivery(what: Deliver, service: str) -> bytes:
         f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}" '
         f'published="{stamp(item.published)}"/>{beside}{_END}'
     )
-    return head.encode() + what.payload + tail.encode()
+    return before.encode() + what.payload + tail.encode()
 
 
 def _beside(item: Item, service: str) -> str:

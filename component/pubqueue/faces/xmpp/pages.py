@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.faces.xmpp import headers, ns
+from pubqueue.faces.xmpp.room import fitting
 from pubqueue.faces.xmpp.settings import shown as fields_of
 from pubqueue.faces.xmpp.text import attribute, quoted, stamp
 
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
         NodePage,
     )
 
-FEATURES: Final = (f"{ns.OURS}#events", f"{ns.OURS}#reads")
-
-ROOM: Final = 240_000
-"""Bytes of entries in one answer: Prosody and ejabberd refuse stanzas above 262,144 from us or to a client."""
+EVENTS: Final = f"{ns.OURS}#events"
+FEATURES: Final = (EVENTS, f"{ns.OURS}#reads")
 
 
 def _words(**given: object) -> str:
@@ -35,16 +34,6 @@ def _words(**given: object) -> str:
         for name, value in given.items()
         if value is not None
     )
-
-
-def _fitting(entries: Sequence[bytes]) -> int:
-    """Return how many of the entries have room, one at least."""
-    size = 0
-    for count, entry in enumerate(entries):
-        size += len(entry)
-        if size > ROOM and count:
-            return count
-    return len(entries)
 
 
 def _element(name: str, words: str, entries: Sequence[bytes]) -> bytes:
@@ -59,7 +48,7 @@ def _more(more: bool) -> str | None:  # noqa: FBT001  # it becomes an attribute
 def events(page: EventPage, _service: str) -> bytes:
     """Return events, as many as fit; what is left out can be asked for again."""
     entries = [_event(entry) for entry in page.entries]
-    count = _fitting(entries)
+    count = fitting(entries)
     if count < len(entries):
         page = replace(page, through=page.entries[count - 1].seq, more=True)
     words = _words(
@@ -91,7 +80,7 @@ def _event(entry: EventEntry) -> bytes:
 def items(page: ItemPage, _service: str) -> bytes:
     """Return items, as many as fit."""
     entries = [_item(shown) for shown in page.entries]
-    count = _fitting(entries)
+    count = fitting(entries)
     if count < len(entries):
         last = page.entries[count - 1]
         letter = last.item.dead_letter
@@ -136,7 +125,7 @@ def _item(shown: ItemEntry) -> bytes:
 def nodes(page: NodePage, _service: str) -> bytes:
     """Return nodes, as many as fit."""
     entries = [_node(entry) for entry in page.entries]
-    count = _fitting(entries)
+    count = fitting(entries)
     words = _words(more=_more(page.more or count < len(entries)))
     return _element("nodes", words, entries[:count])
 

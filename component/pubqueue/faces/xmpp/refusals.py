@@ -79,6 +79,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.UNSUPPORTED:              unsupported("collections"),  # or what the refusal names
     Refusal.FOREIGN_JID:              StanzaError("modify", "bad-request",             "invalid-jid"),
     Refusal.NOT_SUBSCRIBED:           StanzaError("modify", "unexpected-request",      "not-subscribed"),
+    Refusal.TOO_MANY_SUBSCRIPTIONS:   StanzaError("wait",   "policy-violation",        "too-many-subscriptions"),
     Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
     Refusal.LAST_OWNER:               StanzaError("modify", "not-acceptable"),
     Refusal.BAD_REQUEST:              StanzaError("modify", "bad-request"),
@@ -86,6 +87,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
     Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
+    Refusal.INTERNAL_FAULT:           StanzaError("cancel", "internal-server-error"),
 }
 # fmt: on
 
@@ -102,6 +104,7 @@ def words(refused: Refused) -> StanzaError:
 
 
 _BOUNDED: Final = {
+    Refusal.TOO_MANY_SUBSCRIPTIONS: "the largest number of subscriptions of an account to a node is",
     Refusal.NODE_FULL: "the largest number of items in this node is",
     Refusal.TOO_MANY_ITEMS: "the largest number of items in one request is",
     Refusal.PAYLOAD_TOO_BIG: "the largest payload in bytes is",

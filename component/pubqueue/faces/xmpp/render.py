@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 from pubqueue import __version__
 from pubqueue.core.decision import Affiliations, Published, Refusal
 from pubqueue.core.model import NodeName
+from pubqueue.core.nodes.account import name_of
 from pubqueue.faces.xmpp import forms, ns, transactions
-from pubqueue.faces.xmpp.text import attribute, escape, stamp
+from pubqueue.faces.xmpp.result_sets import cut
+from pubqueue.faces.xmpp.text import attribute, stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pubqueue.core.decision import (
         Created,
         Described,
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
         Touched,
     )
     from pubqueue.core.model import Item, Millis, Subscription
+    from pubqueue.core.reading.listing import Part
     from pubqueue.core.transactions.model import Skipped
     from pubqueue.faces.xmpp.stream import Element
 
@@ -87,22 +92,35 @@ def _subscription(s: Subscription) -> str:
 
 def my_subscriptions(reply: MySubscriptions, _service: str) -> bytes:
     """Return the asker's subscriptions (XEP-0060 5.6)."""
-    inner = "".join(f"<subscription {_subscription(s)}/>" for s in reply.entries)
-    return _mine("subscriptions", reply.node, inner)
+    entries = [f"<subscription {_subscription(s)}/>" for s in reply.entries]
+    names = [name_of(s) for s in reply.entries]
+    return _list("subscriptions", reply.node, entries, names, reply.part)
 
 
 def my_affiliations(reply: MyAffiliations, _service: str) -> bytes:
     """Return what the asker is to nodes (XEP-0060 5.7)."""
-    inner = "".join(
+    entries = [
         f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
         for node, affiliation in reply.entries
-    )
-    return _mine("affiliations", reply.node, inner)
+    ]
+    names = [node for node, _ in reply.entries]
+    return _list("affiliations", reply.node, entries, names, reply.part)
 
 
-def _mine(name: str, node: NodeName | None, inner: str) -> bytes:
+def _list(
+    verb: str,
+    node: NodeName | None,
+    entries: Sequence[str],
+    names: Sequence[str],
+    part: Part,
+    *,
+    namespace: str = ns.PUBSUB,
+) -> bytes:
+    """Return as much of a list as there is room for, and beside it which part of the whole that is."""
+    shown, which = cut([entry.encode() for entry in entries], names, part)
     words = "" if node is None else f' node="{attribute(node)}"'
-    return f'<pubsub xmlns="{ns.PUBSUB}"><{name}{words}>{inner}</{name}></pubsub>'.encode()
+    head = f'<pubsub xmlns="{namespace}"><{verb}{words}>'
+    return f"{head}{''.join(entries[shown])}</{verb}>{which}</pubsub>".encode()
 
 
 def options(reply: Subscribed, _service: str) -> bytes:
@@ -139,15 +157,13 @@ def redriven(reply: Redriven, _service: str) -> bytes:
 
 def retrieved(reply: Retrieved, _service: str) -> bytes:
     """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
-    inner = b"".join(_item(item, payload) for item, payload in reply.items)
-    beside = "".join(_death(item) for item, _ in reply.items if item.dead_letter)
-    if not reply.whole and reply.items:
-        first, last = reply.items[0][0].id, reply.items[-1][0].id
-        beside += (
-            f'<set xmlns="{ns.RSM}"><first>{escape(first)}</first><last>{escape(last)}</last></set>'
-        )
+    entries = [_item(item, payload) for item, payload in reply.items]
+    deaths = [_death(item) if item.dead_letter else "" for item, _ in reply.items]
+    both = [entry + death.encode() for entry, death in zip(entries, deaths, strict=True)]
+    shown, which = cut(both, [item.id for item, _ in reply.items], reply.part)
+    beside = "".join(deaths[shown]) + which
     head = f'<pubsub xmlns="{ns.PUBSUB}"><items node="{attribute(reply.node.name)}">'
-    return head.encode() + inner + f"</items>{beside}</pubsub>".encode()
+    return head.encode() + b"".join(entries[shown]) + f"</items>{beside}</pubsub>".encode()
 
 
 def _item(item: Item, payload: bytes) -> bytes:
@@ -169,14 +185,12 @@ def _death(item: Item) -> str:
 
 def affiliations(reply: Affiliations, _service: str) -> bytes:
     """Return who is what to a node (XEP-0060 8.9.1)."""
-    entries = "".join(
+    entries = [
         f'<affiliation jid="{attribute(jid)}" affiliation="{affiliation.value}"/>'
         for jid, affiliation in reply.entries
-    )
-    node = attribute(reply.node)
-    return (
-        f'<pubsub xmlns="{ns.OWNER}"><affiliations node="{node}">{entries}</affiliations></pubsub>'
-    ).encode()
+    ]
+    names = [jid for jid, _ in reply.entries]
+    return _list("affiliations", reply.node, entries, names, reply.part, namespace=ns.OWNER)
 
 
 # --- what a refusal shows ------------------------------------------------------------------------

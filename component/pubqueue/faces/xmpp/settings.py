@@ -97,6 +97,11 @@ _NAMES: Final = {
 """What this face calls the values that a refusal may be about."""
 
 
+def field_name(setting: str) -> str:
+    """Return what this face calls a setting of the core; other names are what they are."""
+    return _NAMES.get(setting, setting)
+
+
 def sentence(refused: Refused) -> str:
     """Return what a refusal says, with this face's name for the value that it is about."""
     reason, setting = refused.reason, refused.setting

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         LastVersion,
         Record,
         Skipped,
+        TakenId,
         Transactions,
     )
 
@@ -30,10 +31,20 @@ def skipped(reply: Skipped) -> str:
 def committed(reply: Committed, _service: str) -> bytes:
     """Return what a commit has done."""
     already = "true" if reply.already else "false"
-    return (
+    said = (
         f'<committed xmlns="{ns.OURS}" version="{reply.version}" '
-        f'published="{reply.published}" known="{reply.known}" already="{already}"/>'
-    ).encode()
+        f'published="{reply.published}" known="{reply.known}" already="{already}"'
+    )
+    if not reply.taken:
+        return f"{said}/>".encode()
+    named = "".join(map(_taken, reply.named))
+    return f'{said} taken="{reply.taken}">{named}</committed>'.encode()
+
+
+def _taken(found: TakenId) -> str:
+    words = {"node": attribute(found.node), "id": attribute(found.id), "state": found.state.value}
+    said = "".join(f' {name}="{value}"' for name, value in words.items())
+    return f"<item{said}/>"
 
 
 def last_version(reply: LastVersion, _service: str) -> bytes:

@@ -11,7 +11,7 @@ from pubqueue.app.rows import Judged
 from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
 from pubqueue.core.event_log import REPLACED, Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Millis
-from pubqueue.core.transactions.model import Abort, App, Commit, Moved, Record, Sweep
+from pubqueue.core.transactions.model import Abort, App, Commit, Moved, Record, SetAside, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 
-    Bulk = PurgeNode | Forget | ForgetEvents | Commit | Moved | Abort | Sweep | Judged
+    Bulk = PurgeNode | Forget | ForgetEvents | SetAside | Commit | Moved | Abort | Sweep | Judged
 
 
 def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
@@ -45,11 +45,17 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
             _abort(contents, change)
         case Sweep():
             _sweep(contents, change)
-        case Judged():
-            if choice is not None:
-                choice.judge(change.verdicts)
+        case Judged() | SetAside():
+            _about_winners(change, choice)
         case _:
             assert_never(change)
+
+
+def _about_winners(change: Judged | SetAside, choice: Choice | None) -> None:
+    if choice is not None and isinstance(change, Judged):
+        choice.judge(change.verdicts)
+    elif choice is not None and isinstance(change, SetAside):
+        choice.set_aside(change)
 
 
 def _forget(contents: Contents, change: Forget) -> None:
@@ -113,15 +119,25 @@ def _let_appear(contents: Contents, change: Commit, choice: Choice | None) -> No
 
 
 def _abort(contents: Contents, change: Abort) -> None:
-    """Drop an open version; one that is not there needs nothing."""
+    """Drop an open version, or some attempts at it; one that is not there needs nothing."""
     staging, key = contents.staging, (change.app, change.version)
     opened = staging.versions.rows.get(key)
     if opened is None:
         return
     version, app = opened.version, staging.apps.rows[change.app]
-    staging.free(app.owner, version.items, version.bytes)
+    named = None if change.attempts is None else set(change.attempts)
+    there = [numbered.attempt for numbered in staging.attempts_of(key)]
+    going = [one for one in there if named is None or (one.part, one.number) in named]
+    items, size = sum(one.items for one in going), sum(one.bytes for one in going)
+    staging.free(app.owner, items, size)
     staging.apps.put(app.name, replace(app, used=max(app.used, version.until)))
-    staging.drop(key)
+    if len(going) == len(there):
+        staging.drop(key)
+        return
+    for one in going:
+        staging.drop_attempt((*key, one.part, one.number))
+    left = replace(version, items=version.items - items, bytes=version.bytes - size)
+    staging.versions.put(key, replace(opened, version=left))
 
 
 def _sweep(contents: Contents, change: Sweep) -> None:

@@ -40,7 +40,7 @@ def _load_nodes(nodes: NodeTable, needs: Needs, rows: Rows) -> None:
         rows.nodes = [kept.node for kept in _found(nodes.nodes, needs.nodes)]
     if needs.affiliations:
         rows.affiliations = _found(nodes.affiliations, needs.affiliations)
-    if needs.subscriptions or needs.subscribers or needs.accounts:
+    if needs.subscriptions or needs.subscribers or needs.accounts or needs.jids:
         rows.subscriptions = _subscriptions(nodes, needs)
     if needs.resources:
         rows.resources = [jid for account in needs.resources for jid in nodes.here(account)]
@@ -51,6 +51,7 @@ def _subscriptions(nodes: NodeTable, needs: Needs) -> list[Subscription]:
         *map(nodes.subscribers, needs.subscribers),
         *(nodes.of_account(account, node) for node, account in needs.subscriptions),
         *map(nodes.of_account, needs.accounts),
+        *map(nodes.of_jid, needs.jids),
     )
     return list({(one.node, one.jid): one for some in found for one in some}.values())
 

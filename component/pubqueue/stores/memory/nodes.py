@@ -51,6 +51,7 @@ class NodeTable:
         self._places: defaultdict[Jid, Order[NodeName]] = defaultdict(Order)
         self._seats_in: defaultdict[NodeName, Order[tuple[int, Jid]]] = defaultdict(Order)
         self._seats_of: defaultdict[Jid, set[tuple[NodeName, Jid]]] = defaultdict(set)
+        self._seats_of_jid: defaultdict[Jid, set[NodeName]] = defaultdict(set)
         self._here: defaultdict[Jid, Order[tuple[int, Jid]]] = defaultdict(Order)
 
     def node(self, name: NodeName) -> Node | None:
@@ -80,6 +81,11 @@ class NodeTable:
         """Return the subscriptions of the account's JIDs, to any node or to this one."""
         keys = self._seats_of.get(account, ())
         return [self.seats.rows[key].subscription for key in keys if node in {None, key[0]}]
+
+    def of_jid(self, jid: Jid) -> Iterable[Subscription]:
+        """Return the subscriptions of exactly this JID, to any node."""
+        nodes = self._seats_of_jid.get(jid, ())
+        return [self.seats.rows[node, jid].subscription for node in nodes]
 
     def people(self, node: NodeName) -> Order[Jid]:
         """Return who is something to the node."""
@@ -136,18 +142,24 @@ class NodeTable:
         if before is None and now is not None:
             self._seats_in[node].add((now.place, jid))
             self._seats_of[account_of(jid)].add(key)
+            self._seats_of_jid[jid].add(node)
         elif before is not None and now is None:
             _drop(self._seats_in, node, (before.place, jid))
-            mine = self._seats_of[account_of(jid)]
-            mine.remove(key)
-            if not mine:
-                del self._seats_of[account_of(jid)]
+            _take_out(self._seats_of, account_of(jid), key)
+            _take_out(self._seats_of_jid, jid, node)
 
     def _resource_changed(self, jid: Jid, before: int | None, now: int | None) -> None:
         if before is not None:
             _drop(self._here, account_of(jid), (before, jid))
         if now is not None:
             self._here[account_of(jid)].add((now, jid))
+
+
+def _take_out(groups: dict[Any, set[Any]], key: object, value: object) -> None:
+    """Take the value out of the group of this key, and an empty group away."""
+    groups[key].remove(value)
+    if not groups[key]:
+        del groups[key]
 
 
 def _drop(orders: dict[Any, Order[Any]], key: object, value: object) -> None:

@@ -54,6 +54,18 @@ class Order(Generic[K]):
             for rest in self._pieces[at + 1 :]:
                 yield from rest
 
+    def in_front_of(self, key: K | None) -> Iterator[K]:
+        """Iterate over the keys that are smaller, the greatest first, or over all of them if there is no such key."""
+        if key is None:
+            yield from reversed(self)
+            return
+        at = bisect_left(self._lasts, key)
+        if at < len(self._pieces):
+            piece = self._pieces[at]
+            yield from reversed(piece[: bisect_left(piece, key)])
+        for rest in reversed(self._pieces[:at]):
+            yield from reversed(rest)
+
     def add(self, key: K) -> None:
         """Put a key in its place."""
         at = bisect_left(self._lasts, key)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import listings as l
 from pubqueue.core.after import has_room
 from pubqueue.core.model import State
+from pubqueue.core.queue.dispatch import place
 from pubqueue.core.reading.pages import ItemEntry, NodeEntry
 from pubqueue.stores.memory import moving
 
@@ -15,7 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue.app.rows import AffiliationRow, Contest
-    from pubqueue.core.model import Draft, Item, ItemId, Jid, Node, NodeName
+    from pubqueue.core.model import (
+        Affiliation,
+        Draft,
+        Item,
+        ItemId,
+        Jid,
+        Millis,
+        Node,
+        NodeName,
+        Subscription,
+    )
     from pubqueue.core.reading.pages import EventEntry
     from pubqueue.core.transactions.model import Attempt, Record
     from pubqueue.stores.memory.contents import Contents
@@ -36,39 +48,71 @@ def page(
     if type(which) in OF_WINNERS:
         return list(islice(OF_WINNERS[type(which)](choice, which), limit))
     if isinstance(which, l.Items) and which.newest:
-        return _newest(contents, which, limit)
+        return _newest(contents, which, after, limit)
+    if isinstance(which, l.Stride):
+        return _stride(contents, which, after, limit)
     return list(islice(LISTINGS[type(which)](contents, which, after), limit))
 
 
 # --- nodes and those around them -----------------------------------------------------------------
 
 
-def _nodes(contents: Contents, _which: l.Nodes, after: NodeName | None) -> Iterator[Node]:
+def _nodes(contents: Contents, which: l.Nodes, after: NodeName | None) -> Iterator[Node]:
     for name in contents.nodes.names.behind(after):
-        yield contents.nodes.nodes.rows[name].node
+        node = contents.nodes.nodes.rows[name].node
+        if which.access in {None, node.config.access_model}:
+            yield node
 
 
 def _ready_nodes(
     contents: Contents, _which: l.ReadyNodes, after: NodeName | None
-) -> Iterator[NodeName]:
+) -> Iterator[l.Look]:
     for name in contents.nodes.names.behind(after):
-        folder = contents.items.folder(name)
-        if (folder.ready or folder.aside) and any(map(has_room, contents.nodes.subscribers(name))):
-            yield name
+        folder, node = contents.items.folder(name), contents.nodes.nodes.rows[name].node
+        ready = node.config.queueing and (folder.ready or folder.aside)
+        found = ready and any(map(has_room, contents.nodes.subscribers(name)))
+        yield l.Look(name, name if found else None)
+
+
+def _free_subscriptions(
+    contents: Contents, which: l.FreeSubscriptions, after: tuple[Any, ...] | None
+) -> Iterable[Subscription]:
+    subscribers = contents.nodes.subscribers(which.node)
+    free = [one for one in subscribers if has_room(one) and (not after or place(one) > after)]
+    return sorted(free, key=place)
 
 
 def _affiliations_of(
     contents: Contents, which: l.AffiliationsOf, after: Jid | None
 ) -> Iterator[AffiliationRow]:
     for account in contents.nodes.people(which.node).behind(after):
-        yield contents.nodes.affiliations.rows[which.node, account]
+        row = contents.nodes.affiliations.rows[which.node, account]
+        if which.roles is None or row.affiliation in which.roles:
+            yield row
 
 
-def _affiliations_of_account(
-    contents: Contents, which: l.AffiliationsOfAccount, after: NodeName | None
-) -> Iterator[AffiliationRow]:
-    for node in contents.nodes.places(which.account).behind(after):
-        yield contents.nodes.affiliations.rows[node, which.account]
+def _nodes_of_account(
+    contents: Contents, which: l.NodesOfAccount, after: NodeName | None
+) -> Iterator[tuple[Node, Affiliation]]:
+    for name in contents.nodes.places(which.account).behind(after):
+        node = contents.nodes.nodes.rows[name].node
+        role = contents.nodes.affiliations.rows[name, which.account].affiliation
+        wanted = which.roles is None or role in which.roles
+        if wanted and (which.access is None or node.config.access_model in which.access):
+            yield node, role
+
+
+def _subscriptions_of_account(
+    contents: Contents, which: l.SubscriptionsOfAccount, after: tuple[NodeName, Jid] | None
+) -> Iterator[Subscription]:
+    mine = contents.nodes.of_account(which.account, which.node)
+    for one in sorted(mine, key=attrgetter("node", "jid")):
+        if after is None or (one.node, one.jid) > after:
+            yield one
+
+
+def _total(contents: Contents, which: l.Total, _after: object) -> Iterator[int]:
+    yield sum(1 for _ in LISTINGS[type(which.of)](contents, which.of, None))
 
 
 def _node_entries(contents: Contents, which: l.NodeEntries, _after: object) -> Iterator[NodeEntry]:
@@ -107,6 +151,24 @@ def _item_ids(contents: Contents, which: l.ItemIds, after: int | None) -> Iterat
 
 
 def _items(contents: Contents, which: l.Items, after: int | None) -> Iterator[tuple[Item, bytes]]:
+    return _fitting(_rows_of(contents, which, after), which.room)
+
+
+def _fitting(rows: Iterable[tuple[Item, bytes]], room: int) -> Iterator[tuple[Item, bytes]]:
+    """Let rows pass as long as there is room for their payloads, one at least."""
+    for at, row in enumerate(rows):
+        room -= len(row[1])
+        if at and room < 0:
+            return
+        yield row
+
+
+def _rows_of(contents: Contents, which: l.Items, after: int | None) -> Iterator[tuple[Item, bytes]]:
+    if which.numbers is not None:
+        for seq in which.numbers:
+            if seq in contents.items.items.rows:
+                yield contents.items.with_payload(seq)
+        return
     if which.holders is None:
         for seq in contents.items.folder(which.node).seqs.behind(after):
             yield contents.items.with_payload(seq)
@@ -122,11 +184,17 @@ def _held(contents: Contents, which: l.Items) -> list[int]:
     return sorted(item.seq for item in held if item.node == which.node)
 
 
-def _newest(contents: Contents, which: l.Items, limit: int) -> list[tuple[Item, bytes]]:
-    seqs: Iterable[int] = reversed(contents.items.folder(which.node).seqs)
+def _newest(
+    contents: Contents,
+    which: l.Items,
+    place: Any,  # noqa: ANN401  # a number
+    limit: int,
+) -> list[tuple[Item, bytes]]:
+    seqs: Iterable[int] = contents.items.folder(which.node).seqs.in_front_of(place)
     if which.holders is not None:
-        seqs = reversed(_held(contents, which))
-    return [contents.items.with_payload(seq) for seq in reversed(list(islice(seqs, limit)))]
+        seqs = (seq for seq in reversed(_held(contents, which)) if place is None or seq < place)
+    rows = map(contents.items.with_payload, islice(seqs, limit))
+    return list(_fitting(rows, which.room))[::-1]
 
 
 def _dead_items(contents: Contents, which: l.DeadItems, after: int | None) -> Iterator[Item]:
@@ -134,10 +202,17 @@ def _dead_items(contents: Contents, which: l.DeadItems, after: int | None) -> It
         yield contents.items.items.rows[seq]
 
 
-def _locks(contents: Contents, _which: l.Locks, after: tuple[int, int] | None) -> Iterator[Item]:
+def _locks_from_last(
+    contents: Contents, _which: l.LocksFromLast, after: tuple[int, int] | None
+) -> Iterator[Item]:
     for key in reversed(contents.items.locks):
         if after is None or key < after:
             yield contents.items.items.rows[key[1]]
+
+
+def _locks(contents: Contents, _which: l.Locks, after: tuple[Millis, int] | None) -> Iterator[Item]:
+    for _, seq in contents.items.locks.behind(after):
+        yield contents.items.items.rows[seq]
 
 
 def _shown_items(
@@ -167,6 +242,11 @@ def _in_pages(contents: Contents, which: l.ItemEntries, after: int | None) -> It
             yield rows[seq]
 
 
+def _stride(contents: Contents, which: l.Stride, after: Any, limit: int) -> list[int]:  # noqa: ANN401  # a number
+    seqs = contents.items.folder(which.node).seqs
+    return list(islice(seqs.behind(after), limit - 1, limit))
+
+
 def _newest_item(contents: Contents, which: l.NewestItem, _after: object) -> Iterator[int]:
     folder = contents.items.folder(which.node)
     if not which.dead:
@@ -181,10 +261,16 @@ def _newest_item(contents: Contents, which: l.NewestItem, _after: object) -> Ite
 
 def _events(contents: Contents, which: l.Events, after: int | None) -> Iterator[EventEntry]:
     wanted = None if which.nodes is None else set(which.nodes)
+    people = contents.nodes.affiliations.rows
     for logged, number in contents.log.between(after or 0, which.until):
         name = contents.nodes.by_number.get(number)
-        if name is not None and (wanted is None or name in wanted):
-            yield logged
+        if name is None or (wanted is not None and name not in wanted):
+            continue
+        if which.account is not None:
+            row = people.get((name, which.account))
+            if row is None or row.affiliation not in which.roles:
+                continue
+        yield logged
 
 
 def _log_ends(contents: Contents, _which: l.LogEnds, _after: object) -> Iterator[tuple[int, int]]:
@@ -235,12 +321,16 @@ def _winning_drafts(choice: Choice, which: l.WinningDrafts) -> list[Draft]:
 LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Nodes:                 _nodes,
     l.ReadyNodes:            _ready_nodes,
+    l.FreeSubscriptions:     _free_subscriptions,
     l.AffiliationsOf:        _affiliations_of,
-    l.AffiliationsOfAccount: _affiliations_of_account,
+    l.NodesOfAccount:        _nodes_of_account,
+    l.SubscriptionsOfAccount: _subscriptions_of_account,
+    l.Total:                 _total,
     l.NodeEntries:           _node_entries,
     l.ItemIds:               _item_ids,
     l.Items:                 _items,
     l.DeadItems:             _dead_items,
+    l.LocksFromLast:         _locks_from_last,
     l.Locks:                 _locks,
     l.ItemEntries:           _shown_items,
     l.NewestItem:            _newest_item,
@@ -264,6 +354,7 @@ OF_WINNERS: Final[dict[type, Callable[[Any, Any], Rows]]] = {
     l.Winners:       lambda choice, _which: choice.meet(),
     l.NotedWinners:  lambda choice, _which: [choice.noted()],
     l.WinnerClasses: lambda choice, which: choice.classes(which.node),
+    l.TakenWinners:  lambda choice, which: choice.taken(which.node),
     l.WinningDrafts: _winning_drafts,
 }
 # fmt: on

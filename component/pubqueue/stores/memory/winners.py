@@ -10,13 +10,14 @@ from msgspec.structs import replace
 
 from pubqueue.app.listings import NodeWinners, WinnerClass
 from pubqueue.app.rows import Contest
-from pubqueue.core.model import NO_TIME, Item, State, later
+from pubqueue.core.model import NO_TIME, Item, ItemId, State, later
+from pubqueue.core.transactions.model import TakenId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.core.model import Draft, ItemId, Millis, NodeName
-    from pubqueue.core.transactions.model import Commit, CommittedNode, StagedItem
+    from pubqueue.core.model import Draft, Millis, NodeName
+    from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside, StagedItem
     from pubqueue.stores.memory.contents import Contents
 
     Key = tuple[int, int]
@@ -126,6 +127,15 @@ class Choice:
                 found.setdefault(key, []).append(winner.row.draft.id)
         return [WinnerClass(*key, len(names), min(names)) for key, names in found.items()]
 
+    def taken(self, node: NodeName) -> list[TakenId]:
+        """Return the winners of a node that cannot have their ids, by id."""
+        found = [(w.row.draft.id, State(w.state)) for w in self._taken(node) if w.state]
+        return [TakenId(node, name, state) for name, state in sorted(found)]
+
+    def _taken(self, node: NodeName) -> list[Winner]:
+        kept = {State.LOCKED.value, State.DEAD.value}
+        return [w for w in self._of.get(node, ()) if w.same is False and w.state in kept]
+
     def drafts(self, node: NodeName) -> list[Draft]:
         """Return the winners of a node, in their order, superseded ones left out."""
         return [
@@ -135,6 +145,21 @@ class Choice:
         ]
 
     # --- what becomes of them ---
+
+    def set_aside(self, change: SetAside) -> None:
+        """Let winners that cannot have their ids win no longer, or in another node."""
+        for node in list(self._of):
+            for winner in self._taken(node):
+                winner.seq = winner.state = winner.same = None
+                self._of[node].remove(winner)
+                if change.to is None:
+                    continue
+                name = ItemId(f"{node}/{winner.row.draft.id}.{change.at}")
+                winner.row = replace(winner.row, draft=replace(winner.row.draft, id=name))
+                winner.node = change.to
+                self._of.setdefault(change.to, []).append(winner)
+        for found in self._of.values():
+            found.sort(key=lambda winner: (self._attempts.index(winner.key[0]), winner.key[1]))
 
     def replaced(self, node: NodeName, *, queueing: bool) -> Iterator[tuple[Winner, Item]]:
         """Iterate over the winners that replace an item, each with it."""

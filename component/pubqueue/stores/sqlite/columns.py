@@ -48,9 +48,9 @@ def node_of(row: Sequence[Any]) -> Node:
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
     """Make a subscription of its columns; the first is its place in the order of their coming."""
-    _, node, jid, subid, requests, in_flight, last_served, available, bounces = row
+    _, node, jid, subid, requests, in_flight, last_served, available, unanswered = row
     return Subscription(
-        *(names[node], jid, subid, requests, in_flight, last_served, available != 0, bounces)
+        *(names[node], jid, subid, requests, in_flight, last_served, available != 0, unanswered)
     )
 
 

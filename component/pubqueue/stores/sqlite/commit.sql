@@ -69,6 +69,20 @@ DELETE FROM met WHERE attempt_id = ? AND row = ?;
 -- found: what the winners of a node have met, in classes
 SELECT state, same, count(*), min(id) FROM met WHERE node = ? AND state IS NOT NULL GROUP BY state, same LIMIT ?;
 
+-- taken: winners of a node whose ids belong to locked or dead items with other payloads
+SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'dead') ORDER BY id LIMIT ?;
+
+-- leave_out: these win no longer, as if later winners superseded them
+UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
+
+-- win_elsewhere: these win in another node, under ids that nothing there has
+UPDATE staged SET id = node || '/' || id || '.' || ?2, node = ?1 WHERE (attempt_id, row) IN (
+    SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'dead')
+);
+
+-- meet_nothing: and have met nothing there
+DELETE FROM met WHERE same = 0 AND state IN ('locked', 'dead');
+
 -- winning_drafts: the winners of a node, superseded ones left out
 SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
@@ -151,8 +165,19 @@ UPDATE attempt SET txn_id = NULL WHERE txn_id = ?;
 -- used: an app was heard of until then
 UPDATE txn_app SET used = max(used, ?) WHERE id = ?;
 
--- drop_open: the open version is no more
-DELETE FROM txn WHERE id = ?;
+-- staged_by: what some attempts at a version have staged: a list of parts with numbers
+SELECT coalesce(sum(a.items), 0), coalesce(sum(a.bytes), 0) FROM json_each(?2) k CROSS JOIN attempt a
+ON a.txn_id = ?1 AND a.part = json_extract(k.value, '$[0]') AND a.number = json_extract(k.value, '$[1]');
+
+-- drop_named: nobody wants these attempts at a version any more
+UPDATE attempt SET txn_id = NULL WHERE txn_id = ?1
+AND (part, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2));
+
+-- lessen: so much less waits for a version
+UPDATE txn SET items = items - ?, bytes = bytes - ? WHERE id = ?;
+
+-- drop_open: a version for which nothing is staged is open no more
+DELETE FROM txn WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = ?1);
 
 -- sweep_staged: a slice of the rows that nobody wants
 DELETE FROM staged WHERE (attempt_id, row) IN (

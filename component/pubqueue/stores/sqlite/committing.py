@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pubqueue.app.ports import StaleError
@@ -81,14 +82,21 @@ def _close(session: Session, change: Commit, app: int) -> None:
 
 
 def abort(session: Session, change: Abort) -> None:
-    """Drop an open version; one that is not there needs nothing."""
+    """Drop an open version, or some attempts at it; one that is not there needs nothing."""
     row = session.row("waiting_version", change.app, change.version)
-    if row is not None:
-        transaction, owner, items, size, until, app = row
-        session.must("free", 2, items, size, owner)
+    if row is None:
+        return
+    transaction, owner, items, size, until, app = row
+    if change.attempts is None:
         session.run("drop_attempts", transaction)
-        session.must("used", 1, until, app)
-        session.must("drop_open", 1, transaction)
+    else:
+        named = transaction, json.dumps(change.attempts)
+        items, size = session.row("staged_by", *named)
+        session.run("drop_named", *named)
+        session.must("lessen", 1, items, size, transaction)
+    session.must("free", 2, items, size, owner)
+    session.must("used", 1, until, app)
+    session.run("drop_open", transaction)
 
 
 def sweep(session: Session, change: Sweep) -> None:

@@ -23,17 +23,21 @@ SELECT a.node_id, a.jid, a.affiliation FROM json_each(?) n CROSS JOIN json_each(
 CROSS JOIN affiliation a ON a.node_id = CAST(n.key AS INTEGER) AND a.jid = k.value;
 
 -- subscriptions: those of accounts to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM json_each(?) n CROSS JOIN json_each(n.value) k
 CROSS JOIN subscription s ON s.account = k.value AND s.node_id = CAST(n.key AS INTEGER);
 
 -- subscribers: all subscriptions to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM json_each(?) k CROSS JOIN subscription s ON s.node_id = k.value;
 
 -- accounts: all subscriptions of accounts
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.bounces
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value;
+
+-- jids: all subscriptions of exactly these JIDs
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value;
 
 -- resources: the full JIDs of accounts that are here
 SELECT r.jid FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;

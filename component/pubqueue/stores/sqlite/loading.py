@@ -26,7 +26,7 @@ def load(session: Session, needs: Needs) -> Rows:
         rows.nodes = _nodes(session, needs)
     if needs.affiliations:
         rows.affiliations = _affiliations(session, needs)
-    if needs.subscriptions or needs.subscribers or needs.accounts:
+    if needs.subscriptions or needs.subscribers or needs.accounts or needs.jids:
         rows.subscriptions = _subscriptions(session, needs)
     if needs.items or needs.numbers or needs.held:
         rows.items = _items(session, needs)
@@ -96,6 +96,8 @@ def _subscriptions(session: Session, needs: Needs) -> list[Subscription]:
         rows += _keyed(session, "subscribers", here) if here else []
     if needs.accounts:
         rows += _keyed(session, "accounts", needs.accounts)
+    if needs.jids:
+        rows += _keyed(session, "jids", needs.jids)
     names = session.names({row[1] for row in rows})
     return [subscription_of(names, row) for row in sorted(set(rows), key=itemgetter(0))]
 

@@ -98,10 +98,10 @@ def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]])
             ended.append((before.subid,))
         if before is not None and now is not None and same:
             counts = now.in_flight - before.in_flight, now.last_served
-            facts = int(now.available), now.bounces, now.subid
+            facts = int(now.available), now.unanswered, now.subid
             changed.append((now.queue_requests, *counts, *facts))
         elif now is not None:
-            state = now.in_flight, now.last_served, int(now.available), now.bounces
+            state = now.in_flight, now.last_served, int(now.available), now.unanswered
             who = _id(session, now.node), now.jid, account_of(now.jid), now.subid
             added.append((*who, now.queue_requests, *state))
     session.each("drop_subscription", ended)

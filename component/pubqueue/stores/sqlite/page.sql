@@ -4,20 +4,68 @@
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
 FROM node n WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
--- ready_nodes: queues with something to hand out and somebody to take it
-SELECT n.name FROM node n WHERE n.name > ? AND json_extract(n.config, '$.queueing') AND EXISTS (
-    SELECT 1 FROM subscription WHERE node_id = n.id AND available AND in_flight < queue_requests
-) AND (
-    EXISTS (SELECT 1 FROM contents c CROSS JOIN item i ON i.node_id = c.id AND i.state = 'queued' WHERE c.node_id = n.id)
-    OR EXISTS (SELECT 1 FROM contents c CROSS JOIN item i ON i.node_id = c.id AND i.aside WHERE c.node_id = n.id)
-) ORDER BY n.name LIMIT ?;
+-- page_nodes_with: nodes with an access model, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
+
+-- count_nodes: how many nodes there are
+SELECT count(*) FROM node;
+
+-- count_nodes_with: how many nodes there are with an access model
+SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
+
+-- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
+-- Nodes with a free window are walked, one step of the index to each; items are looked for in what a node contains, for
+-- contents are not in the order of nodes.
+WITH RECURSIVE free(id) AS (
+    SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > ?1
+    UNION ALL
+    SELECT (SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > free.id)
+    FROM free WHERE free.id IS NOT NULL LIMIT ?2
+)
+SELECT free.id, (
+    SELECT n.name FROM node n CROSS JOIN contents c ON c.node_id = n.id
+    WHERE n.id = free.id AND json_extract(n.config, '$.queueing') AND (
+        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued')
+        OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside)
+    )
+) FROM free WHERE free.id IS NOT NULL;
+
+-- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
+    AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
+ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
 
 -- affiliations_of: everybody who is something to a node
-SELECT jid, affiliation FROM affiliation WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
+SELECT jid, affiliation FROM affiliation
+WHERE node_id = ?1 AND jid > ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
+ORDER BY jid LIMIT ?3;
 
--- affiliations_of_account: every node that an account is something to
-SELECT n.name, a.affiliation FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
-WHERE a.jid = ? AND n.name > ? ORDER BY n.name LIMIT ?;
+-- count_affiliations_of: how many are something to a node
+SELECT count(*) FROM affiliation
+WHERE node_id = ?1 AND (?2 IS NULL OR affiliation IN (SELECT value FROM json_each(?2)));
+
+-- nodes_of_account: every node that an account is something to
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
+WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
+    AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
+ORDER BY n.name LIMIT ?5;
+
+-- count_nodes_of_account: how many that are
+SELECT count(*) FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
+WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?2)))
+    AND (?3 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?3)));
+
+-- subscriptions_of_account: subscriptions of an account, by node and JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
+
+-- count_subscriptions_of_account: how many that are
+SELECT count(*) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2);
 
 -- item_ids: the ids of a node's items, oldest first
 SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?;
@@ -25,30 +73,36 @@ SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?
 -- oldest: a node's items behind a number
 SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
 
--- newest: a node's last items, the newest first
-SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND ?2 IS NOT NULL ORDER BY i.seq DESC LIMIT ?3;
+-- newest: a node's last items in front of a number, the newest first
+SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3;
 
--- oldest_held: what some JIDs hold of a node, behind a number
-SELECT %(item)s, i.payload FROM item i
-WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?4)) AND +i.node_id = ?1 AND i.seq > ?2
-ORDER BY i.seq LIMIT ?3;
+-- held_numbers: the numbers of what some JIDs hold of a node
+SELECT i.seq FROM item i
+WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?2)) AND +i.node_id = ?1;
 
--- newest_held: the last that some JIDs hold of a node, the newest first
-SELECT %(item)s, i.payload FROM item i
-WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?4)) AND +i.node_id = ?1 AND ?2 IS NOT NULL
-ORDER BY i.seq DESC LIMIT ?3;
+-- numbered: items of these numbers, in their order; to say so would sort them with their payloads
+SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
 -- dead: items that died here or came here dead, and are free
-SELECT %(item)s FROM item i
+SELECT %(item)s FROM item i INDEXED BY item_dead
 WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > ? ORDER BY i.seq LIMIT ?;
 
--- locks: all locks, the last to end first: the rest of those that end together, then earlier ones
+-- locks_from_last: all locks, the last to end first: the rest of those that end together, then earlier ones
 SELECT * FROM (
     SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
     WHERE i.state = 'locked' AND i.deadline = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3
 ) UNION ALL SELECT * FROM (
     SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
     WHERE i.state = 'locked' AND i.deadline < ?1 ORDER BY i.deadline DESC, i.seq DESC LIMIT ?3
+) LIMIT ?3;
+
+-- locks: what is locked, behind a deadline and a number; in two parts, for one condition would walk all of a deadline
+SELECT * FROM (
+    SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3
+) UNION ALL SELECT * FROM (
+    SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline > ?1 ORDER BY i.deadline, i.seq LIMIT ?3
 ) LIMIT ?3;
 
 -- shown: a page of a node's items, with their sizes
@@ -59,26 +113,39 @@ WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state =
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
 WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY i.death LIMIT ?6;
 
+-- stride: the number of an item so far behind another
+SELECT i.seq FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT 1 OFFSET ?3 - 1;
+
 -- newest_item: the highest number of an item in a node
 SELECT coalesce(max(seq), 0) FROM item WHERE node_id = ?;
 
 -- newest_death: the highest number of a death in a node
 SELECT coalesce(max(death), 0) FROM item WHERE node_id = ? AND death IS NOT NULL;
 
--- node_entries: nodes with their items by state; a locked item is found by its lock, for there are few
+-- node_entries: nodes with their items by state; locked items are found by their locks, for there are few
+WITH locked(node_id, items) AS MATERIALIZED (
+    SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
+)
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
-    (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued'),
-    (SELECT count(*) FROM item WHERE state = 'locked' AND +node_id = c.id),
+    (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued'),
+    ifnull((SELECT items FROM locked WHERE node_id = c.id), 0),
     (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead'),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
-    (SELECT published FROM item WHERE seq = (SELECT min(seq) FROM item WHERE node_id = c.id AND state = 'queued'))
-FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id WHERE n.name > ? ORDER BY n.name LIMIT ?;
+    (SELECT published FROM item WHERE seq = (
+        SELECT min(seq) FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued'
+    ))
+FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id
+WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
 -- events: a page of the log
 SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
 FROM event e CROSS JOIN node n ON n.id = e.node_id
 WHERE e.seq > ?1 AND e.seq <= ?2 AND (?3 IS NULL OR n.name IN (SELECT value FROM json_each(?3)))
-ORDER BY e.seq LIMIT ?4;
+    AND (?4 IS NULL OR EXISTS (
+        SELECT 1 FROM affiliation a
+        WHERE a.node_id = n.id AND a.jid = ?4 AND a.affiliation IN (SELECT value FROM json_each(?5))
+    ))
+ORDER BY e.seq LIMIT ?6;
 
 -- log_ends: the oldest and the newest event; each is one end of the table
 SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);

@@ -7,23 +7,32 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pubqueue.app import listings as li
 from pubqueue.app.rows import AffiliationRow
 from pubqueue.core.event_log import Event, EventKind
-from pubqueue.core.model import Affiliation, Item, ItemId, Node, NodeName, State
+from pubqueue.core.model import Affiliation, Item, ItemId, Node, State, Subscription
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.transactions.model import Attempt, Record
 from pubqueue.stores.sqlite import moving, winners
-from pubqueue.stores.sqlite.columns import items_of, node_of, record_of, with_payloads
+from pubqueue.stores.sqlite.columns import (
+    items_of,
+    node_of,
+    record_of,
+    subscription_of,
+    with_payloads,
+)
 from pubqueue.stores.sqlite.node_ids import packed_keys
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.core.model import Subscription
+    from pubqueue.stores.sqlite.session import Session, Values
 
 R = TypeVar("R")
 
 LAST_OF_ALL: Final = (1 << 62, 0)
 """Later than any deadline, with a number."""
+BEHIND_ALL: Final = 1 << 62
+"""Greater than the number of every item."""
 
 
 def page(session: Session, which: li.Listing[R], after: object, limit: int) -> list[R]:
@@ -32,31 +41,77 @@ def page(session: Session, which: li.Listing[R], after: object, limit: int) -> l
     return found
 
 
-def _nodes(session: Session, _which: li.Nodes, after: str | None, limit: int) -> list[Node]:
-    rows = session.rows("page_nodes", after or "", limit)
-    for row in rows:
-        session.nodes.note(row[1], row[0])
-    return [node_of(row) for row in rows]
+def _nodes(session: Session, which: li.Nodes, after: str | None, limit: int) -> list[Node]:
+    query = "page_nodes" if which.access is None else "page_nodes_with"
+    model = () if which.access is None else (which.access.value,)
+    rows = session.rows(query, *model, after or "", limit)
+    return [_node(session, row) for row in rows]
+
+
+def _node(session: Session, row: Any) -> Node:  # noqa: ANN401  # a node's columns
+    session.nodes.note(row[1], row[0])
+    return node_of(row)
 
 
 def _ready_nodes(
-    session: Session, _which: li.ReadyNodes, after: str | None, limit: int
-) -> list[NodeName]:
-    return [NodeName(row[0]) for row in session.rows("ready_nodes", after or "", limit)]
+    session: Session, _which: li.ReadyNodes, after: int | None, limit: int
+) -> list[li.Look]:
+    rows = session.rows("ready_nodes", after or 0, limit)
+    return [li.Look(*row) for row in rows]
+
+
+def _free_subscriptions(
+    session: Session, which: li.FreeSubscriptions, after: tuple[Any, ...] | None, limit: int
+) -> list[Subscription]:
+    node = session.id(which.node)
+    rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
+    return [subscription_of({node: which.node}, row) for row in rows]
 
 
 def _affiliations_of(
     session: Session, which: li.AffiliationsOf, after: str | None, limit: int
 ) -> list[AffiliationRow]:
-    rows = session.rows("affiliations_of", session.id(which.node), after or "", limit)
+    node, roles = session.id(which.node), _packed(which.roles)
+    rows = session.rows("affiliations_of", node, after or "", limit, roles)
     return [AffiliationRow(which.node, jid, Affiliation(word)) for jid, word in rows]
 
 
-def _affiliations_of_account(
-    session: Session, which: li.AffiliationsOfAccount, after: str | None, limit: int
-) -> list[AffiliationRow]:
-    rows = session.rows("affiliations_of_account", which.account, after or "", limit)
-    return [AffiliationRow(name, which.account, Affiliation(word)) for name, word in rows]
+def _nodes_of_account(
+    session: Session, which: li.NodesOfAccount, after: str | None, limit: int
+) -> list[tuple[Node, Affiliation]]:
+    filters = _packed(which.roles), _packed(which.access)
+    rows = session.rows("nodes_of_account", which.account, after or "", *filters, limit)
+    return [(_node(session, row[:-1]), Affiliation(row[-1])) for row in rows]
+
+
+def _subscriptions_of_account(
+    session: Session, which: li.SubscriptionsOfAccount, after: tuple[str, str] | None, limit: int
+) -> list[Subscription]:
+    place = after or ("", "")
+    rows = session.rows("subscriptions_of_account", which.account, which.node, *place, limit)
+    names = session.names({row[1] for row in rows})
+    return [subscription_of(names, row) for row in rows]
+
+
+def _total(session: Session, which: li.Total, _after: object, limit: int) -> list[int]:
+    match which.of:
+        case li.Nodes(access=None):
+            row = session.row("count_nodes")
+        case li.Nodes(access=access):
+            row = session.row("count_nodes_with", str(access))
+        case li.AffiliationsOf(node=node, roles=roles):
+            row = session.row("count_affiliations_of", session.id(node), _packed(roles))
+        case li.NodesOfAccount(account=account, roles=roles, access=access):
+            row = session.row("count_nodes_of_account", account, _packed(roles), _packed(access))
+        case li.SubscriptionsOfAccount(account=account, node=node):
+            row = session.row("count_subscriptions_of_account", account, node)
+        case other:
+            raise TypeError(f"{type(other).__name__} is not counted")
+    return [int(row[0])][:limit]
+
+
+def _packed(words: tuple[str, ...] | None) -> str | None:
+    return None if words is None else packed_keys(words)
 
 
 def _item_ids(session: Session, which: li.ItemIds, after: int | None, limit: int) -> list[ItemId]:
@@ -67,13 +122,37 @@ def _item_ids(session: Session, which: li.ItemIds, after: int | None, limit: int
 def _items(
     session: Session, which: li.Items, after: int | None, limit: int
 ) -> list[tuple[Item, bytes]]:
-    query = "newest" if which.newest else "oldest"
-    values: tuple[object, ...] = session.contents_of(which.node), after or 0, limit
+    numbers, place = which.numbers, after or (BEHIND_ALL if which.newest else 0)
     if which.holders is not None:
-        query += "_held"
-        values = *values, packed_keys(which.holders)
-    rows = session.rows(query, *values)
+        numbers = _held(session, which, place)
+    if numbers is not None:
+        rows = _fitting(session, "numbered", (packed_keys(numbers[:limit]),), which.room)
+    else:
+        query = "newest" if which.newest else "oldest"
+        values = session.contents_of(which.node), place, limit
+        rows = _fitting(session, query, values, which.room)
     return with_payloads(session, reversed(rows) if which.newest else rows)
+
+
+def _held(session: Session, which: li.Items, place: int) -> tuple[int, ...]:
+    """Return the numbers of what the holders hold, the newest first if these are wanted."""
+    rows = session.rows("held_numbers", session.contents_of(which.node), packed_keys(which.holders))
+    if which.newest:
+        return tuple(sorted((row[0] for row in rows if row[0] < place), reverse=True))
+    return tuple(sorted(row[0] for row in rows if row[0] > place))
+
+
+def _fitting(session: Session, query: str, values: Values, room: int) -> list[Any]:
+    """Return rows as long as there is room for what is in their last column, one at least."""
+    rows: list[Any] = []
+    cursor = session.connection.execute(SQL[query], values)
+    for row in cursor:
+        room -= len(row[-1] or b"")
+        if room < 0 and rows:
+            break
+        rows.append(row)
+    cursor.close()
+    return rows
 
 
 def _dead(session: Session, which: li.DeadItems, after: int | None, limit: int) -> list[Item]:
@@ -82,29 +161,33 @@ def _dead(session: Session, which: li.DeadItems, after: int | None, limit: int) 
     )
 
 
+def _locks_from_last(
+    session: Session, _which: li.LocksFromLast, after: tuple[int, int] | None, limit: int
+) -> list[Item]:
+    return items_of(session, session.rows("locks_from_last", *(after or LAST_OF_ALL), limit))
+
+
 def _locks(
     session: Session, _which: li.Locks, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
-    return items_of(session, session.rows("locks", *(after or LAST_OF_ALL), limit))
+    return items_of(session, session.rows("locks", *(after or (0, 0)), limit))
 
 
 def _shown(
     session: Session, which: li.ItemEntries, after: int | None, limit: int
 ) -> list[ItemEntry]:
-    query = SQL["shown_dead" if which.state is State.DEAD else "shown"]
+    query = "shown_dead" if which.state is State.DEAD else "shown"
     state = None if which.state is None else which.state.value
-    values = session.contents_of(which.node), after or 0, which.until, state, which.payloads, limit
-    room = which.room
-    rows: list[Any] = []
-    cursor = session.connection.execute(query, values)
-    for row in cursor:
-        room -= len(row[-1] or b"")
-        if room < 0 and rows:
-            break
-        rows.append(row)
-    cursor.close()
+    contents = session.contents_of(which.node)
+    values = contents, after or 0, which.until, state, which.payloads, limit
+    rows = _fitting(session, query, values, which.room)
     items = items_of(session, rows)
     return [ItemEntry(item, *row[-2:]) for item, row in zip(items, rows, strict=True)]
+
+
+def _stride(session: Session, which: li.Stride, after: int | None, limit: int) -> list[int]:
+    rows = session.rows("stride", session.contents_of(which.node), after or 0, limit)
+    return [row[0] for row in rows]
 
 
 def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) -> list[int]:
@@ -127,7 +210,8 @@ def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
 
 def _events(session: Session, which: li.Events, after: int | None, limit: int) -> list[EventEntry]:
     names = None if which.nodes is None else packed_keys(which.nodes)
-    rows = session.rows("events", after or 0, which.until, names, limit)
+    roles = which.account, packed_keys(which.roles)
+    rows = session.rows("events", after or 0, which.until, names, *roles, limit)
     return [EventEntry(seq, at, Event(EventKind(kind), *facts)) for seq, at, kind, *facts in rows]
 
 
@@ -172,13 +256,18 @@ def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int
 PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Nodes:                 _nodes,
     li.ReadyNodes:            _ready_nodes,
+    li.FreeSubscriptions:     _free_subscriptions,
     li.AffiliationsOf:        _affiliations_of,
-    li.AffiliationsOfAccount: _affiliations_of_account,
+    li.NodesOfAccount:        _nodes_of_account,
+    li.SubscriptionsOfAccount: _subscriptions_of_account,
+    li.Total:                 _total,
     li.ItemIds:               _item_ids,
     li.Items:                 _items,
     li.DeadItems:             _dead,
+    li.LocksFromLast:         _locks_from_last,
     li.Locks:                 _locks,
     li.ItemEntries:           _shown,
+    li.Stride:                _stride,
     li.NewestItem:            _newest,
     li.NodeEntries:           _tallies,
     li.Events:                _events,
@@ -194,6 +283,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.NotedWinners:          winners.noted,
     li.Contests:              winners.contests,
     li.WinnerClasses:         winners.classes,
+    li.TakenWinners:          winners.taken,
     li.WinningDrafts:         winners.drafts,
 }
 # fmt: on

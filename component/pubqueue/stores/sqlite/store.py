@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import aiosqlite
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.sqlite import private
 from pubqueue.stores.sqlite.node_ids import NodeIds
 from pubqueue.stores.sqlite.schema import prepare
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
@@ -104,6 +105,7 @@ class SqliteStore:
         try:
             await connection
             await connection.run(lambda raw: prepare(raw, self.path))
+            private.close_to_others(self.path)
             self._changes_seen = await connection.run(_version)
         except sqlite3.Error as problem:
             await connection.leave()
@@ -166,6 +168,7 @@ class SqliteStore:
         return reader
 
     def _connect(self) -> sqlite3.Connection:
+        private.create(self.path)
         return sqlite3.connect(
             self.path,
             timeout=LOCK_PATIENCE,

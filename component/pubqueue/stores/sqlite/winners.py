@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from pubqueue.app.listings import NodeWinners, WinnerClass
 from pubqueue.app.rows import Contest
-from pubqueue.core.model import Draft, NodeName
+from pubqueue.core.model import Draft, NodeName, State
+from pubqueue.core.transactions.model import TakenId
 from pubqueue.stores.sqlite.columns import unpacked
 
 if TYPE_CHECKING:
     from pubqueue.app import listings as li
     from pubqueue.app.rows import Judged
+    from pubqueue.core.transactions.model import SetAside
     from pubqueue.stores.sqlite.session import Session
 
 ALL = -1
@@ -81,6 +83,21 @@ def classes(
         WinnerClass(state, same != 0, count, first)
         for state, same, count, first in session.rows("found", which.node, limit)
     ]
+
+
+def taken(session: Session, which: li.TakenWinners, _after: object, limit: int) -> list[TakenId]:
+    """Return the winners of a node that cannot have their ids."""
+    rows = session.rows("taken", which.node, limit)
+    return [TakenId(which.node, name, State(state)) for name, state in rows]
+
+
+def set_aside(session: Session, change: SetAside) -> None:
+    """Let winners that cannot have their ids win no longer, or in another node."""
+    if change.to is None:
+        session.run("leave_out")
+    else:
+        session.run("win_elsewhere", change.to, change.at)
+        session.run("meet_nothing")
 
 
 def drafts(session: Session, which: li.WinningDrafts, _after: object, limit: int) -> list[Draft]:

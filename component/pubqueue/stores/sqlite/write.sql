@@ -30,12 +30,12 @@ DELETE FROM affiliation WHERE node_id = ? AND jid = ? AND affiliation = ?;
 
 -- add_subscription: a subscription that was not there
 INSERT INTO subscription
-    (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, bounces)
+    (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- change_subscription: its window, whether it is here, and its counts
 UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_served = max(last_served, ?),
-    available = ?, bounces = ?
+    available = ?, unanswered = ?
 WHERE subid = ?;
 
 -- drop_subscription: the subscription goes, its locks stay

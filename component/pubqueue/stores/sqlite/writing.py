@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
 from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
-from pubqueue.core.transactions.model import Abort, Commit, Moved, Sweep
+from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.sqlite import committing, nodes, staging, winners
 from pubqueue.stores.sqlite.event_log import record
 from pubqueue.stores.sqlite.items import ItemWrites
@@ -97,6 +97,7 @@ BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     PurgeNode:    _purge,
     Forget:       _forget,
     ForgetEvents: _forget_events,
+    SetAside:     winners.set_aside,
     Commit:       committing.commit,
     Moved:        committing.moved,
     Abort:        committing.abort,

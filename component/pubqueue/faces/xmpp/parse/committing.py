@@ -1,16 +1,18 @@
 """Transactions; an addition of ours.
 
 `<txn/>` beside a publish stages its items, `<commit/>` shows those of the attempts that it names, `<abort/>`
-drops a version; `<txn/>` in a get asks how far an app is, `<transactions/>` for the records.
+drops a version or attempts at it; `<txn/>` in a get asks how far an app is, `<transactions/>` for the records.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.core.model import NodeName
 from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark, Totals
+from pubqueue.core.transactions.model import Mark, OnTaken, Totals
 from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
+from pubqueue.core.validity import HIGHEST_NUMBER
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
@@ -20,36 +22,26 @@ if TYPE_CHECKING:
 
 TAG: Final = ns.tag(ns.OURS, "txn")
 
-LONGEST_NAME: Final = 255
-"""Bytes of an app's name."""
-
 _PIECES: Final = 4
-_DIGITS: Final = 18
+_DIGITS: Final = 19
+"""Of a number: with so many of them it is beyond every bound, however many there are."""
 
 
 def number(text: str | None, what: str) -> int:
-    """Return a whole number from 0.
+    """Return a whole number from 0, or one that is beyond its bounds as the text is: those are the core's.
 
     Raises:
-        ValueError: it is none, or is too large for anybody's count.
+        ValueError: it is none.
 
     """
-    if text is None or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS:
+    if text is None or not (text.isascii() and text.isdigit()):
         raise ValueError(f"{what} has to be a whole number from 0")
-    return int(text)
+    return min(int(text.lstrip("0")[:_DIGITS] or "0"), HIGHEST_NUMBER + 1)
 
 
-def app_name(element: Element) -> str:
-    """Return the name of the app.
-
-    Raises:
-        ValueError: there is none, it is too long, or it has control characters.
-
-    """
-    name = element.get("app")
-    if not name or len(name.encode()) > LONGEST_NAME or not name.isprintable():
-        raise ValueError(f"app has to be a name of 1 to {LONGEST_NAME} bytes")
-    return name
+def _app(element: Element) -> str:
+    """Return the name of the app; what a name may be, the core knows."""
+    return element.get("app") or ""
 
 
 def mark_of(iq: Iq) -> Mark | StanzaError | None:
@@ -68,7 +60,7 @@ def _mark(element: Element) -> Mark:
     if visibility not in {"commit", "immediate"}:
         raise ValueError("visibility is commit or immediate")
     return Mark(
-        app_name(element),
+        _app(element),
         number(element.get("version"), "version"),
         number(element.get("part") or "0", "part"),
         number(element.get("attempt") or "0", "attempt"),
@@ -85,10 +77,20 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
             _told(words, "skipped"), _told(words, "dead-lettered"), _seconds(words.get("seconds"))
         )
         version = number(words.get("version"), "version")
-        request = CommitVersion(iq.by, app_name(words), version, parts, totals)
+        taken = _on_taken(words.get("on-taken"))
+        aside = words.get("dead-letter-node")
+        place = None if aside is None else NodeName(aside)
+        request = CommitVersion(iq.by, _app(words), version, parts, totals, taken, place)
     except ValueError as problem:
         return bad_request(text=f"commit: {problem}")
     return request
+
+
+def _on_taken(said: str | None) -> OnTaken:
+    try:
+        return OnTaken(said or "fail")
+    except ValueError:
+        raise ValueError("on-taken is fail, skip or dead-letter") from None
 
 
 def _parts(words: Element) -> tuple[Part, ...]:
@@ -130,19 +132,19 @@ def _seconds(text: str | None) -> float | None:
 
 
 def abort(iq: Iq) -> AbortVersion | StanzaError:
-    """Read which version is to be dropped."""
+    """Read which version is to be dropped, or which attempts at it, named as in a commit."""
+    words = iq.child
     try:
-        return AbortVersion(iq.by, app_name(iq.child), number(iq.child.get("version"), "version"))
+        named = tuple((part.number, part.attempt) for part in _parts(words))
+        version = number(words.get("version"), "version")
+        return AbortVersion(iq.by, _app(words), version, named if words.children else None)
     except ValueError as problem:
         return bad_request(text=f"abort: {problem}")
 
 
 def ask(iq: Iq) -> AskLastVersion | StanzaError:
     """Read whose mark is asked for."""
-    try:
-        return AskLastVersion(iq.by, app_name(iq.child))
-    except ValueError as problem:
-        return bad_request(text=f"txn: {problem}")
+    return AskLastVersion(iq.by, _app(iq.child))
 
 
 def records(iq: Iq) -> ListTransactions | StanzaError:
@@ -155,7 +157,7 @@ def records(iq: Iq) -> ListTransactions | StanzaError:
         return ListTransactions(
             iq.by,
             state == "open",
-            None if words.get("app") is None else app_name(words),
+            None if words.get("app") is None else _app(words),
             number(words.get("after") or "0", "after"),
             max(1, number(words.get("max") or "100", "max")),
         )

@@ -17,6 +17,7 @@ from pubqueue.core.nodes.manage import (
 from pubqueue.faces.xmpp import ns, settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue.faces.xmpp.result_sets import page_beside
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
@@ -77,8 +78,10 @@ def purge(iq: Iq) -> Request | StanzaError:
 
 def get_affiliations(iq: Iq) -> Request | StanzaError:
     """XEP-0060 8.9.1."""
-    node = node_of(iq.verb)
-    return node if isinstance(node, StanzaError) else GetAffiliations(iq.by, node)
+    node, page = node_of(iq.verb), page_beside(iq.child.children[1:])
+    if isinstance(node, StanzaError):
+        return node
+    return page if isinstance(page, StanzaError) else GetAffiliations(iq.by, node, page)
 
 
 def set_affiliations(iq: Iq) -> Request | StanzaError:

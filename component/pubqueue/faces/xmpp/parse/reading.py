@@ -9,6 +9,7 @@ from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.validity import is_name
 from pubqueue.faces.xmpp.parse.iq import Iq, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue.faces.xmpp.room import PAYLOADS
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
@@ -61,6 +62,7 @@ def items(iq: Iq) -> Request | StanzaError:
             max=_size(iq.child),
             state=None if state is None else State(state),
             payloads=payload in {"true", "1"},
+            room=PAYLOADS,
         )
     except ValueError as problem:
         return bad_request(text=f"items: {problem}")

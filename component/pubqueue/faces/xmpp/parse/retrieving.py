@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.model import ItemId, NodeName
+from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.nodes.manage import Describe, ListItems, ListNodes
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import disco, ns
 from pubqueue.faces.xmpp.parse.iq import Iq, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue.faces.xmpp.result_sets import page_among, page_beside
+from pubqueue.faces.xmpp.room import PAYLOADS
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
+    from pubqueue.core.reading.listing import Page
 
 
 def items(iq: Iq) -> Request | StanzaError:
@@ -24,41 +27,21 @@ def items(iq: Iq) -> Request | StanzaError:
     ids = ids_of(iq.verb, ns.tag(ns.PUBSUB, "item"))
     if iq.verb.children and not ids:
         return bad_request(text="in items stand only items with an id")
-    page = _page(iq)
+    page = page_beside(iq.child.children[1:], backward=True)
     if isinstance(page, StanzaError):
         return page
-    after, size = page
     newest = iq.verb.get("max_items")
     try:
         wanted = None if newest is None else _count(newest)
     except ValueError as problem:
         return bad_request(text=f"max_items: {problem}")
-    return Retrieve(iq.by, node, ids, wanted, after, size)
+    return Retrieve(iq.by, node, ids, wanted, page, PAYLOADS)
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text[:10]) < 1:
         raise ValueError("a whole number from 1")
     return int(text[:10])
-
-
-def _page(iq: Iq) -> tuple[ItemId | None, int | None] | StanzaError:
-    """Read the page that is asked for (XEP-0059 2.2); only forward pages are served."""
-    after: ItemId | None = None
-    size: int | None = None
-    for beside in iq.child.children[1:]:
-        if beside.tag != ns.tag(ns.RSM, "set"):
-            return bad_request(text="beside items stands something unknown")
-        for word in beside.children:
-            if word.tag == ns.tag(ns.RSM, "after"):
-                after = ItemId(word.text)
-            elif word.tag == ns.tag(ns.RSM, "max") and word.text.isascii() and word.text.isdigit():
-                size = int(word.text[:10])
-            elif word.tag == ns.tag(ns.RSM, "max"):
-                return bad_request(text="max: a whole number")
-            else:
-                return StanzaError("cancel", "feature-not-implemented", text="pages go forward")
-    return after, size
 
 
 def disco_info(iq: Iq) -> Request | StanzaError | bytes:
@@ -71,23 +54,31 @@ def disco_info(iq: Iq) -> Request | StanzaError | bytes:
 
 def disco_items(iq: Iq) -> Request | StanzaError:
     """XEP-0060 5.2 and 5.5."""
+    page = page_among(iq.child.children)
+    if isinstance(page, StanzaError):
+        return page
     given = iq.child.get("node")
     if given is None:
-        return ListNodes(iq.by)
-    return ListItems(iq.by, NodeName(given))
+        return ListNodes(iq.by, page)
+    return ListItems(iq.by, NodeName(given), page)
 
 
 def my_affiliations(iq: Iq) -> Request | StanzaError:
     """XEP-0060 5.7."""
-    node = _one_or_all(iq)
-    return node if isinstance(node, StanzaError) else ListMyAffiliations(iq.by, node)
+    asked = _asked(iq)
+    return asked if isinstance(asked, StanzaError) else ListMyAffiliations(iq.by, *asked)
 
 
 def my_subscriptions(iq: Iq) -> Request | StanzaError:
     """XEP-0060 5.6."""
-    node = _one_or_all(iq)
-    return node if isinstance(node, StanzaError) else ListMySubscriptions(iq.by, node)
+    asked = _asked(iq)
+    return asked if isinstance(asked, StanzaError) else ListMySubscriptions(iq.by, *asked)
 
 
-def _one_or_all(iq: Iq) -> NodeName | StanzaError | None:
-    return None if iq.verb.get("node") is None else node_of(iq.verb)
+def _asked(iq: Iq) -> tuple[NodeName | None, Page | None] | StanzaError:
+    """Read which node is meant, if it is one, and which page."""
+    node = None if iq.verb.get("node") is None else node_of(iq.verb)
+    page = page_beside(iq.child.children[1:])
+    if isinstance(node, StanzaError):
+        return node
+    return page if isinstance(page, StanzaError) else (node, page)

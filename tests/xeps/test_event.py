@@ -1,10 +1,10 @@
 from datetime import UTC, datetime
-from xml.etree.ElementTree import Element, fromstring, tostring
+from xml.etree.ElementTree import Element, fromstring
 
 import pytest
-from slixmpp import Iq, Message
+from slixmpp import Message
+from slixmpp.plugins.xep_0060.stanza import EventItems
 
-from pubqueue_xeps.xep_0254 import stanza
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -26,40 +26,6 @@ def message(inside, beside=""):
     return fromstring(f"{HEAD}{EVENT}{inside}</event>{beside}</message>")
 
 
-def again(xml):
-    """Send it through bytes."""
-    return fromstring(tostring(xml))
-
-
-def test_a_request_to_unlock_is_example_10_of_the_xep():
-    iq = Iq()
-    iq["pubsub"]["unlock"]["node"] = "jobs"
-    item = stanza.UnlockItem()
-    item["id"] = "i1"
-    iq["pubsub"]["unlock"].append(item)
-    unlock = again(iq.xml).find("*/*")
-    assert unlock.tag == "{urn:xmpp:pubsub:queueing:0}unlock"
-    assert unlock.attrib == {"node": "jobs"}
-    assert [(child.tag, child.attrib) for child in unlock] == [
-        ("{urn:xmpp:pubsub:queueing:0}item", {"id": "i1"})
-    ]
-    read = Iq(xml=again(iq.xml))["pubsub"]["unlock"]
-    assert (read["node"], [item["id"] for item in read]) == ("jobs", ["i1"])
-
-
-def test_publish_metadata_stands_beside_the_publish():
-    iq = Iq()
-    iq["pubsub"]["publish"]["node"] = "jobs"
-    iq["pubsub"]["queue_meta"]["delay"] = "60"
-    iq["pubsub"]["queue_meta"]["priority"] = "7"
-    assert [child.tag for child in again(iq.xml)[0]] == [
-        "{http://jabber.org/protocol/pubsub}publish",
-        "{urn:x-pubqueue:0}meta",
-    ]
-    meta = Iq(xml=again(iq.xml))["pubsub"]["queue_meta"]
-    assert (meta["delay"], meta["priority"], meta["ttl"]) == ("60", "7", "")
-
-
 def test_headers_are_read_from_beside_the_event():
     shim = "http://jabber.org/protocol/shim"
     inner = "".join(f"<header name='{n}'>{v}</header>" for n, v in ("a1", "b2", "a3"))
@@ -70,27 +36,16 @@ def test_headers_are_read_from_beside_the_event():
     assert told.headers == {}
 
 
-def test_the_lock_of_a_delivery_survives_the_wire():
-    sent = Message()
-    for name, value in (("token", "17"), ("attempt", "2"), ("deadline", "2026-01-01T00:05:00Z")):
-        sent["queue_lock"][name] = value
-    read = Message(xml=again(sent.xml))["queue_lock"]
-    assert (read["token"], read["attempt"], read["deadline"]) == ("17", "2", "2026-01-01T00:05:00Z")
-
-
-@pytest.mark.parametrize(
-    ("namespace", "name"),
-    [("urn:xmpp:pubsub:queueing:0", "unlock"), ("urn:xmpp:queueing:0", "unlock_short")],
-)
-def test_an_unlock_event_is_read_in_both_namespaces(namespace, name):
+@pytest.mark.parametrize("namespace", ["urn:xmpp:pubsub:queueing:0", "urn:xmpp:queueing:0"])
+def test_an_unlock_event_is_read_in_both_namespaces(namespace):
     xml = message(f"<items node='jobs'><unlock xmlns='{namespace}' id='i1'/></items>")
-    assert Message(xml=xml)["pubsub_event"]["items"][name]["id"] == "i1"
     assert read_event(xml) == [Unlocked("q.localhost", "jobs", "i1")]
 
 
 def test_slixmpp_does_not_take_an_unlocked_item_for_a_published_one():
     xml = message("<items node='jobs'><unlock xmlns='urn:xmpp:queueing:0' id='i1'/></items>")
-    assert len(Message(xml=xml)["pubsub_event"]["items"]) == 0
+    items = Message(xml=xml)["pubsub_event"]["items"]
+    assert (type(items), len(items)) == (EventItems, 0)
 
 
 def test_a_delivery_is_read_with_its_payload_and_lock():

@@ -1,0 +1,178 @@
+"""For those who list what there is: nodes, items by their ids, who is what, what is one's own; one page of each.
+
+Whether somebody may see anything is settled before a row of a list is read, and of a list no more is read than the
+page has: a listing costs the same however long it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.listings import (
+    AffiliationsOf,
+    ItemIds,
+    Nodes,
+    NodesOfAccount,
+    SubscriptionsOfAccount,
+    Total,
+)
+from pubqueue.core.model import Affiliation, ItemId
+from pubqueue.core.nodes import access, manage
+from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts, named
+from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
+from pubqueue.core.reading.listing import part_of, room_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.listings import Listing
+    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.model import Asker, Node
+    from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
+    from pubqueue.core.nodes.manage import GetAffiliations, ListItems, ListNodes
+    from pubqueue.core.reading.listing import Page, Part
+
+    R = TypeVar("R")
+    Known = list[tuple[Node, Affiliation]]
+
+
+def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
+    """Return nodes that the asker may see, each with what the asker is to it."""
+    rows, by, page = context.rows, request.by, request.page
+    room, after = room_of(page), None if page is None else page.after
+    found, more = _seen(rows, by, after, room) if room else ([], True)
+    part = part_with(page, len(found), more=more, total=lambda: _all_seen(rows, by))
+    return NodeListFacts(tuple(found), part)
+
+
+def _seen(rows: WorkingSet, by: Asker, after: str | None, room: int) -> tuple[Known, bool]:
+    """Return so many nodes that the asker may see, by name, and whether there are more."""
+    found: Known = []
+    while True:
+        known = _next_known(rows, by, after, room + 1)
+        found += [entry for entry in known if manage.sees(by, *entry)]
+        if len(found) > room:
+            return found[:room], True
+        if len(known) <= room:
+            return found, False
+        after = known[-1][0].name
+
+
+def _next_known(rows: WorkingSet, by: Asker, after: str | None, count: int) -> Known:
+    """Return the next nodes that the asker may see or is something to."""
+    if by.admin:
+        return [(node, Affiliation.NONE) for node in rows.page(Nodes(), after, count)]
+    known = {
+        node.name: (node, Affiliation.NONE)
+        for model in access.SEEN_BY_ALL
+        for node in rows.page(Nodes(model), after, count)
+    }
+    mine = rows.page(NodesOfAccount(by.account), after, count)
+    known.update({entry[0].name: entry for entry in mine})
+    return [known[name] for name in sorted(known)[:count]]
+
+
+def _all_seen(rows: WorkingSet, by: Asker) -> int:
+    """Count the nodes that the asker may see; those that shut it out are among them, for they are few."""
+    if by.admin:
+        return _total(rows, Nodes())
+    closed = NodesOfAccount(by.account, access=access.SEEN_BY_KNOWN)
+    return sum(_total(rows, Nodes(model)) for model in access.SEEN_BY_ALL) + _total(rows, closed)
+
+
+def for_items(context: Context, request: ListItems) -> NodeFacts:
+    """Return the node and ids of its items, the oldest first."""
+    rows, page = context.rows, request.page
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, request.by.account)
+    known = NodeFacts(context.now, node, affiliation, part=part_of(page, more=False, total=0))
+    if node is None or not manage.sees_items(request.by, node, affiliation):
+        return known
+    after, missing = place_of(rows, node, page)
+    if missing:
+        return NodeFacts(context.now, node, affiliation, after_missing=True)
+    found, part = _part(rows, ItemIds(node.name), after, page, lambda: node.items)
+    return NodeFacts(context.now, node, affiliation, items=tuple(found), part=part)
+
+
+def place_of(rows: WorkingSet, node: Node, page: Page | None) -> tuple[int, bool]:
+    """Return the number of the item that the page is behind or in front of, and whether that item is missing."""
+    name = None if page is None else page.before or page.after
+    if name is None:
+        return 0, False
+    item = rows.item(node.name, ItemId(name))
+    return (0, True) if item is None else (item.seq, False)
+
+
+def for_get_affiliations(context: Context, request: GetAffiliations) -> NodeFacts:
+    """Return who is what to the node, if the asker may know."""
+    rows, page = context.rows, request.page
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, request.by.account)
+    if node is None or not manage.manages(request.by, node, affiliation):
+        return NodeFacts(context.now, node, affiliation)
+    listing = AffiliationsOf(node.name)
+    found, part = _part(rows, listing, _name(page), page, lambda: _total(rows, listing))
+    people = tuple((row.account, row.affiliation) for row in found)
+    return NodeFacts(context.now, node, affiliation, affiliations=people, part=part)
+
+
+def for_my_affiliations(context: Context, request: ListMyAffiliations) -> AffiliationFacts:
+    """Return what the account is to the nodes asked about."""
+    rows, by, page = context.rows, request.by, request.page
+    if request.node is not None:
+        node = rows.node(request.node)
+        mine = [] if node is None else [(node.name, rows.affiliation(node.name, by.account))]
+        return AffiliationFacts(tuple(mine), part_of(page, more=False, total=len(mine)))
+    if by.admin:
+        nodes, part = _part(rows, Nodes(), _name(page), page, lambda: _total(rows, Nodes()))
+        return AffiliationFacts(tuple((node.name, Affiliation.NONE) for node in nodes), part)
+    listing = NodesOfAccount(by.account)
+    found, part = _part(rows, listing, _name(page), page, lambda: _total(rows, listing))
+    return AffiliationFacts(tuple((node.name, role) for node, role in found), part)
+
+
+def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> SubscriptionFacts:
+    """Return the account's subscriptions to the nodes asked about."""
+    rows, page = context.rows, request.page
+    if request.node is not None and rows.node(request.node) is None:
+        return SubscriptionFacts(found=False, entries=())
+    name = _name(page)
+    place = None if name is None else named(name)
+    if name is not None and place is None:
+        return SubscriptionFacts(found=True, entries=(), after_missing=True)
+    listing = SubscriptionsOfAccount(request.by.account, request.node)
+    found, part = _part(rows, listing, place, page, lambda: _total(rows, listing))
+    return SubscriptionFacts(found=True, entries=tuple(found), part=part)
+
+
+def _name(page: Page | None) -> str | None:
+    return None if page is None else page.after
+
+
+def _part(
+    rows: WorkingSet,
+    listing: Listing[R],
+    after: object,
+    page: Page | None,
+    total: Callable[[], int],
+) -> tuple[list[R], Part]:
+    """Return the rows of a page, and what part of the listing they are."""
+    room = room_of(page)
+    found = rows.page(listing, after, room + 1) if room else []
+    more = len(found) > room or not room
+    return found[:room], part_with(page, len(found[:room]), more=more, total=total)
+
+
+def part_with(page: Page | None, shown: int, *, more: bool, total: Callable[[], int]) -> Part:
+    """Return what is told of a part; it is counted only where it is not seen at a glance."""
+    part = part_of(page, more=more, total=None)
+    if not more and part.begins:
+        return part_of(page, more=more, total=shown)
+    return part_of(page, more=more, total=total())
+
+
+def _total(rows: WorkingSet, listing: Listing[R]) -> int:
+    return sum(rows.page(Total(listing)))

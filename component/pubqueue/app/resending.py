@@ -1,0 +1,100 @@
+"""What a crash between a commit and its words leaves unsaid: which deliveries have left is noted, the rest sent again.
+
+The note is a lock token: the deliveries of all older locks have left. It is written now and then, with a batch that
+comes anyway, and speaks of what was said some seconds before, so that the bytes have gone. When the process starts
+and somebody can be reached, what is locked under later tokens is sent again to its holders, under the same tokens.
+
+Where several processes write to a store nobody knows what the others have said, so no note is written: then more is
+sent again than has to be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.decision import Resent
+from pubqueue.core.model import Millis, seconds
+from pubqueue.core.queue.resend import Resend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.ports import Transaction
+    from pubqueue.core.decision import Reply
+
+TOLD: Final = "told"
+"""The sequence whose next number is the first lock token that is not known to be told."""
+
+RETRY: Final = 1.0
+"""Seconds until another try after the store has failed."""
+
+LAG: Final = seconds(5)
+"""Between two notes, at least; what was said before the last one has left by the next."""
+
+
+class Told:
+    """Notes which deliveries have left."""
+
+    def __init__(self) -> None:
+        self._said = self._left = 0
+        self._at: Millis | None = None
+        self._alone = True
+
+    def said(self, next_token: int) -> None:
+        """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
+        self._said = max(self._said, next_token)
+
+    def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
+        """Write the note, if it is time to. Unless what is said is `flowing`, nothing leaves."""
+        if self._at is None:
+            self._at = now
+        elif tx.foreign:
+            self._alone = False
+        elif flowing and abs(now - self._at) >= LAG:
+            self._write(tx, self._left)
+            self._at, self._left = now, self._said
+
+    def note_all(self, tx: Transaction) -> None:
+        """Write that everything was told: all was said, and the streams are closed in order."""
+        self._write(tx, tx.number("token", 0))
+
+    def _write(self, tx: Transaction, token: int) -> None:
+        if self._alone and token > (known := tx.number(TOLD, 0)):
+            tx.number(TOLD, token - known)
+
+
+class Resending:
+    """Has sent again, slice by slice, what the process before this one may have left unsaid."""
+
+    def __init__(self, submit: Callable[[Resend, Callable[[Reply], None]], None]) -> None:
+        self._submit = submit
+        self._first = Resend()
+        self._next: Resend | None = self._first
+        self._asked = self._failed = False
+
+    def go_on(self) -> None:
+        """Have the next slice sent, if there is one: somebody can be reached."""
+        if self._next is not None and not self._asked:
+            self._asked = True
+            self._failed = self._failed and self._next is not self._first
+            self._submit(self._next, self._take)
+
+    def fail(self) -> None:
+        """Take note that something could not be sent after all: when that is over, it is all sent again."""
+        self._failed = True
+        if self._next is None:
+            self._next = self._first
+
+    def _take(self, reply: Reply) -> None:
+        self._asked = False
+        if not isinstance(reply, Resent):
+            asyncio.get_running_loop().call_later(RETRY, self.go_on)
+            return
+        if self._next is self._first:
+            self._first = Resend(reply.span)
+        if reply.after is not None:
+            self._next = Resend(reply.span, reply.after)
+            self.go_on()
+        else:
+            self._next = self._first if self._failed else None

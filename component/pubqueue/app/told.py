@@ -1,0 +1,96 @@
+"""What an operator hears of what has been committed: who comes and goes, and which items died of what.
+
+Names, addresses and reasons are told; payloads, headers and secrets never. Of many deaths at once only the sum is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.core.changes import AddSubscription, EndSubscription, GiveUp, Release
+from pubqueue.core.decision import Subscribed
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure, SetAffiliations
+from pubqueue.core.nodes.subscribe import Subscribe, Unsubscribe
+from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.queue.settle import Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Decision
+
+log = structlog.get_logger(__name__)
+
+TOLD: Final[frozenset[type]] = frozenset(
+    {
+        *(Arrive, Leave, Bounce, Expire),
+        *(Subscribe, Unsubscribe, Settle),
+        *(Configure, SetAffiliations, Declare),
+    }
+)
+"""Requests that may have something to tell; all others are passed over unread."""
+
+ONE_BY_ONE: Final = 5
+"""Deaths of one kind that are told each with its item; of more together only how many."""
+
+_WHY: Final[dict[type, str]] = {
+    Bounce: "deliveries come back",
+    Leave: "it went away",
+    Configure: "the node was closed to it",
+    SetAffiliations: "the node was closed to it",
+    Declare: "the node was closed to it",
+}
+
+
+def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
+    """Log what these decisions have done; they are committed."""
+    deaths: list[GiveUp] = []
+    for request, decision in zip(requests, decisions, strict=True):
+        if type(request) in TOLD and decision.changes:
+            _tell_of_people(request, decision)
+            deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
+    if deaths:
+        _tell_of_deaths(deaths)
+
+
+def _tell_of_people(request: Request, decision: Decision) -> None:
+    match request:
+        case Settle() | Expire():
+            return
+        case Arrive():
+            log.info("worker.arrived", jid=request.jid)
+        case Leave():
+            freed = sum(isinstance(change, Release | GiveUp) for change in decision.changes)
+            log.info("worker.left", jid=request.jid, locks=freed)
+        case _:
+            pass
+    for change in decision.changes:
+        if isinstance(change, EndSubscription):
+            why = _WHY.get(type(request), "it asked for it")
+            log.info("worker.unsubscribed", node=change.node, jid=change.jid, why=why)
+        elif isinstance(change, AddSubscription) and _is_of_a_queue(decision):
+            new = change.subscription
+            log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
+
+
+def _is_of_a_queue(decision: Decision) -> bool:
+    return isinstance(decision.reply, Subscribed) and decision.reply.queueing
+
+
+def _tell_of_deaths(deaths: Iterable[GiveUp]) -> None:
+    alike: dict[tuple[str, str, str], list[GiveUp]] = {}
+    for death in deaths:
+        alike.setdefault((death.item.node, death.reason, death.to or ""), []).append(death)
+    for (node, reason, to), group in alike.items():
+        where = {"moved_to": to} if to else {}
+        if len(group) > ONE_BY_ONE:
+            log.info("items.dead", node=node, items=len(group), reason=reason, **where)
+            continue
+        for death in group:
+            item = death.item
+            more = {"failed": death.failed, "holder": item.holder or ""} | where
+            log.info("item.dead", node=node, item=item.id, reason=reason, **more)

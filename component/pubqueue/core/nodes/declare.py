@@ -1,0 +1,126 @@
+"""Nodes of the configuration file: made where they are not, and brought to what is declared where they are.
+
+Only what is declared is changed: settings that the file does not name, and accounts that it does not name, stay as
+the owners have left them. What cannot be brought, or what an operator should look at, is told as a difference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.addresses import account_of
+from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
+from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
+from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
+from pubqueue.core.nodes.manage import NodeFacts, make_node, shut_out
+from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class Declare(Struct, frozen=True, gc=False):
+    """Make a node of the configuration file, or bring the one that is there to what the file says of it."""
+
+    by: Asker
+    node: NodeName
+    settings: Settings
+    owners: tuple[Jid, ...] = ()
+    publishers: tuple[Jid, ...] = ()
+    members: tuple[Jid, ...] = ()
+    outcasts: tuple[Jid, ...] = ()
+
+
+OPEN_TO_ALL: Final = "anybody may subscribe, and no setting in the file says so"
+
+
+def declare(request: Declare, facts: NodeFacts) -> Decision:
+    """Decide about a node of the configuration file."""
+    people = _people(request)
+    if facts.node is None:
+        made = make_node(request.node, request.settings, request.by, facts.now, people)
+        if isinstance(made.reply, Created):
+            return replace(made, reply=Declared(request.node, made=True))
+        return made
+    return _bring(request, facts.node, facts, people)
+
+
+def _people(request: Declare) -> dict[Jid, Affiliation]:
+    """Return what each named account is to be; of several lists the strongest counts."""
+    lists = (
+        (request.outcasts, Affiliation.OUTCAST),
+        (request.members, Affiliation.MEMBER),
+        (request.publishers, Affiliation.PUBLISHER),
+        (request.owners, Affiliation.OWNER),
+    )
+    return {account_of(jid): affiliation for jids, affiliation in lists for jid in jids}
+
+
+def _bring(
+    request: Declare, node: Node, facts: NodeFacts, people: Mapping[Jid, Affiliation]
+) -> Decision:
+    config = configure(node.config, request.settings)
+    if isinstance(config, Refused):
+        return Decision(config)
+    kept: list[Difference] = []
+    misfit = refit(node, config)
+    if misfit is not None and config.queueing is not node.config.queueing:
+        kept.append(_mode_kept(node, config, misfit))
+        config = _with_mode_of(node, config, request.settings)
+        misfit = refit(node, config)
+    if misfit is not None:
+        return Decision(misfit)
+    if config.queueing and _open_unsaid(config, request.settings):
+        kept.append(_difference("access_model", "open", "", OPEN_TO_ALL))
+    before = dict(facts.affiliations)
+    joined = {jid: is_a for jid, is_a in people.items() if before.get(jid) is not is_a}
+    after = before | dict(people)
+    changes: list[Change] = [] if config == node.config else [ConfigureNode(node.name, config)]
+    changes += [SetAffiliation(node.name, *entry) for entry in joined.items()]
+    if changes:
+        changes += shut_out(replace(node, config=config), facts.audience, after)
+    reply = Declared(
+        request.node,
+        made=False,
+        changed=(*_changed(node.config, config), *_joined(before, joined)),
+        kept=tuple(kept),
+        unnamed=tuple(jid for jid in before if jid not in people) if people else (),
+    )
+    return Decision(reply, tuple(changes))
+
+
+def _mode_kept(node: Node, wanted: NodeConfig, misfit: Refused) -> Difference:
+    stored, declared = written(node.config)["queueing"], written(wanted)["queueing"]
+    return _difference("queueing", stored, declared, misfit.reason.removeprefix("queueing").strip())
+
+
+def _with_mode_of(node: Node, wanted: NodeConfig, settings: Settings) -> NodeConfig:
+    """Return what is wanted in the mode that the node is in, and as open as that was."""
+    if "access_model" not in settings.values:
+        wanted = replace(wanted, access_model=node.config.access_model)
+    return replace(wanted, queueing=node.config.queueing)
+
+
+def _open_unsaid(config: NodeConfig, settings: Settings) -> bool:
+    return config.access_model is AccessModel.OPEN and "access_model" not in settings.values
+
+
+def _changed(before: NodeConfig, after: NodeConfig) -> Iterator[Difference]:
+    stored = written(before)
+    for name, declared in written(after).items():
+        if declared != stored[name]:
+            yield _difference(name, stored[name], declared)
+
+
+def _joined(
+    before: Mapping[Jid, Affiliation], joined: Mapping[Jid, Affiliation]
+) -> Iterator[Difference]:
+    for jid, declared in joined.items():
+        yield _difference(jid, before.get(jid, Affiliation.NONE), declared)
+
+
+def _difference(name: str, stored: str, declared: str, reason: str = "") -> Difference:
+    return Difference(name, str(stored), str(declared), reason)

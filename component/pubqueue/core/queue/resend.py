@@ -1,0 +1,59 @@
+"""Deliveries that may never have left: after a crash they are sent again, under the same token.
+
+Whoever has the item already knows the token, and works it once; nobody else is given it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.decision import Decision, Deliver, Resent
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Item, Millis
+
+LOOKED_AT: Final = 250
+"""Locks that one step looks at, at most."""
+
+MOST_OCTETS: Final = 1 << 20
+"""Bytes of payload that one step sends again; the delivery with which they are exceeded is the last."""
+
+
+class Resend(Struct, frozen=True, gc=False):
+    """Send again what was locked under the tokens of `span`, a slice of the locks at a time behind `after`.
+
+    Without `span`: under those tokens that nobody has noted as told, up to the newest.
+    """
+
+    span: tuple[int, int] | None = None
+    after: tuple[Millis, int] | None = None
+
+
+class ResendFacts(Struct, frozen=True, gc=False):
+    """The span, the slice of locks by deadline and number, and the payloads of those to be sent, by number."""
+
+    now: Millis
+    span: tuple[int, int]
+    locks: tuple[Item, ...]
+    payloads: dict[int, bytes]
+
+
+def untold(item: Item, span: tuple[int, int], now: Millis) -> bool:
+    """Say whether the item's lock lasts, and its delivery may never have left."""
+    lasts = item.deadline is not None and item.deadline > now
+    return lasts and span[0] <= item.token < span[1]
+
+
+def resend(_request: Resend, facts: ResendFacts) -> Decision:
+    """Send the deliveries again; the reply says where the next slice begins."""
+    sent = tuple(
+        Deliver(item.holder, item, facts.payloads[item.seq], again=True)
+        for item in facts.locks
+        if item.holder is not None and item.seq in facts.payloads
+    )
+    after = None
+    if facts.locks and (last := facts.locks[-1]).deadline is not None:
+        after = last.deadline, last.seq
+    return Decision(Resent(facts.span, after), (), sent)

@@ -1,0 +1,51 @@
+"""How far the server is: now and then we send ourselves a stanza, and it comes back when all before it is done.
+
+What a socket has taken may wait for seconds in the buffers between us and a server that is busy, megabytes of it, and
+every answer behind it. So news for many are written only as far as the echo has been heard of what went before. A server
+that sends nothing back is not waited for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+EVERY: Final = 65_536
+"""Bytes of news from one echo to the next."""
+
+AHEAD: Final = 131_072
+"""Bytes of news of which no echo has been heard, from which on no more are written."""
+
+_NAME: Final = re.compile(r"told-(\d{1,18})")
+
+
+class Echo:
+    """Counts the bytes of news on one stream; a server proves by its first echo that it sends any."""
+
+    def __init__(self) -> None:
+        self._written = 0
+        self._marked = 0
+        self._heard: int | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether so much is under way that an echo should come first."""
+        return self._heard is not None and self._written - self._heard > AHEAD
+
+    def wrote(self, octets: int) -> str | None:
+        """Count what was written; return the name of an echo that should follow it."""
+        self._written += octets
+        if self._written - self._marked < EVERY:
+            return None
+        self._marked = self._written
+        return f"told-{self._written}"
+
+    def heard(self, name: str) -> None:
+        """Take note of what came back."""
+        found = _NAME.fullmatch(name)
+        if found is not None and int(found[1]) <= self._written:
+            self._heard = max(self._heard or 0, int(found[1]))
+
+    def give_up(self) -> None:
+        """Wait no more for what is under way."""
+        self._heard = None

@@ -1,0 +1,73 @@
+"""Notices to many that wait until the server takes them: a lane for each node, one message of each in turn.
+
+A publish of 200 kB to a thousand subscribers is one text and a thousand addresses. It is made into messages only as
+the socket takes them, so that nobody else's answer waits behind them, and no other node's news.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Jid, NodeName
+
+MOST_OCTETS: Final = 8 << 20
+"""Bytes that may wait here until no more is published to the nodes that they are of."""
+
+_ADDRESS: Final = 8
+"""Bytes for each addressee: a reference, should the audience be no other's as well."""
+
+
+class _Told:
+    """One notice and its audience, of which those before `at` have been told."""
+
+    __slots__ = ("at", "octets", "text", "to", "white")
+
+    def __init__(self, to: tuple[Jid, ...], text: bytes, white: int) -> None:
+        self.to = to
+        self.text = text
+        self.white = white
+        self.at = 0
+        self.octets = len(text) + _ADDRESS * len(to)
+
+
+class Lanes:
+    """What waits, by node, in its order; `octets` is how much that is."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[NodeName, deque[_Told]] = {}
+        self.octets = 0
+
+    def __bool__(self) -> bool:
+        """Say whether anything waits."""
+        return bool(self._lanes)
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much waits that the node should have no more."""
+        return self.octets > MOST_OCTETS and node in self._lanes
+
+    def add(self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int) -> None:
+        """Have the text told to each of these; so much white space follows it."""
+        told = _Told(to, text, white)
+        self._lanes.setdefault(node, deque()).append(told)
+        self.octets += told.octets
+
+    def next(self) -> tuple[Jid, bytes, int]:
+        """Return the next addressee, with the text and its white space; the node's next turn comes last."""
+        node = next(iter(self._lanes))
+        lane = self._lanes.pop(node)
+        told = lane[0]
+        to = told.to[told.at]
+        told.at += 1
+        if told.at == len(told.to):
+            lane.popleft()
+            self.octets -= told.octets
+        if lane:
+            self._lanes[node] = lane
+        return to, told.text, told.white
+
+    def clear(self) -> None:
+        """Forget what waits: there is nobody to tell it to."""
+        self._lanes.clear()
+        self.octets = 0

@@ -1,0 +1,102 @@
+"""The configuration is read again while the service runs: what can be taken over is, and the rest is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+import structlog
+from msgspec.structs import replace
+
+from pubqueue import declared_nodes, logs
+from pubqueue.config import ConfigError
+from pubqueue.core.model import Jid, seconds
+from pubqueue.core.reading.trim import Trim
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.ports import Store
+    from pubqueue.app.reaper import Reaper
+    from pubqueue.config import Settings
+    from pubqueue.core.model import Asker
+
+log = structlog.get_logger(__name__)
+
+AT_START: Final = frozenset({"jid", "secret", "secret_file", "server", "store"})
+"""Keys that only a start reads; all others are taken over."""
+
+
+@runtime_checkable
+class AdoptingFace(Protocol):
+    """A face that can serve by other settings than it was made with."""
+
+    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+        """Serve by these settings from now on."""
+
+
+def trim_of(settings: Settings) -> Trim:
+    """Return how much of the event log is kept."""
+    return Trim(seconds(settings.event_log_days * 86_400), settings.event_log_size)
+
+
+class Reloader:
+    """Takes over, each time `asked` is set, what `read` returns.
+
+    What cannot be used changes nothing, and is told as an error.
+    """
+
+    def __init__(self, asked: asyncio.Event, read: Callable[[], Settings]) -> None:
+        self._asked = asked
+        self._read = read
+
+    async def run(
+        self,
+        settings: Settings,
+        *,
+        by: Asker,
+        parts: tuple[Broker, Store, Reaper],
+        faces: Sequence[object],
+    ) -> None:
+        """Wait for being asked, again and again; `settings` are those of the start."""
+        broker, store, reaper = parts
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            try:
+                read = self._read()
+            except ConfigError as problem:
+                _refuse(problem)
+                continue
+            settings = _tell(settings, read)
+            logs.configure(settings.log_level, settings.log_format)
+            broker.adopt(
+                policy=settings.node_creation,
+                limits=settings.transactions.limits(),
+                most_subscriptions=settings.subscriptions_per_account,
+            )
+            reaper.adopt(trim_of(settings))
+            for face in faces:
+                if isinstance(face, AdoptingFace):
+                    admins = (Jid(admin) for admin in settings.admins)
+                    face.adopt(admins=admins, settle_by_get=settings.settle_by_get)
+            try:
+                await declared_nodes.bring(broker, store, settings.node, by)
+            except ConfigError as problem:
+                _refuse(problem)
+
+
+def _refuse(problem: ConfigError) -> None:
+    log.error("config.refused", why=str(problem))
+
+
+def _tell(before: Settings, read: Settings) -> Settings:
+    """Say by its keys what is taken over and what waits for a restart; return what holds from now on."""
+    changed = [key for key in read.__struct_fields__ if getattr(read, key) != getattr(before, key)]
+    later = [key for key in changed if key in AT_START]
+    taken = [key for key in changed if key not in AT_START]
+    log.info("config.read", taken_over=",".join(taken) or "nothing")
+    if later:
+        log.warning("config.needs_restart", keys=",".join(later))
+    return replace(read, **{key: getattr(before, key) for key in later})

@@ -1,0 +1,80 @@
+"""What would keep Spark from starting here, or from finding the format, told in one sentence.
+
+Spark itself ends in a long trace: of a gateway that has exited where there is no Java, of a class that was
+not found where its tasks run with a Python that has no pubqueue. Nothing of ours is called by then, so a
+job asks before it makes a session:
+
+    if problem := preflight.problem():
+        sys.exit(problem)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JAVAS: Final = (17, 21, 25)
+VERSION: Final = re.compile(r'version "(\d+)')
+PROBE: Final = """\
+import sys
+from importlib.util import find_spec
+print(*sys.version_info[:2], find_spec("pyspark_pubqueue") is not None)
+"""
+
+
+def problem(env: Mapping[str, str] = os.environ) -> str | None:
+    """Return what is wrong with this machine, or None. A session with a server (Connect) needs nothing here."""
+    if env.get("SPARK_REMOTE"):
+        return None
+    return _of_java(env) or _of_python(env)
+
+
+def _of_java(env: Mapping[str, str]) -> str | None:
+    home = env.get("JAVA_HOME")
+    wanted = "java" if not home else f"{home}/bin/java"
+    java = shutil.which(wanted, path=env.get("PATH"))
+    if java is None:
+        found = "there is none" if not home else f"JAVA_HOME={home} has none"
+    else:
+        told = _run(java, "-version")
+        version = VERSION.search(told)
+        if version is not None and int(version[1]) in JAVAS:
+            return None
+        found = f"{java} is Java {version[1]}" if version else f"{java} does not start"
+    needed = f"{', '.join(map(str, JAVAS[:-1]))} or {JAVAS[-1]}"
+    return f"Spark needs Java {needed}, and {found}: install one, or set JAVA_HOME to where it is."
+
+
+def _of_python(env: Mapping[str, str]) -> str | None:
+    name = env.get("PYSPARK_PYTHON") or "python3"
+    python = shutil.which(name, path=env.get("PATH"))
+    here = "{} {}".format(*sys.version_info)
+    told = "" if python is None else _run(python, "-c", PROBE).strip()
+    if told == f"{here} True":
+        return None
+    if python is None:
+        lacks = "is not there"
+    elif told == f"{here} False":
+        lacks = "has no pubqueue"
+    else:
+        lacks = f"is not Python {here.replace(' ', '.')}, as this one is"
+    return (
+        f"Spark would run its tasks with {python or name}, which {lacks}: set"
+        f" PYSPARK_PYTHON={sys.executable} (and on a cluster, what it is called there)."
+    )
+
+
+def _run(*command: str) -> str:
+    """Return what a program says; nothing if it cannot be run."""
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - the user's own
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return ran.stdout + ran.stderr

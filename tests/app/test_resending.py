@@ -1,0 +1,141 @@
+"""After a crash: what was locked and may never have been told is sent again, to whom it is locked."""
+
+import pytest
+from harness.asks import a_queue, joins, publishes, retracts
+from harness.facts import ANN, BOB, JOBS, NOW
+from harness.witness import WatchedFace
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.resending import LAG
+from pubqueue.core.decision import Deliver
+from pubqueue.core.model import Millis
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.expire import Arrive
+from pubqueue.stores.sqlite import SqliteStore
+
+
+class Lives:
+    """A store, and one process after the other on it; each ends without a word."""
+
+    def __init__(self, path):
+        self.path, self.now = path, NOW
+        self._open = []
+
+    async def begin(self, *, up=True):
+        """Begin another life; return what its face says."""
+        store = SqliteStore(self.path)
+        await store.open()
+        self.broker = Broker(
+            store,
+            clock=lambda: self.now,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+        )
+        self._open.append((self.broker, store))
+        said = []
+        self.face = WatchedFace(self.broker, said)
+        self.broker.start()
+        if up:
+            self.face.up()
+            await self.broker.settled()
+        return said
+
+    async def do(self, *requests):
+        for request in requests:
+            await self.broker.handle(request)
+        await self.broker.settled()
+
+    async def let_pass(self):
+        """Let deliveries leave, and a batch come that notes it."""
+        for _ in range(2):
+            self.now = Millis(self.now + LAG)
+            await self.do(Arrive(BOB))
+
+    async def end(self):
+        for broker, store in self._open:
+            await broker.stop()
+            await store.close()
+
+
+@pytest.fixture
+async def lives(tmp_path):
+    lives = Lives(tmp_path / "queue.db")
+    await lives.begin()
+    await lives.do(a_queue(lock_timeout=3600, max_queue_requests=5000), joins(ANN, 5000))
+    yield lives
+    await lives.end()
+
+
+def sent(said):
+    return [
+        (one.to, one.item.id, one.item.token, one.item.acquired)
+        for one in said
+        if isinstance(one, Deliver)
+    ]
+
+
+async def test_what_was_not_noted_as_told_comes_again_to_its_holder_under_its_token(lives):
+    await lives.do(publishes("a", "b"), retracts(ANN, "b"))
+    said = await lives.begin()
+    (again,) = sent(said)
+    assert again[:2] == (ANN, "a")
+    assert again[3] == 1
+    assert sent(await lives.begin()) == [again]
+
+
+async def test_what_has_left_for_sure_does_not_come_again(lives):
+    await lives.do(publishes("a"))
+    await lives.let_pass()
+    await lives.do(publishes("b"))
+    assert [item for _, item, *_ in sent(await lives.begin())] == ["b"]
+
+
+async def test_nothing_counts_as_told_that_another_process_may_have_to_tell(lives):
+    await lives.do(publishes("a"))
+    first = lives.broker
+    await lives.begin()
+    await lives.do(publishes("b"))
+    lives.broker = first
+    await lives.let_pass()
+    assert [item for _, item, *_ in sent(await lives.begin())] == ["a", "b"]
+
+
+async def test_after_an_end_in_order_nothing_comes_again(lives):
+    await lives.do(publishes("a"))
+    lives.face.down()
+    await lives.broker.note_all_told()
+    assert sent(await lives.begin()) == []
+
+
+async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
+    monkeypatch.setattr("pubqueue.app.facts.expiring.LOOKED_AT", 7)
+    monkeypatch.setattr("pubqueue.app.facts.expiring.MOST_OCTETS", 20)
+    names = [f"i{n}" for n in range(20)]
+    await lives.do(publishes(*names), retracts(ANN, "i3"))
+    said = await lives.begin()
+    assert [item for _, item, *_ in sent(said)] == [name for name in names if name != "i3"]
+
+
+async def test_what_cannot_be_sent_again_stays_with_its_holder_and_is_tried_once_more(lives):
+    await lives.do(publishes("a"))
+    said = await lives.begin(up=False)
+    lives.face.silent = True
+    lives.face.up()
+    await lives.broker.settled()
+    assert sent(said) == []
+    lives.face.down()
+    lives.face.silent = False
+    await lives.do(joins(BOB))
+    lives.face.up()
+    await lives.broker.settled()
+    assert [(to, item) for to, item, *_ in sent(said)] == [(ANN, "a")]
+
+
+async def test_new_locks_are_told_once(lives):
+    said = await lives.begin()
+    await lives.do(publishes("a"))
+    lives.face.down()
+    lives.face.up()
+    await lives.broker.settled()
+    assert len(sent(said)) == 1
+    assert said[0].item.node == JOBS

@@ -1,0 +1,106 @@
+"""What an operator hears: who comes and goes, and which items died of what; never what is in them."""
+
+import pytest
+from harness.asks import a_queue, joins, publishes, retracts, unlocks
+from harness.facts import ANN, BOSS, JOBS, who
+from harness.shell import Shell
+from structlog.testing import capture_logs
+
+from pubqueue.app.told import ONE_BY_ONE, tell
+from pubqueue.core.model import Jid
+from pubqueue.core.nodes.manage import Configure
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.subscribe import Unsubscribe
+from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.queue.settle import Outcome
+
+SECRET = b"<job>the payload</job>"
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    shell.do(a_queue(max_failures=1))
+    yield shell
+    shell.close()
+
+
+def told(shell, *requests):
+    """Do the requests in one batch and return what is logged of it, without the level."""
+    with capture_logs() as logged:
+        tell(requests, shell.batch(*requests).decisions)
+    assert {line.pop("log_level") for line in logged} <= {"info"}
+    assert "payload" not in str(logged)
+    return logged
+
+
+def test_who_comes_subscribes_unsubscribes_and_goes_is_told(shell):
+    assert told(shell, Arrive(ANN), joins(ANN, 2)) == [
+        {"event": "worker.arrived", "jid": ANN},
+        {"event": "worker.subscribed", "node": JOBS, "jid": ANN, "requests": 2},
+    ]
+    assert told(shell, Arrive(ANN), joins(ANN, 2), publishes("a", payload=SECRET)) == []
+    why = "it went away"
+    assert told(shell, Leave(ANN)) == [
+        {"event": "worker.left", "jid": ANN, "locks": 1},
+        {"event": "worker.unsubscribed", "node": JOBS, "jid": ANN, "why": why},
+        {
+            "event": "item.dead",
+            "node": JOBS,
+            "item": "a",
+            "reason": "the worker went away",
+            "failed": 1,
+            "holder": ANN,
+        },
+    ]
+    assert told(shell, Leave(ANN)) == []
+    assert told(shell, joins(ANN), Unsubscribe(who(ANN), JOBS, ANN))[1:] == [
+        {
+            "event": "worker.unsubscribed",
+            "node": JOBS,
+            "jid": ANN,
+            "why": "it asked for it",
+        }
+    ]
+
+
+def test_who_is_shut_out_or_cannot_be_reached_is_told_with_the_reason(shell):
+    shell.do(joins(ANN))
+    closed = Configure(who(BOSS), JOBS, Settings({"access_model": "whitelist"}))
+    assert [line["why"] for line in told(shell, closed)] == ["the node was closed to it"]
+    shell.do(Configure(who(BOSS), JOBS, Settings({"access_model": "open"})))
+    shell.batch(joins(ANN), publishes("a"))
+    item = shell.look(lambda tx: tx.item(JOBS, "a"))
+    back = Bounce(ANN, item.seq, item.token, gone=True, bounced=True)
+    assert [line["why"] for line in told(shell, back)] == ["deliveries come back"]
+
+
+def test_a_worker_s_own_reason_is_told_and_doing_work_is_not(shell):
+    shell.batch(joins(ANN, 2), publishes("a", "b"))
+    assert told(shell, retracts(ANN, "a")) == []
+    rejected = unlocks(ANN, "b", outcome=Outcome.REJECT, reason="departed")
+    assert [(line["event"], line["item"], line["reason"]) for line in told(shell, rejected)] == [
+        ("item.dead", "b", "departed")
+    ]
+
+
+def test_of_many_deaths_the_sum_is_told(shell):
+    few, many = (tuple(f"{kind}{n}" for n in range(5 + kind)) for kind in (0, 1))
+    assert (len(few), len(many)) == (ONE_BY_ONE, ONE_BY_ONE + 1)
+    for names in (few, many):
+        shell.do(publishes(*names, ttl=1))
+        shell.wait(2)
+        logged = told(shell, Expire())
+        assert len(logged) == (len(few) if names == few else 1)
+    assert logged == [
+        {"event": "items.dead", "node": JOBS, "items": 6, "reason": "the time to live ended"}
+    ]
+
+
+def test_where_a_dead_item_goes_is_told(shell):
+    shell.batch(
+        a_queue(Jid("graves")), Configure(who(BOSS), JOBS, Settings({"dead_letter_node": "graves"}))
+    )
+    shell.batch(joins(ANN), publishes("a"))
+    (*_, death) = told(shell, Leave(ANN))
+    assert (death["event"], death["moved_to"]) == ("item.dead", "graves")

@@ -1,0 +1,160 @@
+"""Presence and bounces that meet a store which cannot write: kept, merged, and tried until it takes them."""
+
+import asyncio
+
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.facts import ANN, BOB, JOBS, NOW
+from harness.store_reader import StoreReader
+from harness.witness import WatchedFace, WatchedStore
+
+from pubqueue.app import broker as broker_module
+from pubqueue.app.broker import Broker
+from pubqueue.app.unrepeated import Unrepeated
+from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.model import ItemId, State
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.stores.sqlite import SqliteStore
+
+
+def kept(*words):
+    unrepeated = Unrepeated()
+    for word in words:
+        unrepeated.keep(word)
+    return [word for word, _ in unrepeated.some(1 << 30)]
+
+
+BACK = Bounce(ANN, 1, 1, gone=False, bounced=True)
+MORE = Bounce(ANN, 2, 2, gone=False, bounced=True)
+COME, GO = Arrive(ANN), Leave(ANN)
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ((GO, COME), [GO, COME]),
+        ((COME, GO), [COME, GO]),
+        ((GO, GO, GO), [GO]),
+        ((COME, COME, GO, GO), [COME, GO]),
+        ((COME, GO, COME), [GO, COME]),
+        ((GO, COME, GO), [COME, GO]),
+        ((GO, COME) * 1000, [GO, COME]),
+        ((BACK, GO, BACK, MORE), [BACK, GO, MORE]),
+    ],
+)
+def test_of_an_address_the_last_coming_and_going_are_kept_and_each_bounce_once(said, left):
+    assert kept(*said) == left
+
+
+def test_what_is_kept_goes_in_front_of_what_its_address_asks_for():
+    unrepeated = Unrepeated()
+    unrepeated.keep(GO)
+    unrepeated.keep(Leave(BOB))
+    requests = [(publishes("a"), print), (joins(ANN), print), (Arrive(ANN), print)]
+    found = [request for request, _ in unrepeated.before(requests)]
+    assert found == [publishes("a"), GO, joins(ANN), Arrive(ANN)]
+    assert len(unrepeated) == 1
+
+
+def test_anybody_can_send_presence_so_what_is_kept_has_a_bound(monkeypatch):
+    monkeypatch.setattr("pubqueue.app.unrepeated.MOST", 10)
+    words = [Leave(f"bot@x/{number}") for number in range(12)]
+    assert kept(*words) == words[2:]
+
+
+class Stage:
+    """A broker on a store that fails when it is told to."""
+
+    def __init__(self, store):
+        self.log = []
+        self.store = WatchedStore(store, self.log)
+        self.broker = Broker(
+            self.store,
+            clock=lambda: NOW,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+        )
+        self.face = WatchedFace(self.broker, self.log)
+
+    async def do(self, *requests):
+        for request in requests:
+            self.broker.submit(request, self.log.append)
+        await self.broker.settled()
+
+    async def is_taken(self):
+        """Wait until nothing is kept any more."""
+        while self.broker._unrepeated or not self.broker._quiet.is_set():  # noqa: ASYNC110  # nothing tells
+            await asyncio.sleep(0.001)
+
+    async def seen(self):
+        """Return the state of the item, and who subscribes."""
+
+        def look(tx):
+            reader = StoreReader(tx)
+            return reader.item(JOBS, ItemId("a")), reader.subscribers(JOBS)
+
+        item, subscriptions = await self.store.batch(look)
+        return item.state, [each.jid for each in subscriptions]
+
+
+@pytest.fixture
+async def stage(tmp_path, monkeypatch):
+    monkeypatch.setattr(broker_module, "RETRY", 0.01)
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    stage = Stage(store)
+    stage.broker.start()
+    stage.face.up()
+    await stage.do(a_queue(backoff_min=1), Arrive(ANN), joins(ANN), publishes("a"))
+    stage.log.clear()
+    yield stage
+    await stage.broker.stop()
+    await store.close()
+
+
+async def test_a_worker_that_leaves_while_the_store_cannot_write_has_left(stage):
+    assert await stage.seen() == (State.LOCKED, [ANN])
+    stage.store.failures = 3
+    await stage.do(Leave(ANN))
+    await stage.is_taken()
+    assert await stage.seen() == (State.QUEUED, [])
+
+
+async def test_who_leaves_comes_and_subscribes_again_meanwhile_subscribes(stage):
+    stage.store.failures = 2
+    await stage.do(Leave(ANN))
+    await stage.do(Arrive(ANN), joins(ANN))
+    assert sum(isinstance(said, Refused) for said in stage.log) == 3
+    stage.store.failures = 0
+    await stage.do(joins(ANN))
+    await stage.is_taken()
+    assert (await stage.seen())[1] == [ANN]
+
+
+async def test_a_bounce_that_meets_the_failing_store_frees_its_item(stage):
+    await stage.do(joins(BOB))
+    stage.log.clear()
+    item = await stage.store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId("a")))
+    stage.store.failures = 1
+    await stage.do(Bounce(ANN, item.seq, item.token, gone=False, bounced=True))
+    await stage.is_taken()
+    assert [said.to for said in stage.log if isinstance(said, Deliver)] == [BOB]
+
+
+async def test_while_words_are_kept_others_are_served(stage, monkeypatch):
+    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    stage.store.failures = 1
+    await stage.do(Leave(ANN))
+    stage.log.clear()
+    await stage.do(publishes("b"))
+    assert "commit" in stage.log
+    assert len(stage.broker._unrepeated) == 1
+
+
+async def test_who_left_is_tried_once_more_when_the_service_ends(stage, monkeypatch):
+    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    stage.store.failures = 1
+    await stage.do(Leave(ANN))
+    await stage.broker.stop()
+    assert await stage.seen() == (State.QUEUED, [])

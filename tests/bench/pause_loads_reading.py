@@ -1,0 +1,175 @@
+"""Loads of those who only look, for `bench.pauses`: a long queue that is read, and many nodes that are listed.
+
+Each is a pair. `lay_...(store, size, now)` lays something into an empty store; `..._readers(service, size)` has it read
+while others work, and ends when that is done. `service` is whatever has `do(request)`, which returns the reply, and a
+`broker`. What waits in these rows of issue 8: "backlog 300,000" and "10,000 nodes".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from harness.facts import BOSS, EVE, who
+from msgspec.structs import replace
+
+from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.core.model import (
+    Affiliation,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeConfig,
+    NodeName,
+    State,
+)
+from pubqueue.core.nodes.manage import Create, Describe, ListItems, ListNodes
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.reading.listing import Page
+from pubqueue.core.reading.read import ReadItems, ReadNodes
+from pubqueue.core.reading.retrieve import Retrieve
+
+if TYPE_CHECKING:
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.ports import Store
+    from pubqueue.app.rules import Request
+
+LONG: Final = NodeName("long")
+OWNER: Final = Jid("boss@x")
+PAYLOAD: Final = b"<job xmlns='urn:x'>" + b"x" * 180 + b"</job>"
+AT_ONCE: Final = 5000
+LOOKS: Final = 20
+
+
+class Service(Protocol):
+    """A queue that is being measured."""
+
+    broker: Broker
+
+    async def do(self, request: Request) -> Any:  # the reply to that request
+        """Have a request done, which must succeed."""
+
+
+async def lay_long_queue(store: Store, size: int, now: Millis) -> None:
+    """Lay down one open queue with so many items."""
+    await _lay_nodes(store, [LONG], now)
+    for begin in range(0, size, AT_ONCE):
+        count = min(AT_ONCE, size - begin)
+        await store.batch(lambda tx, begin=begin, count=count: _add(tx, begin, count, now))  # type: ignore[misc]
+
+
+def _add(tx: Any, begin: int, count: int, now: Millis) -> None:
+    (node,) = tx.load(Needs(nodes={LONG})).nodes
+    first = tx.number("item", count)
+    writes = Writes(now, nodes=[Write(node, replace(node, items=node.items + count))])
+    for at in range(count):
+        name = ItemId(f"i{begin + at}")
+        writes.items.append(Write(None, Item(first + at, LONG, name, State.QUEUED, OWNER, now)))
+        writes.payloads[first + at] = PAYLOAD
+    tx.write(writes)
+
+
+async def long_queue_readers(service: Service, size: int) -> None:
+    """Have strangers ask for the newest item, and the owner read the queue in all three ways, all at once."""
+    await asyncio.gather(
+        _strangers(service), _retrieve_all(service, size), _list_all(service), _read_all(service)
+    )
+
+
+async def _strangers(service: Service) -> None:
+    for _ in range(LOOKS):
+        await asyncio.gather(*(service.do(Retrieve(who(EVE), LONG, newest=1)) for _ in range(10)))
+
+
+async def _retrieve_all(service: Service, size: int) -> None:
+    """Read pages from the beginning, and the last ones, where a walk through the queue would cost the most."""
+    for begin in (0, max(0, size - 10_000)):
+        after = f"i{begin}"
+        for _ in range(LOOKS):
+            reply = await service.do(Retrieve(who(BOSS), LONG, page=Page(after, 500)))
+            if not reply.items:
+                break
+            after = reply.items[-1][0].id
+
+
+async def _list_all(service: Service) -> None:
+    after = None
+    for _ in range(LOOKS):
+        reply = await service.do(ListItems(who(BOSS), LONG, Page(after, 1000)))
+        if not reply.part.more:
+            break
+        after = reply.entries[-1][0]
+
+
+async def _read_all(service: Service) -> None:
+    after, states = 0, (None, State.LOCKED)
+    for number in range(LOOKS):
+        state = states[number % 2]
+        page = await service.do(ReadItems(who(BOSS), LONG, after, state=state))
+        after = page.through
+
+
+async def lay_many_nodes(store: Store, size: int, now: Millis) -> None:
+    """Lay down so many open queues, each with an item that nobody has come for."""
+    names = [NodeName(f"n{number:06}") for number in range(size)]
+    for begin in range(0, size, AT_ONCE):
+        await _lay_nodes(store, names[begin : begin + AT_ONCE], now, items=1)
+
+
+async def many_nodes_readers(service: Service, size: int) -> None:
+    """Have strangers list and describe nodes, the owner count them, others make some, and the broker look around."""
+    await asyncio.gather(_list_nodes(service), _count_nodes(service), _make_nodes(service))
+    for number in range(LOOKS):
+        service.broker.look_around()
+        name = NodeName(f"n{number % size:06}")
+        await service.do(Describe(who(EVE), name, manage=False))
+
+
+async def _list_nodes(service: Service) -> None:
+    await asyncio.gather(*(service.do(ListNodes(who(EVE))) for _ in range(LOOKS)))
+    after = None
+    while True:
+        reply = await service.do(ListNodes(who(EVE), Page(after, 1000)))
+        if not reply.part.more:
+            return
+        after = reply.entries[-1][0]
+
+
+async def _count_nodes(service: Service) -> None:
+    for _ in range(LOOKS):
+        await service.do(ReadNodes(who(BOSS)))
+
+
+async def _make_nodes(service: Service) -> None:
+    settings = Settings({"queueing": True})
+    for number in range(LOOKS):
+        await service.do(Create(who(BOSS), NodeName(f"made{number}"), settings))
+
+
+async def _lay_nodes(store: Store, names: list[NodeName], now: Millis, items: int = 0) -> None:
+    def job(tx: Any) -> None:
+        first = tx.number("item", max(1, items * len(names)))
+        writes = Writes(now)
+        for at, name in enumerate(names):
+            node = Node(name, NodeConfig(queueing=True), OWNER, now, items)
+            writes.nodes.append(Write(None, node))
+            role = AffiliationRow(name, OWNER, Affiliation.OWNER)
+            writes.affiliations.append(Write(None, role))
+            if items:
+                item = Item(first + at, name, ItemId("i"), State.QUEUED, OWNER, now)
+                writes.items.append(Write(None, item))
+                writes.payloads[first + at] = PAYLOAD
+        tx.write(writes)
+
+    await store.batch(job)
+
+
+# fmt: off
+READING_LOADS: Final = {
+    "read-long-queue": (300_000, lay_long_queue, long_queue_readers),
+    "list-nodes":      ( 10_000, lay_many_nodes, many_nodes_readers),
+}
+"""By name: the size, what lays it down, and what is measured."""
+# fmt: on

@@ -1,0 +1,121 @@
+"""Nodes of the configuration file: made, brought to what is declared, or told of."""
+
+import pytest
+from harness.facts import BOSS, EVE, JOBS, NOW, plain, queue, who
+from msgspec.structs import replace
+
+from pubqueue.core.changes import ConfigureNode, CreateNode, EndSubscription, SetAffiliation
+from pubqueue.core.decision import Decision, Declared, Difference, Refusal, Refused
+from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
+from pubqueue.core.nodes.declare import OPEN_TO_ALL, Declare, declare
+from pubqueue.core.nodes.manage import NodeFacts
+from pubqueue.core.nodes.nodeconfig import Settings
+
+SERVICE = who("queue.x", admin=True)
+BOT, ETL = Jid("bot@x"), Jid("etl@x")
+CLOSED = AccessModel.WHITELIST
+
+
+def declared(node=None, *, people=(), audience=(), settings=(), **named):
+    """Decide about JOBS, declared as a queue with these settings, where this node is."""
+    request = Declare(SERVICE, JOBS, Settings({"queueing": True} | dict(settings)), **named)
+    known = {"affiliations": tuple(people), "audience": tuple(audience)}
+    return declare(request, NodeFacts(NOW, node, Affiliation.NONE, **known))
+
+
+def test_a_node_that_is_not_there_is_made_closed_with_its_people_and_of_two_rights_the_stronger():
+    decision = declared(
+        owners=(Jid("boss@x"),),
+        publishers=(Jid("etl@x/spark"), Jid("boss@x")),
+        members=(BOT, ETL),
+        outcasts=(Jid("eve@x"),),
+    )
+    node = Node(JOBS, NodeConfig(queueing=True, access_model=CLOSED), Jid("queue.x"), NOW)
+    made, *people = decision.changes
+    assert (decision.reply, made) == (Declared(JOBS, made=True), CreateNode(node))
+    assert {(change.jid, change.affiliation) for change in people} == {
+        (Jid("boss@x"), Affiliation.OWNER),
+        (ETL, Affiliation.PUBLISHER),
+        (BOT, Affiliation.MEMBER),
+        (Jid("eve@x"), Affiliation.OUTCAST),
+    }
+    assert len(people) == 4
+
+
+def test_what_is_there_as_declared_is_left_alone():
+    node = queue(access_model=CLOSED)
+    people = ((Jid("boss@x"), Affiliation.OWNER), (BOT, Affiliation.MEMBER))
+    decision = declared(node, people=people, owners=(Jid("boss@x"),), members=(BOT,))
+    assert decision == Decision(Declared(JOBS, made=False))
+
+
+def test_settings_are_brought_to_what_is_declared_and_others_stay():
+    node = queue(access_model=CLOSED, lock_timeout=60, max_failures=3)
+    decision = declared(node, settings={"lock_timeout": 120})
+    after = replace(node.config, lock_timeout=120)
+    told = (Difference("lock_timeout", "60", "120"),)
+    assert decision == Decision(
+        Declared(JOBS, made=False, changed=told), (ConfigureNode(JOBS, after),)
+    )
+
+
+def test_accounts_are_brought_to_what_is_declared_and_others_stay_and_are_told():
+    people = ((BOT, Affiliation.OUTCAST), (Jid("old@x"), Affiliation.MEMBER))
+    decision = declared(queue(access_model=CLOSED), people=people, members=(BOT,))
+    told = Difference("bot@x", "outcast", "member")
+    assert decision == Decision(
+        Declared(JOBS, made=False, changed=(told,), unnamed=(Jid("old@x"),)),
+        (SetAffiliation(JOBS, BOT, Affiliation.MEMBER),),
+    )
+
+
+def test_the_mode_of_a_node_in_use_stays_and_is_told_while_the_rest_is_brought():
+    decision = declared(plain(items=1), settings={"title": "work"})
+    why = "can change only while the node has no items and no subscribers"
+    assert decision == Decision(
+        Declared(
+            JOBS,
+            made=False,
+            changed=(Difference("title", "", "work"),),
+            kept=(Difference("queueing", "0", "1", why),),
+        ),
+        (ConfigureNode(JOBS, NodeConfig(title="work")),),
+    )
+
+
+def test_a_queue_that_is_open_though_the_file_does_not_say_so_is_told_and_works_on():
+    told = (Difference("access_model", "open", "", OPEN_TO_ALL),)
+    assert declared(queue()) == Decision(Declared(JOBS, made=False, kept=told))
+    assert declared(queue(), settings={"access_model": "open"}).reply.kept == ()
+
+
+@pytest.mark.parametrize(
+    "how", [{"settings": {"access_model": "whitelist"}}, {"outcasts": (Jid("eve@x"),)}]
+)
+def test_who_is_declared_out_gets_no_more(how):
+    decision = declared(queue(), audience=(EVE,), **how)
+    assert EndSubscription(JOBS, EVE) in decision.changes
+
+
+def test_what_does_not_fit_changes_nothing():
+    decision = declared(queue(), settings={"lock_timeout": 0})
+    assert isinstance(decision.reply, Refused)
+    assert decision.reply.refusal is Refusal.INVALID_CONFIG
+    assert decision.changes == ()
+    decision = declared(plain(items=1), settings={"dead_letter_node": JOBS})
+    assert (decision.reply.reason, decision.changes) == (
+        "a node cannot be its own dead-letter node",
+        (),
+    )
+
+
+def test_a_declaration_twice_is_one():
+    first = declared(queue(), settings={"lock_timeout": 7}, owners=(Jid("boss@x"),))
+    (change, *_) = first.changes
+    again = declared(
+        replace(queue(), config=change.config),
+        people=((BOSS.partition("/")[0], Affiliation.OWNER),),
+        settings={"lock_timeout": 7},
+        owners=(Jid("boss@x"),),
+    )
+    assert again.changes == ()

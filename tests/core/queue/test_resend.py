@@ -1,0 +1,24 @@
+"""Deliveries that may never have left are sent again."""
+
+from harness.facts import ANN, BOB, NOW, after, held
+
+from pubqueue.core.decision import Decision, Deliver, Resent
+from pubqueue.core.queue.resend import Resend, ResendFacts, resend, untold
+
+SPAN = (5, 9)
+
+
+def test_the_holder_gets_the_same_delivery_under_the_same_token():
+    item, told = held(1, token=7), held(2, holder=BOB, token=3)
+    decision = resend(Resend(), ResendFacts(NOW, SPAN, (item, told), {1: b"<job/>"}))
+    sent = Deliver(ANN, item, b"<job/>", again=True)
+    assert decision == Decision(Resent(SPAN, (told.deadline, 2)), (), (sent,))
+
+
+def test_behind_the_last_lock_there_are_no_more():
+    assert resend(Resend(), ResendFacts(NOW, SPAN, (), {})) == Decision(Resent(SPAN, None))
+
+
+def test_what_is_sent_again_are_locks_that_last_under_tokens_that_were_not_noted():
+    assert [token for token in range(12) if untold(held(token=token), SPAN, NOW)] == [5, 6, 7, 8]
+    assert not untold(held(token=7, deadline=after(0)), SPAN, NOW)

@@ -1,0 +1,40 @@
+"""How far the server is."""
+
+from pubqueue.faces.xmpp.echo import AHEAD, EVERY, Echo
+
+
+def test_a_server_that_sends_nothing_back_is_not_waited_for():
+    echo = Echo()
+    for _ in range(100):
+        echo.wrote(AHEAD)
+    assert not echo.is_awaited
+
+
+def test_an_echo_is_called_now_and_then_and_says_how_far_it_is():
+    echo = Echo()
+    assert echo.wrote(EVERY - 1) is None
+    assert echo.wrote(1) == f"told-{EVERY}"
+    assert echo.wrote(EVERY - 1) is None
+    assert echo.wrote(2) == f"told-{2 * EVERY + 1}"
+
+
+def test_who_has_heard_one_waits_for_the_next_before_much_is_under_way():
+    echo = Echo()
+    echo.heard(echo.wrote(EVERY))
+    assert not echo.is_awaited
+    later = echo.wrote(AHEAD + 1)
+    assert echo.is_awaited
+    echo.heard("told-0")
+    echo.heard("told-999999999999")
+    echo.heard("something else")
+    assert echo.is_awaited
+    echo.heard(later)
+    assert not echo.is_awaited
+
+
+def test_an_echo_that_does_not_come_is_given_up():
+    echo = Echo()
+    echo.heard(echo.wrote(EVERY))
+    echo.wrote(2 * AHEAD)
+    echo.give_up()
+    assert not echo.is_awaited

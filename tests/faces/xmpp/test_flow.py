@@ -1,0 +1,284 @@
+"""What waits in the process has a bound, whatever comes in and however many are to hear of it."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from harness.server import StubServer
+from harness.witness import WatchedStore
+
+from pubqueue.app.askers import Askers
+from pubqueue.app.broker import Broker
+from pubqueue.core.model import Jid, Millis
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp import face as face_module
+from pubqueue.faces.xmpp import lanes as lanes_module
+from pubqueue.faces.xmpp.component import FULL, HIGH
+from pubqueue.faces.xmpp.face import LARGEST
+from pubqueue.faces.xmpp.intake import MOST, MOST_OCTETS
+from pubqueue.stores.memory.store import MemoryStore
+
+PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
+PAYLOAD = 60_000
+PEOPLE = 400
+SERVICE = "queue.localhost"
+BOSS = "boss@localhost/desk"
+
+
+class Stage:
+    """A server, and the face behind it; the server's `send` and `receive` speak for everybody."""
+
+    def __init__(self, server, store):
+        self.server = server
+        self.store = WatchedStore(store, [])
+        self.broker = Broker(
+            self.store,
+            clock=lambda: Millis(1_000_000),
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+        )
+        self.face = XmppFace(
+            self.broker,
+            jid=SERVICE,
+            secret=server.secret,
+            server=(server.host, server.port),
+            askers=Askers(admins=[Jid("boss@localhost")], home="localhost"),
+        )
+
+    @property
+    def unwritten(self):
+        return self.face.component.transport.get_write_buffer_size()
+
+    def iq(self, name, inner, *, by=BOSS, part="", kind="set"):
+        body = PUBSUB.format(part, inner) if inner else "<ping xmlns='urn:xmpp:ping'/>"
+        return f"<iq type='{kind}' id='{name}' from='{by}' to='{SERVICE}'>{body}</iq>"
+
+    async def ask(self, name, inner, **facts):
+        await self.server.send(self.iq(name, inner, **facts))
+        return (await self.answer(name)).get("type")
+
+    async def answer(self, name):
+        """Return the answer, having passed over what came before it."""
+        while True:
+            stanza = (await self.server.receive()).tree
+            if stanza.get("id") == name:
+                return stanza
+
+    def publish(self, name, node, size=PAYLOAD, by=BOSS):
+        item = f"<item id='{name}'><x xmlns='x'>{'x' * size}</x></item>"
+        return self.iq(name, f"<publish node='{node}'>{item}</publish>", by=by)
+
+
+@asynccontextmanager
+async def staged():
+    async with StubServer(validate=lambda _tree: None) as server:
+        store = MemoryStore()
+        await store.open()
+        stage = Stage(server, store)
+        stage.broker.start()
+        serving = asyncio.create_task(stage.face.run())
+        await server.connected()
+        for node in ("news", "other"):
+            assert await stage.ask("make", f"<create node='{node}'/>") == "result"
+        yield stage
+        server.read_on()
+        await stage.face.stop()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await stage.broker.stop()
+        await store.close()
+
+
+@pytest.fixture
+async def stage():
+    async with staged() as stage:
+        yield stage
+
+
+async def an_audience(stage, node="news", count=PEOPLE):
+    for number in range(count):
+        by = f"reader@localhost/{number}"
+        inner = f"<subscribe node='{node}' jid='{by}'/>"
+        assert await stage.ask(f"s{number}", inner, by=by) == "result"
+
+
+async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
+    await an_audience(stage)
+    stage.server.stop_reading()
+    await stage.server.send(stage.publish("i1", "news"))
+    while not stage.face.component._clogged:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert stage.unwritten < HIGH + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
+    assert 0 < stage.face._lanes.octets < PAYLOAD + PEOPLE * 10 + 1000
+    # others are served meanwhile: what is said to them stands behind what is written, not behind all
+    await stage.server.send(stage.iq("ping", "", by="eve@localhost/x", kind="get"))
+    stage.server.read_on()
+    heard = []
+    while len(heard) < PEOPLE + 2:
+        stanza = (await stage.server.receive()).tree
+        if not stanza.get("id").startswith("told-"):
+            heard.append(stanza)
+    names = [stanza.get("id") for stanza in heard]
+    assert names[0] == "i1"
+    assert names.index("ping") < PEOPLE / 2
+    messages = [stanza for stanza in heard if stanza.tag.endswith("message")]
+    assert [m.get("to") for m in messages] == [f"reader@localhost/{n}" for n in range(PEOPLE)]
+    assert {len(m.findtext(".//{x}x")) for m in messages} == {PAYLOAD}
+    assert stage.face._lanes.octets == 0
+
+
+async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, monkeypatch):
+    monkeypatch.setattr(lanes_module, "MOST_OCTETS", 3 * PAYLOAD)
+    await an_audience(stage, count=100)
+    stage.server.stop_reading()
+    for number in range(8):
+        await stage.server.send(stage.publish(f"i{number}", "news"))
+        await stage.server.send(stage.publish(f"o{number}", "other"))
+    for _ in range(200):
+        await asyncio.sleep(0)
+    stage.server.read_on()
+    answers = {}
+    while len(answers) < 16:
+        stanza = (await stage.server.receive()).tree
+        if stanza.tag.endswith("iq"):
+            answers[stanza.get("id")] = stanza
+    refused = [name for name, stanza in answers.items() if stanza.get("type") == "error"]
+    assert 0 < len(refused) < 8
+    assert all(name.startswith("i") for name in refused)
+    assert {
+        answers[name].find("{*}error/{*}resource-constraint") is not None for name in refused
+    } == {True}
+    assert {answers[name].find("{*}error").get("type") for name in refused} == {"wait"}
+
+
+async def test_news_end_with_their_stream(stage):
+    await an_audience(stage)
+    stage.server.stop_reading()
+    await stage.server.send(stage.publish("i1", "news"))
+    while not stage.face._lanes:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+    await stage.server.drop()
+    await stage.server.reconnected(1)
+    assert not stage.face._lanes
+    assert await stage.ask("ping", "", kind="get") == "result"
+
+
+@pytest.mark.parametrize(("count", "size"), [(5_000, 10), (400, PAYLOAD)])
+async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
+    stage.store.may_go.clear()
+    flood = "".join(stage.publish(f"i{number}", "other", size) for number in range(count))
+    sending = asyncio.create_task(stage.server.send(flood))
+    while not stage.face._intake.is_full:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    waiting = stage.face._intake
+    assert waiting.count == MOST or MOST_OCTETS <= waiting.octets < MOST_OCTETS + 2 * PAYLOAD
+    assert not stage.face.component._reading
+    assert len(stage.face.component._stanzas) < 2 * MOST
+    stage.store.may_go.set()
+    await sending
+    seen = [(await stage.server.receive()).tree for _ in range(count)]
+    assert [stanza.get("id") for stanza in seen] == [f"i{number}" for number in range(count)]
+    assert {stanza.get("type") for stanza in seen} == {"result"}
+    assert (waiting.count, waiting.octets, stage.face.component._reading) == (0, 0, True)
+
+
+async def test_large_answers_are_made_as_the_server_reads_them(stage):
+    for number in range(4):
+        assert await stage.ask(f"i{number}", stage_items(number)) == "result"
+    stage.server.stop_reading()
+    questions = [stage.iq(f"q{n}", "<items node='news'/>", kind="get") for n in range(300)]
+    sending = asyncio.create_task(stage.server.send("".join(questions)))
+    while not stage.face.component._pauses:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert stage.unwritten < FULL + MOST_OCTETS < 300 * 4 * PAYLOAD / 10
+    stage.server.read_on()
+    await sending
+    for number in range(300):
+        assert (await stage.answer(f"q{number}")).get("type") == "result"
+
+
+def stage_items(number):
+    item = f"<item id='{number}'><x xmlns='x'>{'x' * 40_000}</x></item>"
+    return f"<publish node='news'>{item}</publish>"
+
+
+async def test_what_is_told_to_many_is_cut_where_a_message_would_be_too_large(stage):
+    await an_audience(stage, count=3)
+    names = [f"{number:04}{'x' * 1000}" for number in range(600)]
+    for part in (names[:200], names[200:400], names[400:]):
+        items = "".join(f"<item id='{name}'><x xmlns='x'/></item>" for name in part)
+        assert await stage.ask("all", f"<publish node='news'>{items}</publish>") == "result"
+    gone = "".join(f"<item id='{name}'/>" for name in names)
+    await stage.server.send(stage.iq("gone", f"<retract node='news' notify='1'>{gone}</retract>"))
+    heard = {}
+    while sum(map(len, heard.values())) < 3 * len(names):
+        stanza = await stage.server.receive()
+        assert len(stanza.raw) < LARGEST
+        ids = [retract.get("id") for retract in stanza.tree.iterfind(".//{*}event//{*}retract")]
+        if ids:
+            heard[stanza.tree.get("to")] = heard.get(stanza.tree.get("to"), []) + ids
+    assert heard == {f"reader@localhost/{number}": names for number in range(3)}
+
+
+class Echoing:
+    """What the server hears: messages are counted, and echoes sent back as far as the test says."""
+
+    def __init__(self, stage):
+        self._stage = stage
+        self.messages = 0
+        self._waiting = []
+
+    async def until(self, name):
+        """Hear the answer of this name."""
+        while (stanza := await self._next()) is not None and stanza.get("id") != name:
+            pass
+
+    async def until_told(self, count):
+        """Hear so many messages in all, sending back every echo."""
+        while self.messages < count:
+            await self.send_back()
+            await self._next()
+        await self.send_back()
+
+    async def send_back(self):
+        waiting, self._waiting = self._waiting, []
+        await self._stage.server.send("".join(waiting))
+
+    async def _next(self):
+        stanza = await self._stage.server.receive()
+        self.messages += stanza.tree.tag.endswith("message")
+        if (stanza.tree.get("id") or "").startswith("told-"):
+            self._waiting.append(stanza.raw)
+        return stanza.tree
+
+
+async def test_news_are_written_as_far_as_the_echo_of_those_before_has_been_heard(stage):
+    await an_audience(stage, count=50)
+    echoing = Echoing(stage)
+    await stage.server.send(stage.publish("i1", "news"))
+    await echoing.until_told(50)
+    await stage.server.send(stage.publish("i2", "news"))
+    await echoing.until("i2")
+    for number in range(3):  # whoever asks is answered, and no more news are written
+        await stage.server.send(stage.iq(f"ping{number}", "", kind="get"))
+        await echoing.until(f"ping{number}")
+    assert 50 < echoing.messages < 56
+    await echoing.until_told(100)
+
+
+async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypatch):
+    monkeypatch.setattr(face_module, "PATIENCE", 0.01)
+    await an_audience(stage, count=50)
+    echoing = Echoing(stage)
+    await stage.server.send(stage.publish("i1", "news"))
+    await echoing.until_told(50)
+    await stage.server.send(stage.publish("i2", "news"))
+    while echoing.messages < 100:
+        await echoing._next()

@@ -1,0 +1,44 @@
+"""News for many: one lane for each node, one message of each in turn."""
+
+import pytest
+
+from pubqueue.faces.xmpp import lanes as lanes_module
+from pubqueue.faces.xmpp.lanes import Lanes
+
+
+@pytest.fixture
+def lanes():
+    return Lanes()
+
+
+def drained(lanes):
+    found = []
+    while lanes:
+        found.append(lanes.next()[:2])
+    return found
+
+
+def test_of_one_node_each_is_told_the_first_before_anybody_is_told_the_second(lanes):
+    lanes.add("a", ("x", "y"), b"1", 0)
+    lanes.add("a", ("x", "y"), b"2", 0)
+    assert drained(lanes) == [("x", b"1"), ("y", b"1"), ("x", b"2"), ("y", b"2")]
+    assert lanes.octets == 0
+
+
+def test_a_node_with_little_to_say_does_not_wait_for_one_with_much(lanes):
+    lanes.add("much", tuple("abcdefgh"), b"m", 0)
+    lanes.next()
+    lanes.add("little", ("x", "y"), b"l", 0)
+    assert drained(lanes)[:5] == [("b", b"m"), ("x", b"l"), ("c", b"m"), ("y", b"l"), ("d", b"m")]
+
+
+def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(lanes, monkeypatch):
+    monkeypatch.setattr(lanes_module, "MOST_OCTETS", 100)
+    lanes.add("a", ("x",), b"1" * 90, 0)
+    assert not lanes.is_behind("a")
+    lanes.add("b", ("x", "y"), b"1" * 90, 0)
+    assert lanes.is_behind("a")
+    assert not lanes.is_behind("c")
+    lanes.clear()
+    assert not lanes
+    assert not lanes.is_behind("a")

@@ -1,0 +1,37 @@
+"""Lists are cut where an answer would grow too large, at the end that is not wanted."""
+
+from pubqueue.core.reading.listing import Part
+from pubqueue.faces.xmpp.result_sets import cut
+from pubqueue.faces.xmpp.room import ROOM
+
+NAMES = ["a", "b", "c"]
+WIDE = [b"x" * (ROOM // 2)] * 3
+SMALL = [b"x"] * 3
+
+
+def shown(entries, part):
+    which, told = cut(entries, NAMES, part)
+    return NAMES[which], told.removeprefix('<set xmlns="http://jabber.org/protocol/rsm">')
+
+
+def test_a_list_that_nobody_asked_for_in_parts_and_that_fits_has_no_set():
+    assert shown(SMALL, Part(total=3)) == (NAMES, "")
+
+
+def test_a_list_that_does_not_fit_says_where_it_goes_on():
+    told = '<first index="0">a</first><last>b</last><count>3</count></set>'
+    assert shown(WIDE, Part(total=3)) == (["a", "b"], told)
+
+
+def test_what_is_read_from_its_end_loses_its_beginning():
+    told = "<first>b</first><last>c</last><count>3</count></set>"
+    assert shown(WIDE, Part(total=3, backward=True)) == (["b", "c"], told)
+
+
+def test_who_asked_for_a_part_is_told_which_it_is():
+    told = "<first>a</first><last>c</last></set>"
+    assert shown(SMALL, Part(begins=False, asked=True)) == (NAMES, told)
+
+
+def test_one_entry_is_shown_however_large_it_is():
+    assert shown([b"x" * (2 * ROOM)] * 3, Part())[0] == ["a"]

@@ -1,0 +1,157 @@
+"""The nodes of the configuration file, start after start: brought to what it says, or told."""
+
+import pytest
+from harness.asks import publishes
+from structlog.testing import capture_logs
+
+from pubqueue import wiring
+from pubqueue.app.listings import AffiliationsOf, Nodes
+from pubqueue.config import ConfigError, NodeSettings, Settings
+from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, NodeName
+from pubqueue.core.nodes.declare import OPEN_TO_ALL
+from pubqueue.core.nodes.manage import Configure
+from pubqueue.core.nodes.nodeconfig import Settings as Wanted
+from pubqueue.declared_nodes import Comparison
+from pubqueue.stores import store_at
+
+JOBS = NodeName("jobs")
+SERVICE = Asker(Jid("queue.example.org"), admin=True)
+
+
+def settings(folder, *nodes):
+    store = f"sqlite:///{folder}/queue.db"
+    return Settings(jid="queue.example.org", secret="s", store=store, node=nodes)
+
+
+def jobs(*, queueing=True, **said):
+    options = {f"x-queueing#{name}": value for name, value in said.pop("set", {}).items()}
+    return NodeSettings("jobs", queueing=queueing, options=options | said.pop("form", {}), **said)
+
+
+async def look(asked, job):
+    store = store_at(asked.store)
+    await store.open()
+    try:
+        return await store.read(job)
+    finally:
+        await store.close()
+
+
+async def started(asked, *requests):
+    """Start and stop with these settings; return what was logged of nodes, and the nodes by name."""
+    with capture_logs() as logged:
+        async with wiring.queue(asked) as broker:
+            for request in requests:
+                await broker.handle(request)
+    nodes = await look(asked, lambda tx: tx.page(Nodes(), None, 100))
+    told = [line for line in logged if line["event"].startswith("node.")]
+    return told, {node.name: node.config for node in nodes}
+
+
+async def compared(asked):
+    return (await look(asked, Comparison(asked.node, SERVICE).lines))[1]
+
+
+async def test_another_lock_timeout_is_taken_over_and_told(tmp_path):
+    told, _ = await started(settings(tmp_path, jobs(set={"lock_timeout": 60})))
+    assert [line["event"] for line in told] == ["node.made"]
+    after = settings(tmp_path, jobs(set={"lock_timeout": 120}))
+    assert await compared(after) == ["node 'jobs': x-queueing#lock_timeout is 60, will be 120"]
+    told, nodes = await started(after)
+    assert nodes["jobs"].lock_timeout == 120
+    words = {"node": "jobs", "what": "x-queueing#lock_timeout", "stored": "60", "declared": "120"}
+    assert told == [{"event": "node.changed", "log_level": "info"} | words]
+    assert await started(after) == ([], nodes)
+    assert await compared(after) == []
+
+
+async def test_members_and_outcasts_are_what_the_file_says(tmp_path):
+    await started(settings(tmp_path, jobs(members=("bot@x", "old@x"))))
+    after = settings(tmp_path, jobs(members=("bot@x", "new@x"), outcasts=("old@x",)))
+    assert await compared(after) == [
+        "node 'jobs': old@x is member, will be outcast",
+        "node 'jobs': new@x is none, will be member",
+    ]
+    await started(after)
+    rows = await look(after, lambda tx: tx.page(AffiliationsOf(JOBS), None, 100))
+    assert {row.account: row.affiliation for row in rows} == {
+        "bot@x": Affiliation.MEMBER,
+        "new@x": Affiliation.MEMBER,
+        "old@x": Affiliation.OUTCAST,
+    }
+
+
+async def test_who_is_left_out_of_the_file_keeps_his_rights_and_is_told(tmp_path):
+    await started(settings(tmp_path, jobs(members=("bot@x", "old@x"))))
+    after = settings(tmp_path, jobs(members=("bot@x",)))
+    assert await compared(after) == [
+        "node 'jobs': 1 accounts that the file does not name keep their rights"
+    ]
+    told, _ = await started(after)
+    assert [(line["event"], line["accounts"], line["first"]) for line in told] == [
+        ("node.others", 1, "old@x")
+    ]
+
+
+async def test_what_an_owner_has_configured_and_the_file_does_not_name_stays(tmp_path):
+    asked = settings(tmp_path, jobs(set={"lock_timeout": 60}))
+    await started(asked, Configure(SERVICE, JOBS, Wanted({"max_failures": 3})))
+    told, nodes = await started(asked)
+    assert (told, nodes["jobs"].max_failures) == ([], 3)
+
+
+async def test_the_mode_of_a_node_in_use_stays_and_is_a_warning(tmp_path):
+    plain = settings(tmp_path, jobs(queueing=False, publishers=("etl@x",)))
+    await started(plain, publishes("i1"))
+    after = settings(tmp_path, jobs(publishers=("etl@x",)))
+    why = "can change only while the node has no items and no subscribers"
+    assert await compared(after) == [
+        f"node 'jobs': x-queueing#enabled stays 0, 1 is declared: {why}"
+    ]
+    told, nodes = await started(after)
+    assert not nodes["jobs"].queueing
+    assert nodes["jobs"].access_model is AccessModel.OPEN
+    words = {"node": "jobs", "what": "x-queueing#enabled", "stored": "0", "declared": "1"}
+    assert told == [{"event": "node.differs", "log_level": "warning", "why": why} | words]
+
+
+async def test_a_queue_that_is_open_without_the_file_saying_so_is_a_warning(tmp_path):
+    opened = settings(tmp_path, jobs(form={"pubsub#access_model": "open"}))
+    told, _ = await started(opened)
+    assert await started(opened) == ([], _)
+    after = settings(tmp_path, jobs())
+    assert await compared(after) == [f"node 'jobs': pubsub#access_model stays open: {OPEN_TO_ALL}"]
+    told, nodes = await started(after)
+    assert [(line["event"], line["log_level"]) for line in told] == [("node.differs", "warning")]
+    assert nodes["jobs"].access_model is AccessModel.OPEN
+
+
+async def test_a_dead_letter_node_that_is_not_there_is_told_and_can_be_declared(tmp_path):
+    lonely = settings(tmp_path, jobs(set={"dead_letter_node": "graves"}))
+    assert await compared(lonely) == [
+        "node 'jobs': will be made",
+        "node 'jobs': its dead-letter node 'graves' does not exist; dead items stay where they are",
+    ]
+    told, _ = await started(lonely)
+    assert told[1:] == [
+        {
+            "event": "node.dead_letter_node_missing",
+            "log_level": "warning",
+            "node": "jobs",
+            "dead_letter_node": "graves",
+        }
+    ]
+    both = settings(tmp_path, *lonely.node, NodeSettings("graves", queueing=True))
+    assert await compared(both) == ["node 'graves': will be made"]
+    told, nodes = await started(both)
+    assert [(line["event"], line["node"]) for line in told] == [("node.made", "graves")]
+    assert set(nodes) == {"jobs", "graves"}
+
+
+async def test_what_does_not_fit_is_one_sentence_of_check_and_serve(tmp_path):
+    wrong = settings(tmp_path, jobs(set={"lock_timeout": 0}))
+    sentence = "node 'jobs': x-queueing#lock_timeout: a whole number from 1 to 31622400 is needed"
+    with pytest.raises(ConfigError, match=sentence):
+        await compared(wrong)
+    with pytest.raises(ConfigError, match=sentence):
+        await started(wrong)

@@ -1,0 +1,66 @@
+"""How log lines are written: one line each, in either form, those of libraries too."""
+
+import json
+import logging
+
+import pytest
+import structlog
+
+from pubqueue import logs
+
+
+@pytest.fixture
+def lines(capsys):
+    def read():
+        return capsys.readouterr().err.splitlines()
+
+    yield read
+    structlog.reset_defaults()
+    logging.getLogger().removeHandler(logs._LIBRARIES)
+
+
+def speak():
+    log = structlog.get_logger("pubqueue.test")
+    log.debug("not.written")
+    log.info("node.changed", node='jo"bs', why="two\nlines")
+    logging.getLogger("slixmpp").info("not written")
+    logging.getLogger("slixmpp").warning("cannot %s", "connect")
+    try:
+        int("x")
+    except ValueError:
+        log.exception("request.failed")
+
+
+def test_as_an_object_a_line(lines):
+    logs.configure("info", "json")
+    speak()
+    own, theirs, fault = map(json.loads, lines())
+    assert own.pop("timestamp")
+    assert own == {
+        "level": "info",
+        "event": "node.changed",
+        "node": 'jo"bs',
+        "why": "two\nlines",
+    }
+    assert (theirs["level"], theirs["name"], theirs["says"]) == (
+        *("warning", "slixmpp", "cannot connect"),
+    )
+    assert "ValueError: invalid" in fault["exception"]
+
+
+def test_as_keys_and_values(lines):
+    logs.configure("info")
+    logs.configure("info", "logfmt")
+    speak()
+    own, theirs, fault = lines()
+    assert own.endswith(r'level=info event=node.changed node="jo\"bs" why=two\nlines')
+    assert theirs.endswith('level=warning event=library name=slixmpp says="cannot connect"')
+    assert "level=error event=request.failed" in fault
+
+
+def test_what_a_library_says_wrongly_costs_no_more_than_its_line(lines):
+    logs.configure("info")
+    record = {"name": "slixmpp", "levelno": 30, "msg": "%d of %d", "args": ("one",)}
+    logs._LIBRARIES.handle(logging.makeLogRecord(record))
+    (line,) = lines()
+    assert line.endswith('says="%d of %d"')

@@ -1,0 +1,65 @@
+"""Retract, unlock and touch as text (XEP-0254 sections 2.3 and 2.4), for the plugin and for workers.
+
+What a service that knows `urn:x-pubqueue:0` is told beside them: which lock is meant, and whose
+fault it is that an item is given back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.clock import moment
+from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
+from pubqueue_xeps.quoting import attributes, quote
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.outcome import Outcome
+
+TOUCHED: Final = f"{{{PUBQUEUE}}}touch/{{{PUBQUEUE}}}item"
+
+
+class ItemRequests:
+    """The requests about single items of one node, each the child of an IQ of type set.
+
+    Never of type get, as examples 6 and 10 have it: a get must not change anything (RFC 6120 8.2.3).
+    """
+
+    def __init__(self, node: str) -> None:
+        named = f"node={quote(node)}"
+        self._retract = f"<pubsub xmlns='{PUBSUB}'><retract {named}><item id="
+        self._unlock = f"<pubsub xmlns='{PUBSUB}'><unlock xmlns='{QUEUEING}' {named}><item id="
+        self._touch = f"<touch xmlns='{PUBQUEUE}' {named}"
+
+    def retract(self, item: str, lock: str = "") -> str:
+        """Delete an item that is done."""
+        return f"{self._retract}{quote(item)}/></retract>{lock}</pubsub>"
+
+    def unlock(self, item: str, beside: str = "") -> str:
+        """Give an item back."""
+        return f"{self._unlock}{quote(item)}/></unlock>{beside}</pubsub>"
+
+    def touch(self, item: str, seconds: float | None = None) -> str:
+        """Extend the lock on an item."""
+        span = "" if seconds is None else f" seconds='{seconds:.3f}'"
+        return f"{self._touch}{span}><item id={quote(item)}/></touch>"
+
+
+def lock(token: int | None) -> str:
+    """Return what stands beside a retract or unlock to say which lock is meant."""
+    return "" if token is None else f"<lock xmlns='{PUBQUEUE}' token='{token}'/>"
+
+
+def fault(outcome: Outcome | None) -> str:
+    """Return what stands beside an unlock to say whose fault it is."""
+    if outcome is None:
+        return ""
+    return f"<outcome xmlns='{PUBQUEUE}'{attributes(**outcome.attributes())}/>"
+
+
+def deadline(answer: Element) -> datetime:
+    """Return the new deadline in an answer to a touch; raises ValueError if there is none."""
+    touched = answer.find(TOUCHED)
+    return moment("" if touched is None else touched.get("deadline", ""))

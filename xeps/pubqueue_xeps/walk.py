@@ -1,0 +1,49 @@
+"""From page to page through what a service lists, whoever asks and however.
+
+walk = Walk(after=0)
+while walk.more:
+    page = walk.take(await reader.event_page(after=walk.after, until=walk.until))
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+from pubqueue_xeps.pages import EventPage, ItemPage
+
+Place = TypeVar("Place")
+
+
+class Page(Protocol):
+    """A page of anything that is listed."""
+
+    @property
+    def through(self) -> object:
+        """The place up to which it has everything."""
+
+    @property
+    def more(self) -> bool:
+        """Whether there is more behind it."""
+
+
+P = TypeVar("P", bound=Page)
+
+
+class Walk(Generic[Place]):
+    """Where somebody stands who reads page by page: what is to be asked next, while there is `more`.
+
+    `until` is a number: where none is given, what was the newest when the walk began. A walk by name
+    goes to the end of the list as it is then.
+    """
+
+    def __init__(self, after: Place, until: int | None = None) -> None:
+        self.after = after
+        self.until = until
+        self.more = True
+
+    def take(self, page: P) -> P:
+        """Go on behind a page, and return it."""
+        if self.until is None and isinstance(page, EventPage | ItemPage):
+            self.until = page.newest
+        self.after, self.more = page.through, page.more  # type: ignore[assignment]  # the listing's
+        return page
