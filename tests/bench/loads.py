@@ -14,7 +14,8 @@ from harness.facts import BOB, BOSS, ETL, who
 from harness.transactions import APP
 from msgspec.structs import replace
 
-from pubqueue.app.listings import Locks
+from bench.pause_loads_reading import READING_LOADS
+from pubqueue.app.listings import LocksFromLast
 from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
@@ -219,7 +220,7 @@ async def _recover(service: Service, _size: int) -> None:
 
 def _in_time(tx: Transaction) -> bool:
     """Say whether no lock lasts longer than it may."""
-    (last,) = tx.page(Locks())
+    (last,) = tx.page(LocksFromLast())
     return last.deadline is not None and last.deadline < (last.taken or 0) + 2 * HOUR
 
 
@@ -235,6 +236,7 @@ LOADS: Final = {
         Load("commit",        100_000, _lay_staged,        _commit),
         Load("commit-large",1_000_000, _lay_staged,        _commit),
         Load("recovery",       10_000, _lay_late_locks,    _recover),
+        *(Load(name, *row) for name, row in READING_LOADS.items()),
     )
 }
 # fmt: on

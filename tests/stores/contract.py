@@ -9,6 +9,7 @@ import pytest
 from harness.store_contents import recount
 from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
+from stores.of_contents import OfContents
 from stores.of_event_log import OfHistory
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
@@ -20,7 +21,9 @@ from stores.steps import EMPTY, make
 from pubqueue.core import changes as c
 
 
-class StoreContract(OfNodes, OfItems, OfTime, OfBatches, OfStaging, OfCommits, OfSlices, OfHistory):
+class StoreContract(
+    OfNodes, OfItems, OfContents, OfTime, OfBatches, OfStaging, OfCommits, OfSlices, OfHistory
+):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 
     @pytest.fixture

@@ -10,7 +10,7 @@ from stores.steps import listed, load, make, sweep
 from pubqueue.app.listings import RecordOf, Unmoved, WinnerRows
 from pubqueue.app.rows import Rows
 from pubqueue.core.model import State
-from pubqueue.core.transactions.model import App, Commit, Moved
+from pubqueue.core.transactions.model import App, Commit, Moved, OnTaken, Totals
 
 ROOM = 1_000_000
 NAMED = ((0, 6), (1, 7))
@@ -115,3 +115,19 @@ class OfSlices:
             change = Commit("app", ETL, version, after(1), (), 1, 6, TOLD, ((0, 0),))
             await make(store, change)
         assert await listed(store, Unmoved(), None, 9) == [("app", 1), ("app", 2)]
+
+    async def test_what_goes_aside_is_counted_in_the_record(self, store):
+        await stage_all(store)
+        choice = OnTaken.DEAD_LETTER, MORE
+        await make(store, Commit("app", ETL, 1, after(1), (), 7, 42, Totals(), NAMED, *choice))
+        (record,) = await listed(store, RecordOf("app", 1))
+        assert (record.on_taken, record.dead_letter_node) == choice
+        for change, expected in (
+            (Moved("app", 1, ()), (7, Totals())),
+            (Moved("app", 1, (), skipped=2), (5, Totals(2))),
+            (Moved("app", 1, (), dead_lettered=1), (5, Totals(2, 1))),
+            (Moved("app", 1, (), 1, 3), (4, Totals(3, 4))),
+        ):
+            await make(store, change)
+            (record,) = await listed(store, RecordOf("app", 1))
+            assert (record.items, record.totals) == expected

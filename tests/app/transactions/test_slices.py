@@ -1,10 +1,11 @@
 """Commits that are too large for one batch: in slices, between which anything may happen, the end of the process too."""
 
 import pytest
-from harness.asks import joins, publishes, retracts
+from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOSS, ETL, JOBS, who
 from harness.shell import Shell
 from harness.transactions import (
+    APP,
     MORE,
     NEWS,
     commits,
@@ -19,12 +20,15 @@ from harness.transactions import (
 )
 
 from pubqueue.app.facts import moving
-from pubqueue.core.decision import Announce, Done, Refusal, Retracted
-from pubqueue.core.model import ItemId, Jid
+from pubqueue.app.listings import RecordOf
+from pubqueue.core.decision import Announce, Done, Refusal, Retracted, singly
+from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Create, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.transactions.commit import LookAtWinners
+from pubqueue.core.transactions.model import Committed, OnTaken, TakenId, Totals
 from pubqueue.core.transactions.moving import MoveWinners, ResumeMoves
 
 WINNERS = (0, 4, 2), (1, 5, 2)
@@ -154,7 +158,7 @@ def test_a_plain_node_has_its_items_overwritten_and_announced(shell):
     shell.do(stages("a", node=NEWS))
     request = until(shell, commits((0, 0, 1)), MoveWinners)
     decision = shell.batch(request).decisions[0]
-    (notice,) = decision.notices
+    (notice,) = singly(decision.notices)
     assert isinstance(notice, Announce)
     assert (notice.to, notice.draft.id, notice.publisher) == (ANN, "a", Jid("etl@x"))
     assert ids(shell, NEWS) == [("x", "old"), ("a", "job")]
@@ -167,3 +171,121 @@ def test_a_slice_is_short_by_its_payloads_too(shell, monkeypatch):
     request = until(shell, commits(*WINNERS), MoveWinners)
     shell.batch(request)
     assert (names(shell), names(shell, MORE)) == (["a1"], ["a2"])
+
+
+# --- ids that are taken ------------------------------------------------------------------------------
+
+TRIAL = NodeName("trial")
+PARTS = (0, 0, 1), (1, 0, 3)
+
+
+def taken_ids(shell):
+    """Have `dead` and `locked` in a node, and stage them with other payloads between `new` and `last`."""
+    shell.do(a_queue(TRIAL, max_failures=1, lock_timeout=10))
+    shell.do(publishes("dead", node=TRIAL))
+    shell.do(joins(ANN, 1, node=TRIAL))
+    shell.wait(11)
+    assert shell.do(Expire()) == Done()
+    shell.do(publishes("locked", node=TRIAL))
+    for name, part in (("new", 0), ("dead", 1), ("locked", 1), ("last", 1)):
+        shell.do(stages(name, node=TRIAL, part=part, payload=b"<x/>"))
+
+
+TAKEN = (
+    TakenId(TRIAL, ItemId("dead"), State.DEAD),
+    TakenId(TRIAL, ItemId("locked"), State.LOCKED),
+)
+KEPT = {"dead": "job", "locked": "job", "new": "x", "last": "x"}
+DEAD_LETTER = {"on_taken": OnTaken.DEAD_LETTER, "dead_letter_node": MORE}
+
+
+def record(shell):
+    (found,) = shell.look(lambda tx: tx.page(RecordOf(APP, 1)))
+    return found.items, found.totals.skipped, found.totals.dead_lettered
+
+
+def test_a_refusal_names_the_ids_that_are_taken(shell):
+    taken_ids(shell)
+    before = shell.dump()
+    reply = shell.do(commits(*PARTS))
+    assert reply.refusal is Refusal.ITEM_EXISTS
+    assert reply.reason == (
+        "item dead is dead here, to be redriven or retracted (node trial);"
+        " item locked is being worked on (node trial)"
+    )
+    assert shell.dump() == before
+
+
+def test_a_refusal_names_no_more_ids_than_have_room(shell):
+    shell.do(joins(ANN, 30))
+    there = [f"i{number:02}" for number in range(25)]
+    shell.do(publishes(*there))
+    shell.do(stages(*there, "new", payload=b"<x/>"))
+    reply = shell.do(commits((0, 0, 26)))
+    assert (
+        reply.reason == f"items {', '.join(there[:20])} are being worked on (node jobs); and 5 more"
+    )
+    left = shell.do(commits((0, 0, 26), on_taken=OnTaken.SKIP))
+    assert (left.published, left.taken, [it.id for it in left.named]) == (1, 25, there[:20])
+
+
+@pytest.mark.parametrize("slices", [None, *range(4)])
+@pytest.mark.parametrize("place", [None, MORE])
+def test_what_is_taken_goes_aside_whatever_is_killed(tmp_path, shell, slices, place):
+    taken_ids(shell)
+    asked = {"on_taken": OnTaken.SKIP} if place is None else DEAD_LETTER
+    at, again = shell.now, shell
+    if slices is None:
+        reply = shell.do(commits(*PARTS, totals=Totals(1, 2), **asked))
+        assert reply == Committed(1, 2, 0, already=False, taken=2, named=TAKEN)
+    else:
+        request = until(shell, commits(*PARTS, totals=Totals(1, 2), **asked), MoveWinners)
+        for _ in range(slices):
+            request = shell.batch(request).decisions[0].then
+        again = Shell(tmp_path / "queue.db")
+        again.now = shell.now
+        assert again.do(ResumeMoves()) == Done()
+    assert dict(ids(again, TRIAL)) == KEPT
+    elsewhere = [] if place is None else [(f"trial/{n}.{at}", "x") for n in ("dead", "locked")]
+    assert ids(again, MORE) == elsewhere
+    assert record(again) == ((2, 3, 2) if place is None else (4, 1, 4))
+    sweep(again)
+    assert left_over(again) == 0
+    if again is not shell:
+        again.close()
+
+
+def test_what_is_free_when_its_turn_comes_does_not_go_aside(shell):
+    taken_ids(shell)
+    request = until(shell, commits(*PARTS, on_taken=OnTaken.SKIP), MoveWinners)
+    shell.do(retracts(ANN, "locked", node=TRIAL))
+    assert shell.do(request) == Committed(1, 3, 0, already=False, taken=1, named=TAKEN[:1])
+    assert dict(ids(shell, TRIAL)) == KEPT | {"locked": "x"}
+    assert record(shell) == (3, 1, None)
+
+
+def test_a_dead_letter_node_that_is_not_there_leaves_all_as_it_was(shell):
+    taken_ids(shell)
+    shell.do(Configure(who(BOSS), MORE, Settings({"max_items": 1})))
+    before = shell.dump()
+    for place, expected in ((NodeName("no"), Refusal.NODE_NOT_FOUND), (MORE, Refusal.NODE_FULL)):
+        asked = DEAD_LETTER | {"dead_letter_node": place}
+        assert refusal(shell.do(commits(*PARTS, **asked))) is expected
+    assert shell.dump() == before
+
+
+def test_without_a_dead_letter_node_any_more_a_committed_winner_takes_its_id(shell):
+    taken_ids(shell)
+    request = until(shell, commits(*PARTS, **DEAD_LETTER), MoveWinners)
+    shell.do(Delete(who(BOSS), MORE))
+    assert shell.do(request) == committed(4)
+    assert dict(ids(shell, TRIAL)) == dict.fromkeys(KEPT, "x")
+
+
+def test_a_dead_letter_whose_id_is_there_has_another(shell):
+    taken_ids(shell)
+    shell.do(publishes(f"trial/dead.{shell.now}", node=MORE))
+    assert shell.do(commits(*PARTS, **DEAD_LETTER)).taken == 2
+    at = shell.now
+    expected = [f"trial/dead.{at}", f"trial/dead.{at}.{APP}.1.1.0", f"trial/locked.{at}"]
+    assert names(shell, MORE) == expected

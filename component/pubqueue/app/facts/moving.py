@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from pubqueue.app.facts.committing import standing
 from pubqueue.app.facts.publishing import audience, existing
 from pubqueue.app.listings import RecordOf, Unmoved, WinnerRows
 from pubqueue.core.model import NO_TIME, Jid
 from pubqueue.core.queue.publish import Known
-from pubqueue.core.transactions.moving import LookFacts, MetWinner, MoveFacts, ResumeFacts
+from pubqueue.core.transactions.commit import CommitNodeFacts
+from pubqueue.core.transactions.moving import (
+    LookFacts,
+    MetWinner,
+    MoveFacts,
+    ResumeFacts,
+    id_elsewhere,
+)
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
+    from pubqueue.core.model import Millis, Node, NodeName
     from pubqueue.core.transactions.commit import LookAtWinners
     from pubqueue.core.transactions.model import WinnerRow
     from pubqueue.core.transactions.moving import MoveWinners
@@ -30,12 +40,21 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
     which = WinnerRows(commit.app, commit.version, named, ROOM)
     winners = rows.page(which, request.after, SLICE)
     names = dict.fromkeys(row.node for row in winners)
+    if request.taken and commit.dead_letter_node is not None:
+        facts = replace(facts, dead_letters=_place(context, commit.dead_letter_node, account))
     return LookFacts(
         facts,
         tuple([_met(context, row) for row in winners]),
         {n: (rows.affiliation(n, account), rows.subscribed(n, account)) for n in names},
         {name: rows.node(name) for name in (*names, *(name for name, _ in request.added))},
     )
+
+
+def _place(context: Context, name: NodeName, account: Jid) -> CommitNodeFacts:
+    """Return a node for dead letters, and what the asker is to it."""
+    rows = context.rows
+    rights = rows.affiliation(name, account), rows.subscribed(name, account)
+    return CommitNodeFacts(name, rows.node(name), *rights, rows=0, ids=0)
 
 
 def _met(context: Context, row: WinnerRow) -> MetWinner:
@@ -54,12 +73,27 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     if record is None:  # nothing of it is left, or its needs are gathered
         return MoveFacts(Jid(""), NO_TIME, (), {})
     nodes = {row.node: rows.node(row.node) for row in winners}
+    at, name = record.committed or NO_TIME, record.dead_letter_node
+    place = None if name is None else rows.node(name)
+    met = [_met(context, row) for row in winners]
+    if place is not None:
+        met = [_met_there(context, winner, place, at) for winner in met]
     return MoveFacts(
         record.owner,
-        record.committed or NO_TIME,
-        tuple([_met(context, row) for row in winners]),
+        at,
+        tuple(met),
         {name: audience(rows, node) for name, node in nodes.items() if node is not None},
+        record.on_taken,
+        place,
     )
+
+
+def _met_there(context: Context, winner: MetWinner, place: Node, at: Millis) -> MetWinner:
+    """Add whether the id is there under which the winner would become a dead letter."""
+    if winner.known is not Known.OTHER:
+        return winner
+    there = context.rows.item(place.name, id_elsewhere(winner.row, at))
+    return replace(winner, twice=there is not None)
 
 
 def for_resume(context: Context, _request: object) -> ResumeFacts:

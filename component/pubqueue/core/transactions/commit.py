@@ -96,13 +96,16 @@ class CommitVersion(Struct, frozen=True, gc=False):
 class LookAtWinners(Struct, frozen=True, gc=False):
     """Judge the winners of a commit behind `after`, a part and a row of it.
 
-    `added` is how many the ones before them add to each node, `known` how many change nothing.
+    `added` is how many the ones before them add to each node, `known` how many change nothing, `taken` how many cannot
+    have their ids; the first of these are `named`.
     """
 
     commit: CommitVersion
     after: tuple[int, int] | None = None
     added: tuple[tuple[NodeName, int], ...] = ()
     known: int = 0
+    taken: int = 0
+    named: tuple[TakenId, ...] = ()
 
 
 class WinnerCount(Struct, frozen=True, gc=False):
@@ -265,7 +268,7 @@ def _set_aside(
         case OnTaken.SKIP:
             return SetAside(None, facts.now)
         case OnTaken.DEAD_LETTER:
-            place = _dead_letters(request, facts, nodes, taken)
+            place = dead_letters(request, facts, nodes, taken)
             if isinstance(place, Decision):
                 return place
             nodes[:] = [one for one in nodes if one.node != place.node] + [place]
@@ -273,27 +276,41 @@ def _set_aside(
 
 
 def _refused(facts: CommitFacts, taken: int) -> Decision:
-    """Name the ids, as far as there is room."""
+    """Name the ids of each node and class, as far as there is room."""
+    return refused(
+        [
+            (
+                winners.name,
+                place,
+                [it.id for it in winners.taken if it.state is found.state] or [found.first],
+            )
+            for winners in facts.nodes
+            for found, place in _taken(winners)
+        ],
+        taken,
+    )
+
+
+def refused(classes: Iterable[tuple[NodeName, Place, list[ItemId]]], taken: int) -> Decision:
+    """Refuse a commit for ids that are taken: so many, of which these are named as far as there is room."""
     said: list[str] = []
     refusals: list[Refusal] = []
     named = 0
-    for winners in facts.nodes:
-        for found, place in _taken(winners):
-            refusal, words = TAKEN[place]
-            refusals.append(refusal)
-            ids = [it.id for it in winners.taken if it.state is found.state] or [found.first]
-            ids = ids[: NAMED - named]
-            named += len(ids)
-            if ids:
-                verb = "item {} is" if len(ids) == 1 else "items {} are"
-                said.append(f"{verb.format(', '.join(ids))} {words} (node {winners.name})")
+    for node, place, names in classes:
+        refusal, words = TAKEN[place]
+        refusals.append(refusal)
+        ids = names[: NAMED - named]
+        named += len(ids)
+        if ids:
+            verb = "item {} is" if len(ids) == 1 else "items {} are"
+            said.append(f"{verb.format(', '.join(ids))} {words} (node {node})")
     if named < taken:
         said.append(f"and {taken - named} more")
     return refuse(min(refusals, key=list(Refusal).index), "; ".join(said))
 
 
-def _dead_letters(
-    request: CommitVersion, facts: CommitFacts, nodes: list[CommittedNode], taken: int
+def dead_letters(
+    request: CommitVersion, facts: CommitFacts, nodes: Iterable[CommittedNode], taken: int
 ) -> CommittedNode | Decision:
     """Return what becomes of the dead-letter node, or why it can take nothing."""
     place = facts.dead_letters

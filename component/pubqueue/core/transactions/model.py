@@ -122,8 +122,20 @@ class Totals(Struct, frozen=True, gc=False):
 NO_TOTALS: Final = Totals()
 
 
+@unique
+class OnTaken(Enum):
+    """What a commit does when ids of winners are taken: by items in work, or dead, with other payloads."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    DEAD_LETTER = "dead-letter"
+
+
 class Record(Struct, frozen=True, gc=False):
-    """A transaction as it is listed: committed at some time, or open."""
+    """A transaction as it is listed: committed at some time, or open.
+
+    `on_taken` and `dead_letter_node` are for winners that are still to be moved.
+    """
 
     id: int
     app: str
@@ -134,15 +146,8 @@ class Record(Struct, frozen=True, gc=False):
     items: int
     bytes: int
     totals: Totals = NO_TOTALS
-
-
-@unique
-class OnTaken(Enum):
-    """What a commit does when ids of winners are taken: by items in work, or dead, with other payloads."""
-
-    FAIL = "fail"
-    SKIP = "skip"
-    DEAD_LETTER = "dead-letter"
+    on_taken: OnTaken = OnTaken.FAIL
+    dead_letter_node: NodeName | None = None
 
 
 class TakenId(Struct, frozen=True, gc=False):
@@ -258,7 +263,8 @@ class Commit(Struct, frozen=True, gc=False):
     """The winners take their places, by part and then as they came; all else of the version goes.
 
     `items` and `bytes` are those of the winners, for the record. Winners that are too many for one batch are told
-    by part and attempt in `moving`, and `nodes` is empty: what these have staged stays, to be moved in slices.
+    by part and attempt in `moving`, and `nodes` is empty: what these have staged stays, to be moved in slices, and
+    `on_taken` says what becomes of those that cannot have their ids then.
     """
 
     app: str
@@ -270,14 +276,21 @@ class Commit(Struct, frozen=True, gc=False):
     bytes: int
     totals: Totals
     moving: tuple[tuple[int, int], ...] = ()
+    on_taken: OnTaken = OnTaken.FAIL
+    dead_letter_node: NodeName | None = None
 
 
 class Moved(Struct, frozen=True, gc=False):
-    """Winners of a committed version are in their places: of these attempts, by part and number, up to this row."""
+    """Winners of a committed version are in their places: of these attempts, by part and number, up to this row.
+
+    So many of them were left out or dead-lettered, for their ids are taken; the record counts them.
+    """
 
     app: str
     version: int
     ends: tuple[tuple[int, int, int], ...]
+    skipped: int = 0
+    dead_lettered: int = 0
 
 
 class Abort(Struct, frozen=True, gc=False):

@@ -4,6 +4,9 @@ First every winner is judged by the table that judges single publishes; a refusa
 version is marked committed, and what its winners have staged belongs to the record. From then on the winners are moved to
 their nodes, in their order, and seen as they come; whatever happens, all of them are. Who has asked is answered when the
 last one is in its place.
+
+Ids that are taken are judged twice. What the judges find decides whether the version is committed; what a winner finds
+when its turn comes decides whether it is left out or dead-lettered, if the asker has chosen so, and is counted then.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.changes import AddItem, Change, RemoveItem, ReplacePayload
 from pubqueue.core.decision import (
+    NOBODY,
     Announce,
     Decision,
     Done,
@@ -22,11 +27,11 @@ from pubqueue.core.decision import (
     Refused,
     Retracted,
     refuse,
+    to_each,
 )
-from pubqueue.core.model import later
+from pubqueue.core.model import ItemId, later
 from pubqueue.core.queue.publish import (
     PLACES,
-    TAKEN,
     Known,
     Place,
     Publish,
@@ -34,22 +39,44 @@ from pubqueue.core.queue.publish import (
     inadmissible,
     overfull,
 )
-from pubqueue.core.transactions.commit import CommitFacts, CommitVersion, LookAtWinners, objection
-from pubqueue.core.transactions.model import Commit, Committed, Moved, WinnerRow
+from pubqueue.core.transactions.commit import (
+    NAMED,
+    TAKEN,
+    CommitFacts,
+    CommitVersion,
+    LookAtWinners,
+    dead_letters,
+    objection,
+    refused,
+)
+from pubqueue.core.transactions.model import (
+    Commit,
+    Committed,
+    CommittedNode,
+    Moved,
+    OnTaken,
+    TakenId,
+    WinnerRow,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.decision import ToEach
+    from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, NodeName, State
 
 
 class MetWinner(Struct, frozen=True, gc=False):
-    """A winner with its node, and what is there under its id."""
+    """A winner with its node, and what is there under its id.
+
+    `twice` says that a dead letter has the id already under which it would go to the dead-letter node.
+    """
 
     row: WinnerRow
     node: Node | None
     known: Known
     there: Item | None
+    twice: bool = False
 
 
 class LookFacts(Struct, frozen=True, gc=False):
@@ -73,12 +100,17 @@ class MoveWinners(Struct, frozen=True, gc=False):
 
 
 class MoveFacts(Struct, frozen=True, gc=False):
-    """Whose the version is and when it was committed, the next winners, and who hears of each plain node."""
+    """Whose the version is and when it was committed, the next winners, and who hears of each plain node.
+
+    `on_taken` is what the asker has chosen, `dead_letters` the queue for it, if it is there.
+    """
 
     owner: Jid
     at: Millis
     winners: tuple[MetWinner, ...]
     audiences: Mapping[NodeName, tuple[Jid, ...]]
+    on_taken: OnTaken = OnTaken.FAIL
+    dead_letters: Node | None = None
 
 
 class ResumeMoves(Struct, frozen=True, gc=False):
@@ -103,17 +135,16 @@ def look(request: LookAtWinners, facts: LookFacts) -> Decision:
     added, known = dict(request.added), request.known
     for winner in facts.winners:
         place = _place(winner)
-        if place in TAKEN:
-            refusal, words = TAKEN[place]
-            name, node = winner.row.item.draft.id, winner.row.node
-            return refuse(refusal, f"{words.format(name)} (node {node})")
         if place is Place.LEAVE:
             known += 1
-        else:
+        elif place not in TAKEN:
             new = winner.there is None
             added[winner.row.node] = added.get(winner.row.node, 0) + new
+    taken = _taken(facts.winners)
+    named = (*request.named, *taken)[:NAMED]
+    counts = tuple(added.items()), known, request.taken + len(taken), named
     last = facts.winners[-1].row
-    then = LookAtWinners(commit, (last.part, last.row), tuple(added.items()), known)
+    then = LookAtWinners(commit, (last.part, last.row), *counts)
     reason = "the service stops before it is committed"
     return Decision(Refused(Refusal.STORE_FAILED, reason), then=then)
 
@@ -139,44 +170,114 @@ def _place(winner: MetWinner) -> Place:
     return PLACES[winner.known, None if winner.there is None else winner.there.state]
 
 
+def _taken(winners: Iterable[MetWinner]) -> list[TakenId]:
+    """Return the ids that winners cannot have."""
+    return [
+        TakenId(winner.row.node, winner.row.item.draft.id, winner.there.state)
+        for winner in winners
+        if winner.there is not None and _place(winner) in TAKEN
+    ]
+
+
+def _refused(request: LookAtWinners) -> Decision:
+    """Name the ids of each node and state, as far as they are kept."""
+    classes: dict[tuple[NodeName, State], list[ItemId]] = {}
+    for it in request.named:
+        classes.setdefault((it.node, it.state), []).append(it.id)
+    places = [(node, PLACES[Known.OTHER, state], ids) for (node, state), ids in classes.items()]
+    return refused(places, request.taken)
+
+
 def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
     commit = request.commit
+    if request.taken and commit.on_taken is OnTaken.FAIL:
+        return _refused(request)
     for name, added in request.added:
         node = facts.nodes[name]
         if node is not None and overfull(node, added, 0):
             return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+    if request.taken and commit.on_taken is OnTaken.DEAD_LETTER:
+        coming = [CommittedNode(name, True, added, 0, 0) for name, added in request.added]  # noqa: FBT003  # a queue
+        place = dead_letters(commit, facts.commit, coming, request.taken)
+        if isinstance(place, Decision):
+            return place
     items = sum(part.items for part in commit.parts)
     who, now = commit.by.account, facts.commit.now
     moving = tuple((part.number, part.attempt) for part in commit.parts)
     size, totals = facts.commit.bytes, commit.totals
-    change = Commit(commit.app, who, commit.version, now, (), items, size, totals, moving)
+    choice = commit.on_taken, commit.dead_letter_node
+    change = Commit(commit.app, who, commit.version, now, (), items, size, totals, moving, *choice)
     reply = Committed(commit.version, items - request.known, request.known, already=False)
     return Decision(reply, (change,), then=MoveWinners(commit.app, commit.version, reply))
 
 
 def move(request: MoveWinners, facts: MoveFacts) -> Decision:
     """Let a slice of winners take their places."""
-    reply = request.reply or Done()
     if not facts.winners:
-        return Decision(reply, then=None if request.reply else ResumeMoves())
+        return Decision(request.reply or Done(), then=None if request.reply else ResumeMoves())
+    aside: list[MetWinner] = []
     changes: list[Change] = []
-    notices: list[Notice] = []
+    notices: list[Notice | ToEach] = []
     ends: dict[tuple[int, int], int] = {}
     for winner in facts.winners:
         row = winner.row
         ends[row.part, row.attempt] = row.row
         if row.superseded or winner.node is None:
             continue
+        if _goes_aside(facts, winner):
+            aside.append(winner)
+            changes += _dead_letter(request, facts, winner)
+            continue
         changes += _taking_its_place(request, facts, winner)
         if winner.there is not None and winner.there.holder is not None and _place(winner) in TAKEN:
             notices.append(Retracted(winner.there.holder, row.node, (row.item.draft.id,)))
-        notices += [
-            Announce(jid, row.node, row.item.draft, facts.owner)
-            for jid in facts.audiences.get(row.node, ())
-        ]
+        news = Announce(NOBODY, row.node, row.item.draft, facts.owner)
+        notices += to_each(facts.audiences.get(row.node, ()), news)
     told = tuple((*key, row) for key, row in ends.items())
-    changes.append(Moved(request.app, request.version, told))
-    return Decision(reply, tuple(changes), tuple(notices), then=request)
+    changes.append(_moved(request, facts, told, len(aside)))
+    then = replace(request, reply=_with(request.reply, aside))
+    return Decision(then.reply or Done(), tuple(changes), tuple(notices), then=then)
+
+
+def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:
+    """Say whether a winner is left out or dead-lettered; where there is no place for dead letters any more, it is not."""
+    if winner.there is None or _place(winner) not in TAKEN:
+        return False
+    if facts.on_taken is OnTaken.DEAD_LETTER:
+        return facts.dead_letters is not None and facts.dead_letters.config.queueing
+    return facts.on_taken is OnTaken.SKIP
+
+
+def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> tuple[Change, ...]:
+    """Return what a winner becomes that cannot have its id: nothing, or a dead letter under an id of its own."""
+    if facts.dead_letters is None:
+        return ()
+    name = id_elsewhere(winner.row, facts.at)
+    if winner.twice:  # another commit in the same moment
+        name = ItemId(f"{name}.{request.app}.{request.version}.{winner.row.part}.{winner.row.row}")
+    return (_added(request, facts, winner.row, facts.dead_letters.name, name),)
+
+
+def id_elsewhere(row: WinnerRow, at: Millis) -> ItemId:
+    """Return the id of a dead letter, as `SetAside` says."""
+    return ItemId(f"{row.node}/{row.item.draft.id}.{at}")
+
+
+def _moved(
+    request: MoveWinners, facts: MoveFacts, ends: tuple[tuple[int, int, int], ...], aside: int
+) -> Moved:
+    if facts.on_taken is OnTaken.SKIP:
+        return Moved(request.app, request.version, ends, skipped=aside)
+    return Moved(request.app, request.version, ends, dead_lettered=aside)
+
+
+def _with(reply: Committed | None, aside: Sequence[MetWinner]) -> Committed | None:
+    """Tell who waits of winners that went aside."""
+    if reply is None or not aside:
+        return reply
+    published, taken = reply.published - len(aside), reply.taken + len(aside)
+    named = (*reply.named, *_taken(aside))[:NAMED]
+    return replace(reply, published=published, taken=taken, named=named)
 
 
 def _taking_its_place(
@@ -184,12 +285,7 @@ def _taking_its_place(
 ) -> tuple[Change, ...]:
     """Return what a winner changes: what has come in its way since it was judged is withdrawn, for it is committed."""
     item, there = winner.row.item, winner.there
-    due = None if item.pause is None else later(facts.at, item.pause)
-    expires = None if item.life is None else later(facts.at, item.life)
-    add = AddItem(
-        *(winner.row.node, item.draft, facts.owner, facts.at, item.state, due, expires),
-        transaction=(request.app, request.version),
-    )
+    add = _added(request, facts, winner.row, winner.row.node, item.draft.id)
     place = _place(winner)
     if place is Place.LEAVE:
         return ()
@@ -198,6 +294,19 @@ def _taking_its_place(
     if place is Place.REPLACE:
         return (ReplacePayload(there, item.draft.payload, facts.owner, item.draft.headers),)
     return RemoveItem(there), add
+
+
+def _added(
+    request: MoveWinners, facts: MoveFacts, row: WinnerRow, node: NodeName, name: ItemId
+) -> AddItem:
+    item = row.item
+    due = None if item.pause is None else later(facts.at, item.pause)
+    expires = None if item.life is None else later(facts.at, item.life)
+    draft = replace(item.draft, id=name)
+    return AddItem(
+        *(node, draft, facts.owner, facts.at, item.state, due, expires),
+        transaction=(request.app, request.version),
+    )
 
 
 def resume(_request: ResumeMoves, facts: ResumeFacts) -> Decision:

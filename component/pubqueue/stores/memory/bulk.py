@@ -41,6 +41,7 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
             _commit(contents, change, choice)
         case Moved():
             contents.staging.move(change)
+            _count_aside(contents, change)
         case Abort():
             _abort(contents, change)
         case Sweep():
@@ -92,8 +93,23 @@ def _commit(contents: Contents, change: Commit, choice: Choice | None) -> None:
         items=change.items,
         bytes=change.bytes,
         totals=change.totals,
+        on_taken=change.on_taken,
+        dead_letter_node=change.dead_letter_node,
     )
     staging.records.put(number, record)
+
+
+def _count_aside(contents: Contents, change: Moved) -> None:
+    """Count in the record what was left out, and what was dead-lettered."""
+    record = contents.staging.record_of((change.app, change.version))
+    if record is None or not (change.skipped or change.dead_lettered):
+        return
+    told, left = record.totals, record.items - change.skipped
+    if change.skipped:
+        told = replace(told, skipped=(told.skipped or 0) + change.skipped)
+    if change.dead_lettered:
+        told = replace(told, dead_lettered=(told.dead_lettered or 0) + change.dead_lettered)
+    contents.staging.records.put(record.id, replace(record, items=left, totals=told))
 
 
 def _close(contents: Contents, change: Commit) -> Millis | None:

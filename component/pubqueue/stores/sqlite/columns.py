@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pubqueue.core.model import DeadLetter, Headers, Item, Node, NodeConfig, State, Subscription
-from pubqueue.core.transactions.model import Record, Totals
+from pubqueue.core.transactions.model import OnTaken, Record, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,5 +95,6 @@ def with_payloads(session: Session, rows: Iterable[Sequence[Any]]) -> list[tuple
 
 def record_of(row: Sequence[Any]) -> Record:
     """Make a transaction's record of its columns."""
-    row_id, app, owner, version, began, committed, items, size, *told = row
-    return Record(row_id, app, owner, version, began, committed, items, size, Totals(*told))
+    row_id, app, owner, version, began, committed, items, size, *told, on_taken, place = row
+    totals, choice = Totals(*told), OnTaken(on_taken)
+    return Record(row_id, app, owner, version, began, committed, items, size, totals, choice, place)

@@ -134,8 +134,9 @@ WHERE txn_id IN (SELECT id FROM txn WHERE app_id = ? AND version <= ? AND commit
 DELETE FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL;
 
 -- close: the record of a committed version; a new row, so that ids rise in the order of commits
-INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds)
-VALUES (?1, ?2, ?3, 0, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10);
+INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds,
+    on_taken, dead_letter_node)
+VALUES (?1, ?2, ?3, 0, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
 -- hand_over: the winners belong to the record
 UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = ?1 AND version = ?2) WHERE txn_id = ?3 AND committed;
@@ -145,6 +146,11 @@ DELETE FROM staged WHERE row <= ?4 AND attempt_id = (
     SELECT a.id FROM txn_app p CROSS JOIN txn t ON t.app_id = p.id AND t.version = ?2
     CROSS JOIN attempt a ON a.txn_id = t.id AND a.part = ?3 AND a.committed WHERE p.name = ?1
 );
+
+-- count_aside: how many of what was to be moved were left out, and how many dead-lettered
+UPDATE txn SET items = items - ?3, skipped = iif(?3, coalesce(skipped, 0) + ?3, skipped),
+    dead_lettered = iif(?4, coalesce(dead_lettered, 0) + ?4, dead_lettered)
+WHERE app_id = (SELECT id FROM txn_app WHERE name = ?1) AND version = ?2 AND committed IS NOT NULL;
 
 -- end_moved: attempts of which nothing is left to be moved
 UPDATE attempt SET txn_id = NULL, committed = 0

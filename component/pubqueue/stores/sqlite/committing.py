@@ -41,6 +41,9 @@ def moved(session: Session, change: Moved) -> None:
     """Drop rows that are in their places, and attempts of which none is left."""
     for part, _, row in change.ends:
         session.run("drop_moved", change.app, change.version, part, row)
+    if change.skipped or change.dead_lettered:
+        counts = change.skipped, change.dead_lettered
+        session.must("count_aside", 1, change.app, change.version, *counts)
     session.run("end_moved", change.app, change.version)
 
 
@@ -76,7 +79,8 @@ def _close(session: Session, change: Commit, app: int) -> None:
     times = change.at if began is None else began, change.at
     told = change.totals.skipped, change.totals.dead_lettered, change.totals.seconds
     record = change.owner, change.version, *times, change.items, change.bytes, *told
-    session.must("close", 1, app, *record)
+    choice = change.on_taken.value, change.dead_letter_node
+    session.must("close", 1, app, *record, *choice)
     moment = change.version, change.at, change.at
     session.must("advance", 1, *moment, app, change.version)
 

@@ -17,19 +17,19 @@ SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
 -- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
 -- Nodes with a free window are walked, one step of the index to each; items are looked for in what a node contains, for
 -- contents are not in the order of nodes.
-WITH RECURSIVE free(id) AS (
+WITH RECURSIVE walk(id) AS (
     SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > ?1
     UNION ALL
-    SELECT (SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > free.id)
-    FROM free WHERE free.id IS NOT NULL LIMIT ?2
+    SELECT (SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > walk.id)
+    FROM walk WHERE walk.id IS NOT NULL LIMIT ?2
 )
-SELECT free.id, (
+SELECT walk.id, (
     SELECT n.name FROM node n CROSS JOIN contents c ON c.node_id = n.id
-    WHERE n.id = free.id AND json_extract(n.config, '$.queueing') AND (
+    WHERE n.id = walk.id AND json_extract(n.config, '$.queueing') AND (
         EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued')
         OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside)
     )
-) FROM free WHERE free.id IS NOT NULL;
+) FROM walk WHERE walk.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
@@ -156,30 +156,35 @@ SELECT max(seq) FROM (SELECT seq, at FROM event ORDER BY seq LIMIT ?2) WHERE at 
 -- Records of transactions, and what waits for a commit.
 
 -- open_records: a page of open versions, of which there are few
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
 FROM txn t INDEXED BY txn_open JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.id > ?1 AND p.name = coalesce(?2, p.name) AND t.owner = coalesce(?3, t.owner)
 ORDER BY t.id LIMIT ?4;
 
 -- records: a page of committed versions
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
 -- records_of_app: those of an app; whose it is does not change
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = ?2 AND owner = coalesce(?3, owner))
     AND t.id > ?1
 ORDER BY t.id LIMIT ?4;
 
 -- records_of_owner: those of an account
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
 -- record: a committed version of an app
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
 

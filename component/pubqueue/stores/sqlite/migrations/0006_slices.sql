@@ -24,6 +24,10 @@ PRAGMA writable_schema = RESET;
 ALTER TABLE attempt ADD COLUMN committed INTEGER NOT NULL DEFAULT 0 CHECK (committed IN (0, 1));
 CREATE INDEX attempt_committed ON attempt (txn_id) WHERE committed;
 
+-- And what becomes of winners whose ids are taken when their turn comes.
+ALTER TABLE txn ADD COLUMN on_taken TEXT NOT NULL DEFAULT 'fail' CHECK (on_taken IN ('fail', 'skip', 'dead-letter'));
+ALTER TABLE txn ADD COLUMN dead_letter_node TEXT;
+
 -- Whether an item lives is seen in the index: those whose time is over and that wait for the reaper are passed over
 -- without a look at their rows.
 DROP INDEX item_ready;
