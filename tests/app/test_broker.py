@@ -9,6 +9,7 @@ from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
 from harness.patience import PATIENCE
 from harness.store_reader import StoreReader
+from harness.transactions import APP, commits, in_slices, stages
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
@@ -33,7 +34,9 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes
-from pubqueue.core.transactions.model import Mark
+from pubqueue.core.transactions.commit import LookAtWinners
+from pubqueue.core.transactions.model import Committed, Mark
+from pubqueue.core.transactions.moving import MoveWinners
 from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.stores.sqlite import SqliteStore
 
@@ -137,6 +140,39 @@ async def test_at_the_end_there_is_time_to_answer_all(stage):
         stage.broker.submit(publishes(f"i{number}"), stage.log.append)
     await stage.broker.drain(PATIENCE)
     assert stage.heard().count(ENDING) == 0
+
+
+async def test_at_the_end_what_is_committed_and_being_moved_is_told_as_committed(stage):
+    told = Committed(1, 5, 0, already=False)
+    stage.store.may_go.clear()
+    stage.broker.submit(publishes("a"), stage.log.append)
+    await asyncio.sleep(0)  # the first batch begins, and is held up
+    asked_to_go = asyncio.Event()
+    stage.broker.submit(MoveWinners(APP, 1, told), stage.log.append)
+    stage.broker.submit(LookAtWinners(commits((0, 0, 1))), stage.log.append)
+    stage.broker.submit(publishes("b"), lambda _reply: asked_to_go.set())
+    draining = asyncio.create_task(stage.broker.drain(0))
+    await asked_to_go.wait()
+    stage.store.may_go.set()
+    await draining
+    assert stage.heard() == [told, ENDING, "commit", Published(JOBS, (A,))]
+
+
+async def test_at_the_end_long_work_does_not_go_on(stage, monkeypatch):
+    in_slices(monkeypatch)
+    await stage.do(stages("a", "b"))
+    stage.heard()
+    stage.store.may_go.clear()
+    stage.broker.submit(commits((0, 0, 2)), stage.log.append)
+    await asyncio.sleep(0)  # its first slice begins, and is held up
+    asked_to_go = asyncio.Event()
+    stage.broker.submit(publishes("b"), lambda _reply: asked_to_go.set())
+    draining = asyncio.create_task(stage.broker.drain(0))
+    await asked_to_go.wait()
+    stage.store.may_go.set()
+    await draining
+    stopped = Refused(Refusal.STORE_FAILED, "the service stops before it is committed")
+    assert stage.heard() == ["commit", stopped]
 
 
 async def test_what_waits_is_done_in_one_commit(stage):

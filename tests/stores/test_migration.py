@@ -8,10 +8,12 @@ from harness.facts import ANN, BOB, ETL, JOBS, NOW, after
 from harness.store_contents import recount
 from msgspec import json
 from msgspec.structs import replace
+from stores.steps import make, sweep
 
 from pubqueue.app import listings as li
 from pubqueue.app.rows import AffiliationRow, Finished, Needs, StagedKey, Write, Writes
 from pubqueue.core.addresses import account_of
+from pubqueue.core.changes import DeleteNode, PurgeNode
 from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import (
     Affiliation,
@@ -250,6 +252,19 @@ async def test_the_file_is_whole(store, old):
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     assert connection.execute("PRAGMA user_version").fetchall() == [(len(migrations()),)]
+    connection.close()
+
+
+async def test_what_is_purged_or_deleted_then_goes_and_the_file_is_whole(store, old):
+    (jobs, other) = (await load(store, nodes={JOBS, DEAD_LETTERS})).nodes
+    await make(store, PurgeNode(jobs.name), DeleteNode(other.name))
+    assert await listed(store, li.Items(jobs.name)) == []
+    await sweep(store, 1)
+    assert await store.batch(recount) == []
+    await test_the_file_is_whole(store, old)
+    connection = sqlite3.connect(old)
+    assert connection.execute("SELECT count(*) FROM item").fetchone() == (0,)
+    assert connection.execute("SELECT count(*) FROM contents").fetchone() == (1,)
     connection.close()
 
 

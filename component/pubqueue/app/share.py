@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.facts.moving import SLICE
 from pubqueue.core.queue.publish import Publish
+from pubqueue.core.transactions.commit import LookAtWinners
+from pubqueue.core.transactions.moving import MoveWinners
 from pubqueue.core.transactions.staging import StagePublish
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ LARGEST: Final = 512
 """Requests in one batch."""
 
 MOST_ITEMS: Final = 2000
-"""Items that are published in one batch; the last request may exceed that, for it is taken whole."""
+"""Items that are published or moved in one batch; the last request may exceed that, for it is taken whole."""
 
 
 def share(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
@@ -28,6 +31,8 @@ def share(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
             items += len(request.publish.drafts)
         elif isinstance(request, Publish):
             items += len(request.drafts)
+        elif isinstance(request, LookAtWinners | MoveWinners):
+            items += SLICE
         if items >= MOST_ITEMS:
             return at
     return min(len(waiting), LARGEST)
