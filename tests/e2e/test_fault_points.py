@@ -26,7 +26,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
-members = ["bee@localhost"]
+members = ["ant@localhost", "bee@localhost"]
 [node.options]
 "x-queueing#backoff_min" = 0
 "x-queueing#dedup_window" = 3600

@@ -14,7 +14,7 @@ NODE = """
 name = "jobs"
 queueing = true
 publishers = ["etl@localhost"]
-members = ["bee@localhost"]
+members = ["bee@localhost", "wasp@localhost"]
 options = { "x-queueing#lock_timeout" = 2, "x-queueing#backoff_min" = 0 }
 """
 BEE, WASP = "bee@localhost/x", "wasp@localhost/x"

@@ -72,10 +72,10 @@ def _watch(place: Any, name: str, doom: Doom, *, after: str) -> None:
 def _watch_begin(doom: Doom) -> None:
     original = broker.Broker._work_in
 
-    def work_in(self: broker.Broker, requests: Any, kicked: Any, tx: Any) -> Any:
+    def work_in(self: broker.Broker, requests: Any, *others: Any) -> Any:
         doom.batch_begins(requests)
         doom.passes("begun")
-        return original(self, requests, kicked, tx)
+        return original(self, requests, *others)
 
     broker.Broker._work_in = work_in
 
