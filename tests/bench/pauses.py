@@ -7,12 +7,14 @@ alone, then beside the load until that is done.
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import structlog
 from harness.asks import a_queue, joins
 from rich.console import Console
 from rich.table import Table
@@ -101,6 +103,7 @@ def _of(waits: list[float], share: float) -> str:
 )
 def main(*, names: Sequence[str], scale: float) -> None:
     """Measure what a trickle of work waits beside each of these loads, or all of them."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     console, pauses = Console(), []
     if not console.is_terminal:
         console = Console(width=120)
