@@ -17,6 +17,7 @@ from harness.transactions import aborts, commits, in_slices, left_over, stages
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 
 from pubqueue.core.decision import (
     Done,
@@ -24,11 +25,11 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
 )
-from pubqueue.core.model import NodeName, seconds
+from pubqueue.core.model import NodeName, State, seconds
 from pubqueue.core.queue.expire import Expire
-from pubqueue.core.transactions.model import Committed, Limits, Skipped
+from pubqueue.core.transactions.model import Committed, Limits, OnTaken, Skipped, TakenId
 
-MORE = NodeName("more")
+MORE, LOST = NodeName("more"), NodeName("lost")
 DAY = 86_400
 
 apps = st.sampled_from(["one", "two"])
@@ -38,6 +39,7 @@ attempts = st.integers(0, 2)
 nodes = st.sampled_from([JOBS, MORE])
 places = st.tuples(parts, attempts, nodes)
 names = st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)
+choices = st.sampled_from([OnTaken.FAIL, OnTaken.FAIL, OnTaken.SKIP, OnTaken.DEAD_LETTER])
 payloads = st.sampled_from([b"<one/>", b"<two/>"])
 
 
@@ -47,7 +49,7 @@ class Transactions(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.shell = Shell(Path(self.folder.name) / "queue.db")
         self.shell.limits = Limits(staged_for=seconds(DAY))
-        for node in (JOBS, MORE):
+        for node in (JOBS, MORE, LOST):
             self.shell.do(a_queue(node, lock_timeout=10 * DAY, event_log=1))
         # The model: what is visible; what is staged, by version and then attempt; how far each app is.
         self.seen = {}
@@ -77,20 +79,25 @@ class Transactions(RuleBasedStateMachine):
         version=versions,
         winners=st.dictionaries(parts, attempts),
         short=st.integers(0, 9),
+        choice=choices,
     )
-    def commit(self, app, version, winners, short):
-        """Commit; now and then with a count that is wrong by one."""
+    def commit(self, app, version, winners, short, choice):
+        """Commit; now and then with a count that is wrong by one. Each is at a moment of its own."""
+        self.shell.wait(0.001)
         staged = self.staged.get((app, version), {})
         won = {part: staged.get((part, attempt), {}) for part, attempt in winners.items()}
         wrong = 1 if winners and not short else 0
         named = [(part, winners[part], len(rows) + wrong) for part, rows in won.items()]
         before = self.shell.dump()
-        reply = self.shell.do(commits(*named, app=app, version=version))
+        lost = LOST if choice is OnTaken.DEAD_LETTER else None
+        asked = {"on_taken": choice, "dead_letter_node": lost}
+        reply = self.shell.do(commits(*named, app=app, version=version, **asked))
         if self.over(app, version):
             assert reply.already
             return
         items = {place: rows[place] for _, rows in sorted(won.items()) for place in rows}
-        clash = any(self.seen[p] != items[p] for p in items.keys() & self.locked)
+        taken = {p for p in items.keys() & self.locked if self.seen[p] != items[p]}
+        clash = taken and choice is OnTaken.FAIL
         nothing = staged and not winners
         assert isinstance(reply, Refused) == bool(wrong or clash or nothing)
         if isinstance(reply, Refused):
@@ -101,7 +108,14 @@ class Transactions(RuleBasedStateMachine):
         rows = sum(map(len, won.values()))
         same = sum(self.seen.get(place) == payload for place, payload in items.items())
         known = same + rows - len(items)
-        assert reply == Committed(version, rows - known, known, already=False)
+        published = rows - known - len(taken)
+        assert set(reply.named) == {TakenId(*place, State.LOCKED) for place in taken}
+        bare = replace(reply, named=())
+        assert bare == Committed(version, published, known, already=False, taken=len(taken))
+        for node, name in taken:
+            payload = items.pop((node, name))
+            if lost:
+                items[LOST, f"{node}/{name}.{self.shell.now}"] = payload
         self.seen.update(items)
         self.last[app] = version
         self.staged = {
@@ -152,7 +166,7 @@ class Transactions(RuleBasedStateMachine):
     def what_is_visible_is_what_was_published_or_won(self):
         held = set()
         found = {}
-        for node in (JOBS, MORE):
+        for node in (JOBS, MORE, LOST):
             for item, payload in self.shell.look(lambda tx, n=node: tx.contents(n)):
                 found[node, item.id] = payload
                 held |= {(node, item.id)} if item.holder else set()

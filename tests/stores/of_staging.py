@@ -170,7 +170,7 @@ class OfStaging:
             stage(row("c"), part=1, attempt=1),
             stage(row("a", b"<new/>"), part=0, attempt=2),
         )
-        await make(store, Abort("app", 1, ((0, 1), (1, 1), (9, 9))), Abort("app", 1, ()))
+        await make(store, Abort("app", 1, ((0, 1), (1, 1), (9, 9), (0, 1))), Abort("app", 1, ()))
         assert await waits(store, ETL) == {ETL: (1, 6), "": (1, 6)}
         (version,) = (await load(store, versions={("app", 1)})).versions
         assert (version.items, version.bytes) == (1, 6)

@@ -94,7 +94,7 @@ def abort(session: Session, change: Abort) -> None:
     if change.attempts is None:
         session.run("drop_attempts", transaction)
     else:
-        named = transaction, json.dumps(change.attempts)
+        named = transaction, json.dumps(sorted(set(change.attempts)))  # one may be named twice
         items, size = session.row("staged_by", *named)
         session.run("drop_named", *named)
         session.must("lessen", 1, items, size, transaction)
