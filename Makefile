@@ -52,8 +52,9 @@ bench: setup ## this component against one that stores nothing, behind Prosody a
 	cd tests && ../.venv/bin/python -m bench.worker_cost
 	cd tests && ../.venv/bin/python -m bench.spark
 
-pauses: setup ## what a trickle of work waits beside long work: purges, commits, recovery (SCALE=0.1 for smaller ones)
+pauses: setup ## what a trickle of work waits beside long work, and what memory grows to (SCALE=0.1 for smaller work)
 	cd tests && ../.venv/bin/python -m bench.pauses $(if $(SCALE),--scale $(SCALE))
+	cd tests && ../.venv/bin/python -m bench.memory
 
 faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300, SERVER=prosody)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER))
