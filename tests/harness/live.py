@@ -22,7 +22,7 @@ name = "jobs"
 queueing = true
 owners = ["boss@localhost"]
 publishers = ["etl@localhost"]
-members = ["ant@localhost", "bee@localhost", "bot@localhost"]
+members = ["ant@localhost", "bee@localhost", "bee0@localhost", "bee1@localhost", "bot@localhost"]
 """
 
 
