@@ -57,6 +57,7 @@ def process(tmp_path, monkeypatch):
         broker.start()
         if connected:
             face.up()
+        await broker.settled()  # what it may find locked at its start it sends again
         reaper.start(broker)
         watch.start(broker)
         try:

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 from faults_run.plan import Fault, Plan
+from faults_run.report import told
 from faults_run.run import Run
 
 PLAN = Plan(
@@ -24,18 +25,18 @@ PLAN = Plan(
 @pytest.mark.covers("Q-056", on=["ejabberd"])
 async def test_two_instances_under_load_lose_nothing_and_never_lock_an_item_twice(tmp_path):
     outcome = await Run(PLAN, "ejabberd", tmp_path, lambda _done, _what: None).run(patience=400)
-    assert outcome.good, outcome
+    assert outcome.good, told(outcome)
     assert set(outcome.faults) == {Fault.COMPONENT, Fault.COMPONENT_RESTART}
     with closing(sqlite3.connect(tmp_path / "pubqueue.db")) as store:
-        told = store.execute("SELECT kind, item FROM event ORDER BY seq").fetchall()
+        events = store.execute("SELECT kind, item FROM event ORDER BY seq").fetchall()
     held = set()
-    for kind, item in told:
+    for kind, item in events:
         if kind == "delivered":
             assert item not in held
             held.add(item)
         elif kind in {"completed", "unlocked", "expired"}:
             held.remove(item)
     assert held == set()
-    counted = Counter(told)
+    counted = Counter(events)
     for item in outcome.confirmed:
         assert (counted["published", item], counted["completed", item]) == (1, 1)

@@ -46,6 +46,12 @@ def _figures(outcome: RunResult) -> dict[str, int]:
     }
 
 
+def told(outcome: RunResult) -> str:
+    """Write what has come of a run in lines, for a test that fails."""
+    found = {**_figures(outcome), **_judged(outcome)}
+    return "\n".join(f"{what}: {it}" for what, it in found.items())
+
+
 def _judged(outcome: RunResult) -> dict[str, str]:
     return {
         "lost": _count(outcome.lost),

@@ -41,9 +41,9 @@ def beside(iq):
     return [(child.tag.removeprefix(OURS), dict(child.attrib)) for child in iq[0][1:]]
 
 
-async def given_back(worker, service, error):
+async def given_back(worker, service, error, token=17):
     """Return how an item is given back whose block raises `error`."""
-    service.deliver(worker.jid, "i1", token=17)
+    service.deliver(worker.jid, "i1", token=token)
     try:
         async with await anext(worker) as item:
             raise error
@@ -59,8 +59,8 @@ async def test_an_item_that_is_released_or_rejected_does_not_end_the_loop(servic
             ("lock", {"token": "17"}),
             ("outcome", {"type": "release", "delay": "2.500"}),
         ]
-        assert await given_back(worker, service, Reject("a'b<c>\"")) == [
-            ("lock", {"token": "17"}),
+        assert await given_back(worker, service, Reject("a'b<c>\""), token=18) == [
+            ("lock", {"token": "18"}),
             ("outcome", {"type": "reject", "reason": "a'b<c>\""}),
         ]
 

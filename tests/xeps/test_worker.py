@@ -195,6 +195,28 @@ async def test_what_comes_again_after_its_work_was_done_is_only_said_to_be_done(
         assert (await anext(worker)).attempt == 2
 
 
+async def test_what_comes_again_after_its_end_was_confirmed_is_not_worked_again(service, worker_of):
+    """As when another process of the service sends again what it does not know to be told."""
+    async with worker_of() as worker:
+        for name in ("i1", "i2"):
+            service.deliver(worker.jid, name, token=17)
+            async with await anext(worker):
+                pass
+        service.deliver(worker.jid, "i1", token=17)
+        service.deliver(worker.jid, "i1", token=18, attempt=2)
+        assert (await anext(worker)).token == 18
+
+
+async def test_a_delivery_under_an_older_lock_leaves_the_newer_one_as_it_is(service, worker_of):
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", token=18, attempt=2)
+        item = await anext(worker)
+        service.deliver(worker.jid, "i1", token=17)
+        service.deliver(worker.jid, "i2", token=19)
+        assert (await anext(worker)).id == "i2"
+        assert (item.token, item.state) == (18, "in hand")
+
+
 async def test_patience_has_an_end(service, worker_of):
     service.script["retract"] = lambda iq: []
     async with worker_of(timings={"patience": 0.2}) as worker:

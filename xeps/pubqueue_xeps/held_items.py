@@ -11,6 +11,7 @@ the very item which that answer has freed.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
-MOST_UNCONFIRMED: Final = 10_000
-"""Items that are remembered because nobody has confirmed their end."""
+    Unsure = tuple[Verb, Outcome | None]
+    """What became of an item while nobody has confirmed it."""
+
+MOST_SETTLED: Final = 1000
+"""Locks with which we are done that are remembered: their delivery may come a second time, and late."""
 
 IQ: Final = f"{{{CLIENT}}}iq"
 MESSAGE: Final = f"{{{CLIENT}}}message"
@@ -59,7 +63,7 @@ class HeldItems:
         self._begun: set[Item] = set()
         self._held: dict[str, Item] = {}
         self._stale: list[Item] = []
-        self._unconfirmed: dict[tuple[str, int], tuple[Verb, Outcome | None]] = {}
+        self._settled: OrderedDict[tuple[str, int], Unsure | None] = OrderedDict()
         self._waiting = WaitingItems()
 
     def hold(self, session: QueueSession, touch_for: float) -> None:
@@ -68,7 +72,7 @@ class HeldItems:
         self._touches = Touches(self.service, self.node, session, self.timings)
         self.keeper = LockKeeper(self, session, self.timings, touch_for)
         self._settlements = Settlements(
-            self.service, self.node, session, self.timings, on_final=self._forget
+            self.service, self.node, session, self.timings, on_final=self._let_go
         )
 
     async def take(self) -> Item | None:
@@ -230,10 +234,10 @@ class HeldItems:
                 self.failed(NoSuchNode(f"The node {self.node!r} at {self.service} was deleted."))
 
     def _deliver(self, event: Delivered) -> None:
+        if self._is_past(event):
+            return None
         self._settlements.read_delivery(event.id, event.lock.token if event.lock else None)
         held = self._held.get(event.id)
-        if held is None and self._repeat(event):
-            return None
         if self.ended.is_set() and held is None:
             return self._settlements.give_back(Item(event, self))
         if held is not None and _same(held, event):
@@ -249,16 +253,22 @@ class HeldItems:
         self._waiting.put_nowait(item)
         return self.keeper.note(item)
 
-    def _repeat(self, event: Delivered) -> bool:
-        """Say once more what became of an item, if it comes again under a lock that we have done with.
+    def _is_past(self, event: Delivered) -> bool:
+        """Whether the delivery is of a lock with which we are done; what nobody has confirmed is said once more.
 
-        A service that was killed sends again what it may not have told; what it was told then is lost.
+        A service sends again what it may not have told: after it was killed, or beside another that has told it.
         """
-        done = self._unconfirmed.get((event.id, event.lock.token)) if event.lock else None
-        if done is None:
+        if event.lock is None:
             return False
-        log.info("item.settled_again", node=self.node, id=event.id, verb=done[0])
-        self._settlements.repeat(done[0], Item(event, self), done[1])
+        if (held := self._held.get(event.id)) is not None:
+            return held.token is not None and event.lock.token < held.token
+        place = event.id, event.lock.token
+        if place not in self._settled:
+            return False
+        unsure = self._settled[place]
+        if unsure is not None:
+            log.info("item.settled_again", node=self.node, id=event.id, verb=unsure[0])
+            self._settlements.repeat(unsure[0], Item(event, self), unsure[1])
         return True
 
     def _lose(self, id: str, why: str) -> None:  # noqa: A002 - the name of the attribute
@@ -281,24 +291,28 @@ class HeldItems:
         try:
             answer = await self._settlements.settle(verb, item, outcome)
         except BaseException as error:
-            if isinstance(error, NotConfirmed) and item.token is not None:
-                self._remember(item.id, item.token, verb, outcome)
+            if isinstance(error, NotConfirmed):
+                self._remember(item, (verb, outcome))
             self._finish(item)
             raise
         if answer is Answer.DONE:
             item.become("retracted" if verb == "retract" else "unlocked")
         else:
+            self._remember(item, None)
             item.become("gone" if answer is Answer.UNKNOWN else "lost")
             log.warning(f"item.{item.state}", node=self.node, id=item.id, why=answer.value)
 
-    def _remember(self, id: str, token: int, verb: Verb, outcome: Outcome | None) -> None:  # noqa: A002 - as above
-        """Keep what became of an item whose end nobody has confirmed, for the case that it comes again."""
-        self._unconfirmed[id, token] = verb, outcome
-        while len(self._unconfirmed) > MOST_UNCONFIRMED:
-            del self._unconfirmed[next(iter(self._unconfirmed))]
+    def _remember(self, item: Item, unsure: Unsure | None) -> None:
+        """Keep that we are done with the item's lock, and what became of it if nobody has confirmed that."""
+        if item.token is not None:
+            self._settled[item.id, item.token] = unsure
+            if len(self._settled) > MOST_SETTLED:
+                self._settled.popitem(last=False)
 
-    def _forget(self, id: str) -> None:  # noqa: A002 - the name of the attribute
-        self._held.pop(id, None)
+    def _let_go(self, id: str) -> None:  # noqa: A002 - the name of the attribute
+        item = self._held.pop(id, None)
+        if item is not None:
+            self._remember(item, None)
 
     def _finish(self, item: Item) -> None:
         if self._held.get(item.id) is item:
@@ -318,7 +332,7 @@ class HeldItems:
     def _drop(self, item: Item, state: State) -> None:
         self._waiting.leave(item)
         item.become(state)
-        self._forget(item.id)
+        self._held.pop(item.id, None)
 
 
 def _same(held: Item, event: Delivered) -> bool:
