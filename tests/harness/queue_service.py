@@ -48,11 +48,13 @@ class QueueService:
             "time": lambda iq: [answer(iq, TIME.format(stamp()))],
             "touch": lambda iq: [self.touched(iq)],
             "subscribe": self.subscribed,
+            "subscriptions": self.subscriptions,
             "unsubscribe": lambda iq: [result(iq)],
             "retract": lambda iq: [result(iq), self.retracted(iq)],
             "unlock": lambda iq: [result(iq), self.unlocked(iq)],
         }
         self.seen: deque[tuple[str, etree._Element]] = deque()
+        self._subscribers: set[str] = set()
         self._faults: list[AssertionError] = []
         self._news = asyncio.Condition()
         self._tokens = itertools.count(1)
@@ -124,8 +126,17 @@ class QueueService:
         window = iq.findtext(".//{jabber:x:data}field[@var='pubsub#queue_requests']/{*}value")
         if window is None:
             return [refuse(iq, "not-acceptable")]
+        self._subscribers.add(iq[0][0].get("jid"))
         form = OPTIONS % ("result", f"<value>{window}</value>")
         return [result(iq, f"{subscription(iq)}{form}")]
+
+    def subscriptions(self, iq: etree._Element) -> list[str]:
+        """Answer who is subscribed: whoever has subscribed, and has not been unavailable since."""
+        each = (
+            f"<subscription jid='{jid}' subscription='subscribed'/>" for jid in self._subscribers
+        )
+        inner = f"<subscriptions node='jobs'>{''.join(sorted(each))}</subscriptions>"
+        return [answer(iq, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")]
 
     def retracted(self, iq: etree._Element) -> str:
         return self.event(iq.get("from"), f"<retract id='{item(iq)}'/>")
@@ -167,6 +178,8 @@ class QueueService:
     async def _take(self, stanza: etree._Element) -> None:
         self._judge(stanza)
         verb = verb_of(stanza)
+        if verb == "unavailable":
+            self._subscribers.discard(stanza.get("from", ""))
         async with self._news:
             self.seen.append((verb, stanza))
             self._news.notify_all()

@@ -12,10 +12,12 @@ from harness.queue_service import (
     OPTIONS,
     PUBSUB,
     QueueService,
+    answer,
     in_turn,
     refuse,
     result,
     subscription,
+    verb_of,
 )
 
 from pubqueue_demo.prosody import Prosody, free_ports
@@ -212,14 +214,37 @@ async def test_what_was_waiting_is_given_back_before_the_next_subscription(servi
         assert (await anext(worker)).id == "waiting"
 
 
-async def test_with_nothing_in_hand_all_is_given_back_before_the_subscription(service, worker_of):
-    """An earlier session of the same full JID may have left locks that nobody knows of."""
-    async with worker_of() as worker:
-        for _ in range(2):
-            assert (await service.next("unavailable", "subscribe")).get("type") == "unavailable"
-            await service.subscriber()
-            cut(worker)
-            await service.next("unavailable")
+def subscribed(iq):
+    """Say that the bot is subscribed, whatever it has said of itself."""
+    inner = "<subscription jid='bot@localhost/one' subscription='subscribed'/>"
+    return [answer(iq, f"<pubsub xmlns='{PUBSUB}'><subscriptions>{inner}</subscriptions></pubsub>")]
+
+
+def nobody(iq):
+    return [answer(iq, f"<pubsub xmlns='{PUBSUB}'><subscriptions/></pubsub>")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        pytest.param([nobody], [], id="there was none"),
+        pytest.param([subscribed, nobody], [], id="its server has told"),
+        pytest.param([subscribed, subscribed, nobody], ["unavailable"], id="nobody has told"),
+        pytest.param([subscribed] * 3, ["unavailable"], id="the node keeps subscriptions"),
+        pytest.param(
+            [lambda iq: [refuse(iq, "service-unavailable")]], ["unavailable"], id="not known"
+        ),
+    ],
+)
+async def test_an_earlier_session_is_at_its_end_before_the_subscription(
+    service, worker_of, answers, said
+):
+    """It may have left locks that nobody knows of; its end must not be taken for the end of the new one."""
+    service.script["subscriptions"] = in_turn(*answers)
+    async with worker_of(timings={"backoff_min": 0.01}):
+        words = ("unavailable", "subscribe", "available")
+        heard = [verb_of(await service.next(*words)) for _ in range(len(said) + 2)]
+        assert heard == [*said, "subscribe", "available"]
 
 
 async def test_it_subscribes_again_after_a_long_silence(service, worker_of):

@@ -195,19 +195,18 @@ class HeldItems:
         self._touches.cut()
         self._put_aside()
 
-    def before_subscribing(self) -> None:
-        """Give back what the service may still hold for our full JID from an earlier session.
+    def before_subscribing(self) -> bool:
+        """Give back what was waiting in an earlier session of our full JID; say whether that is to end altogether.
 
-        With nothing begun that is everything, also what was sent into the void while nobody was
-        there: it would fill the window until it timed out. Else it is what was waiting.
+        It is with nothing begun: what was sent into the void while nobody was there would fill the window until
+        it timed out.
         """
         self._put_aside()
-        if not self._begun:
-            self._session.vanish()
-        else:
+        if self._begun:
             for item in self._stale:
                 self._settlements.give_back(item)
         self._stale.clear()
+        return not self._begun
 
     def failed(self, error: PubqueueError) -> None:
         """End with an error."""

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from xml.etree.ElementTree import Element
 
 from slixmpp.exceptions import IqError, IqTimeout
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOOKS: Final = 3
+"""How often a new session looks at most whether an earlier one is at its end."""
+
 
 class Listener(Protocol):
     """Who wants to know what comes over the line."""
@@ -53,8 +56,11 @@ class Listener(Protocol):
     def cut(self) -> None:
         """Learn that the connection is lost."""
 
-    def before_subscribing(self) -> None:
-        """Send what must reach the service, in a new session, before it delivers again."""
+    def before_subscribing(self) -> bool:
+        """Send what must reach the service, in a new session, before it delivers again.
+
+        Say whether all that the service may hold from an earlier session is to be freed.
+        """
 
     def failed(self, error: PubqueueError) -> None:
         """Learn that the line will not come back."""
@@ -174,13 +180,30 @@ class QueueSession:
     async def _subscribe(self) -> None:
         plugin = queueing(self._client)
         self.extended = await self._answered(plugin.ask_extended(self._service))
-        if self._fresh:
-            self._listener.before_subscribing()
+        if self._fresh and self._listener.before_subscribing():
+            await self._end_earlier_session(plugin)
         if self._wanted:
             await self._ask_for_items(plugin)
         self._fresh = False
         self._heard = asyncio.get_running_loop().time()
         self._online.set()
+
+    async def _end_earlier_session(self, plugin: XEP_0254) -> None:
+        """Return when the service has freed what an earlier session of our full JID may have left.
+
+        Mostly its server has told that it is gone; if not, we do. Where several processes serve, each stanza may be
+        taken by another of them: what we say of the earlier session must have been taken before the new one begins.
+        """
+        with suppress(IqError):  # who does not say what is subscribed is told in any case
+            for look in range(LOOKS):
+                if not await self._answered(plugin.is_subscribed(self._service, self._node)):
+                    return
+                if look == 1:
+                    self.vanish()
+                else:
+                    await asyncio.sleep(self._timings.pause(look))
+            return  # the node keeps its subscriptions, and frees the locks alone
+        self.vanish()
 
     async def _ask_for_items(self, plugin: XEP_0254) -> None:
         asked = plugin.subscribe_queue(self._service, self._node, self._requests)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 QUEUE_REQUESTS: Final = "pubsub#queue_requests"
 FORM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{{DATA}}}x"
+SUBSCRIPTIONS: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}subscriptions/{{{PUBSUB}}}subscription"
 SUBSCRIPTION: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}subscription"
 
 
@@ -27,6 +28,18 @@ def unsubscribe(node: str, jid: str) -> Question:
     """Ask to end a subscription."""
     inner = f"<unsubscribe{attributes(node=node, jid=jid)}/>"
     return _question(f"the end of the subscription to {node!r}", inner)
+
+
+def own(node: str) -> Question:
+    """Ask for our account's subscriptions to a node (XEP-0060 section 5.6)."""
+    inner = f"<subscriptions{attributes(node=node)}/>"
+    words = f"the subscriptions to {node!r}"
+    return Question("get", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+
+
+def has(answer: Element, jid: str) -> bool:
+    """Whether `jid` is among the subscriptions in an answer to `own`."""
+    return any(found.get("jid") == jid for found in answer.iterfind(SUBSCRIPTIONS))
 
 
 def granted(answer: Element) -> int | None:

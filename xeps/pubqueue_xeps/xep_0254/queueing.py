@@ -111,6 +111,11 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         wanted = subscribing.unsubscribe(node, jid or self.xmpp.boundjid.full)
         await ask_about(self.xmpp, service, node, wanted)
 
+    async def is_subscribed(self, service: str, node: str) -> bool:
+        """Ask whether our full JID is subscribed (XEP-0060 section 5.6); raise slixmpp's IqError if refused."""
+        answer = await ask(self.xmpp, service, subscribing.own(node))
+        return subscribing.has(answer, self.xmpp.boundjid.full)
+
     async def ask_extended(self, service: str) -> bool:
         """Ask a service whether it knows `urn:x-pubqueue:0` (XEP-0030 section 3.1).
 
