@@ -5,6 +5,7 @@ from harness.asks import publishes
 from structlog.testing import capture_logs
 
 from pubqueue import wiring
+from pubqueue.app.broker import Broker
 from pubqueue.app.listings import AffiliationsOf, Nodes
 from pubqueue.config import ConfigError, NodeSettings, Settings
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, NodeName
@@ -50,6 +51,17 @@ async def started(asked, *requests):
 
 async def compared(asked):
     return (await look(asked, Comparison(asked.node, SERVICE).lines))[1]
+
+
+async def test_a_fault_while_they_are_brought_ends_the_start(tmp_path, monkeypatch):
+    def breaks(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Broker, "_work_in", breaks)
+    with pytest.raises(ZeroDivisionError):
+        await started(settings(tmp_path, jobs()))
+    monkeypatch.undo()
+    assert await started(settings(tmp_path, jobs()))
 
 
 async def test_another_lock_timeout_is_taken_over_and_told(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -108,17 +108,17 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reape
         limits=settings.transactions.limits(),
         most_subscriptions=settings.subscriptions_per_account,
     )
-    broker.start()
-    try:
+    async with (
+        AsyncExitStack() as ends
+    ):  # the one that was begun first ends last, whatever the others meet
+        ends.push_async_callback(store.close)
+        for part in (broker, reaper, other_processes):
+            ends.push_async_callback(part.stop)
+        broker.start()
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
         yield broker, store, reaper
-    finally:
-        await other_processes.stop()
-        await reaper.stop()
-        await broker.stop()
-        await store.close()
 
 
 async def serve(

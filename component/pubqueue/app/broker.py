@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
@@ -124,18 +124,21 @@ class Broker:
         return self._task
 
     async def stop(self) -> None:
-        """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm."""
+        """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm.
+
+        Raises the fault that has ended the work before, if there was one.
+        """
         self._stopping = self._cutting = True
         self.pause()
         self._try_unrepeated()
         await self._reader.stop()
-        if self._task is not None:
-            if not self._task.done():
+        task, self._task = self._task, None
+        if task is not None:
+            if not task.done():
                 await self._quiet.wait()
-            self._task.cancel()
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+                await task
 
     def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
         """Have the request decided; `answer` is called once, after the commit that holds it.
@@ -151,7 +154,10 @@ class Broker:
         self._work.set()
 
     async def handle(self, request: Request) -> Reply:
-        """Have the request decided and return the reply after the commit that holds it."""
+        """Have the request decided and return the reply after the commit that holds it.
+
+        Raises the fault that has ended the work, if there is one: then nobody answers any more.
+        """
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
         def answer(decided: Reply) -> None:
@@ -159,6 +165,11 @@ class Broker:
                 reply.set_result(decided)
 
         self.submit(request, answer)
+        task = self.task
+        either: set[asyncio.Future[Any]] = {reply, task}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not reply.done():
+            task.result()
         return await reply
 
     async def note_all_told(self) -> None:
