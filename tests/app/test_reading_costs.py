@@ -35,7 +35,8 @@ from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.core.transactions.staging import ListTransactions
-from pubqueue.stores.sqlite import SqliteStore, columns, paging
+from pubqueue.stores.relational import columns, paging
+from pubqueue.stores.sqlite import SqliteStore
 
 SMALL, LARGE = 300, 6_000
 A_BIT = 600

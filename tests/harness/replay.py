@@ -11,7 +11,7 @@ from harness.store_contents import ALL, contents, nodes
 from pubqueue.app.listings import Events
 from pubqueue.core.event_log import EventKind
 from pubqueue.core.model import State
-from pubqueue.stores.sqlite.node_ids import NodeIds
+from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:

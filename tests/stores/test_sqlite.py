@@ -20,7 +20,8 @@ from pubqueue.app.ports import ForeignStoreError, StaleError, StoreError
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import ItemId, Jid, NodeName
-from pubqueue.stores.sqlite import SqliteStore, nodes
+from pubqueue.stores.relational import nodes
+from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import store as store_module
 from pubqueue.stores.sqlite.queries import SQL
 from pubqueue.stores.sqlite.schema import APPLICATION_ID

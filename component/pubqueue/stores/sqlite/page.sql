@@ -206,10 +206,10 @@ JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? ORDER BY a.part, a.number;
 
 -- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids
-SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.payload, (
+SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, (
     SELECT group_concat(o.attempt_id) FROM staged o
     WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
-)
+), s.payload
 FROM staged s WHERE s.attempt_id = ? AND s.row > ? ORDER BY s.row LIMIT ?;
 
 -- unmoved: committed versions of which something is still to be moved

@@ -1,31 +1,9 @@
-"""Reads the .sql files: statements by name, so that all SQL stands where it can be reviewed."""
+"""SQLite's statements by name."""
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
 from typing import Final
 
-_ITEM: Final = """
-    node_id seq id state publisher published priority due expires acquired failed released holder deadline token
-    avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version
-"""
+from pubqueue.stores.relational.statements import statements
 
-ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
-"""The columns of an item, in the order in which `columns.item_of` takes them; the table is called i."""
-
-FILES: Final = ("load", "page", "write", "staging", "commit", "event")
-
-_HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
-
-
-def _load(file: str) -> dict[str, str]:
-    text = files(__package__).joinpath(f"{file}.sql").read_text(encoding="utf-8")
-    parts = _HEADER.split(text)[1:]
-    return {
-        name: body.strip().removesuffix(";").replace("%(item)s", ITEM)
-        for name, body in zip(parts[::2], parts[1::2], strict=True)
-    }
-
-
-SQL: Final = {name: statement for file in FILES for name, statement in _load(file).items()}
+SQL: Final = statements(__package__)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import ForeignStoreError
+from pubqueue.stores.relational.statements import scripts
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 def migrations() -> list[str]:
     """Return the scripts of all migrations, in order."""
-    entries = files(__package__).joinpath("migrations").iterdir()
-    scripts = sorted((entry.name, entry) for entry in entries if entry.name.endswith(".sql"))
-    return [entry.read_text(encoding="utf-8") for _, entry in scripts]
+    return scripts(__package__)
 
 
 def _schema(connection: sqlite3.Connection) -> int:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import aiosqlite
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite import private
-from pubqueue.stores.sqlite.node_ids import NodeIds
 from pubqueue.stores.sqlite.schema import prepare
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 

@@ -1,64 +1,36 @@
-"""One transaction on SQLite: rows are read and written, nothing is ranked or judged."""
+"""One transaction on SQLite."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import sqlite3
+from typing import TYPE_CHECKING
 
-from pubqueue.stores.sqlite import loading, paging, ready, writing
+from pubqueue.app.ports import StaleError
+from pubqueue.stores.relational.transaction import RelationalTransaction
 from pubqueue.stores.sqlite.session import Session
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Mapping
-
-    from pubqueue.app.listings import Listing
-    from pubqueue.app.rows import Due, Needs, Rows, Writes
-    from pubqueue.core.model import Item, Millis, NodeName
-    from pubqueue.stores.sqlite.node_ids import NodeIds
-
-R = TypeVar("R")
+    from pubqueue.app.rows import Writes
+    from pubqueue.stores.relational.node_ids import NodeIds
 
 
-class SqliteTransaction:
+class SqliteTransaction(RelationalTransaction):
     """Implements `pubqueue.app.ports.Transaction` on an open SQLite transaction."""
 
+    _session: Session
+
     def __init__(self, connection: sqlite3.Connection, names: NodeIds, *, foreign: bool) -> None:
-        self._session = Session(connection, names)
-        self._foreign = foreign
-
-    @property
-    def foreign(self) -> bool:
-        """Whether somebody else has written since the last transaction that this store began."""
-        return self._foreign
-
-    def load(self, needs: Needs) -> Rows:
-        """Return the rows that are there."""
-        return loading.load(self._session, needs)
-
-    def ready(
-        self, rooms: Mapping[NodeName, int], now: Millis, octets: int
-    ) -> list[tuple[Item, bytes]]:
-        """Return for each node so many items that can be handed out."""
-        return ready.ready(self._session, rooms, now, octets)
-
-    def due(self, now: Millis, limit: int) -> Due:
-        """Return what has run out by now."""
-        return ready.due(self._session, now, limit)
-
-    def next_due(self) -> Millis | None:
-        """Return when the next thing runs out."""
-        return ready.next_due(self._session)
-
-    def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
-        """Return rows of a listing behind `after`."""
-        return paging.page(self._session, which, after, limit)
+        super().__init__(Session(connection, names), foreign=foreign)
 
     def number(self, sequence: str, count: int) -> int:
         """Reserve so many numbers of a sequence and return the first."""
         self._session.check()
-        return int(self._session.row("number", count, sequence)[0])
+        return super().number(sequence, count)
 
     def write(self, writes: Writes) -> None:
         """Make these writes, or raise StaleError."""
         self._session.check()
-        writing.write(self._session, writes)
+        try:
+            super().write(writes)
+        except sqlite3.IntegrityError as problem:  # a constraint is a guard as well
+            raise StaleError(str(problem)) from problem

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StaleError
 from pubqueue.core.addresses import account_of
-from pubqueue.stores.sqlite.columns import packed_config, unpacked_config
+from pubqueue.stores.relational.columns import packed_config, unpacked_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.rows import AffiliationRow, Finished, Write
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
-    from pubqueue.stores.sqlite.session import Session, Values
+    from pubqueue.stores.relational.session import Session, Values
 
 MOST_RESOURCES: Final = 100_000
 """Full JIDs that are remembered to be here; the locks of one that is forgotten still time out."""

@@ -10,22 +10,21 @@ from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.model import Affiliation, Item, ItemId, Node, State, Subscription
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.transactions.model import Attempt, Record
-from pubqueue.stores.sqlite import moving, winners
-from pubqueue.stores.sqlite.columns import (
+from pubqueue.stores.relational import moving, winners
+from pubqueue.stores.relational.columns import (
     items_of,
     node_of,
     record_of,
     subscription_of,
     with_payloads,
 )
-from pubqueue.stores.sqlite.node_ids import packed_keys
-from pubqueue.stores.sqlite.queries import SQL
+from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.core.model import Subscription
-    from pubqueue.stores.sqlite.session import Session, Values
+    from pubqueue.stores.relational.session import Session, Values
 
 R = TypeVar("R")
 
@@ -145,13 +144,11 @@ def _held(session: Session, which: li.Items, place: int) -> tuple[int, ...]:
 def _fitting(session: Session, query: str, values: Values, room: int) -> list[Any]:
     """Return rows as long as there is room for what is in their last column, one at least."""
     rows: list[Any] = []
-    cursor = session.connection.execute(SQL[query], values)
-    for row in cursor:
+    for row in session.stream(query, room, *values):
         room -= len(row[-1] or b"")
         if room < 0 and rows:
             break
         rows.append(row)
-    cursor.close()
     return rows
 
 

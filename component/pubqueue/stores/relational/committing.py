@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from pubqueue.app.ports import StaleError
-from pubqueue.stores.sqlite.node_ids import packed_keys
+from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Moved, Sweep
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.relational.session import Session
 
 
 def commit(session: Session, change: Commit) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pubqueue.core.model import NodeName
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.relational.session import Session
 
 _STATES: Final = {state.value: state for state in State}
 

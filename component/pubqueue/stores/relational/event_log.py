@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.event_log import LogEntry, PublishedByCommit
     from pubqueue.core.model import Millis
-    from pubqueue.stores.sqlite.session import Session, Values
+    from pubqueue.stores.relational.session import Session, Values
 
 
 def record(session: Session, entries: Sequence[LogEntry], at: Millis) -> None:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pubqueue.core.model import NodeName
-from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable
+
+    from pubqueue.stores.relational.session import Session
 
 
 class NodeIds:
-    """What is remembered of the nodes of one file."""
+    """What is remembered of the nodes of one store."""
 
     def __init__(self) -> None:
         self._ids: dict[NodeName, int] = {}
@@ -50,38 +50,36 @@ class NodeIds:
         self._names.pop(self._ids.pop(name, 0), None)
         self._holding.pop(self._contents.pop(name, 0), None)
 
-    def ids(self, connection: sqlite3.Connection, names: Iterable[NodeName]) -> dict[NodeName, int]:
+    def ids(self, session: Session, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids by name, of all nodes that are remembered and of these as far as they are there."""
         if missing := [name for name in names if name not in self._ids]:
-            for name, number in connection.execute(SQL["node_ids"], (packed_keys(missing),)):
+            for name, number in session.rows("node_ids", packed_keys(missing)):
                 self.note(NodeName(name), number)
         return self._ids
 
-    def contents(
-        self, connection: sqlite3.Connection, names: Iterable[NodeName]
-    ) -> dict[NodeName, int]:
+    def contents(self, session: Session, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids of contents by the nodes' names, as `ids`."""
         if missing := [name for name in names if name not in self._contents]:
-            self._look_for_contents(connection, "contents_of", missing)
+            self._look_for_contents(session, "contents_of", missing)
         return self._contents
 
-    def names(self, connection: sqlite3.Connection, ids: set[int]) -> dict[int, NodeName]:
+    def names(self, session: Session, ids: set[int]) -> dict[int, NodeName]:
         """Return the names by id, of all nodes that are remembered and of these."""
         if not ids <= self._names.keys():
-            for name, number in connection.execute(SQL["node_names"], (packed_keys(list(ids)),)):
+            for name, number in session.rows("node_names", packed_keys(list(ids))):
                 self.note(NodeName(name), number)
         return self._names
 
-    def holding(self, connection: sqlite3.Connection, ids: set[int]) -> dict[int, NodeName]:
+    def holding(self, session: Session, ids: set[int]) -> dict[int, NodeName]:
         """Return the names of nodes by the ids of contents; nobody's are not in it."""
         if not ids <= self._holding.keys():
-            self._look_for_contents(connection, "nodes_holding", list(ids))
+            self._look_for_contents(session, "nodes_holding", list(ids))
         return self._holding
 
     def _look_for_contents(
-        self, connection: sqlite3.Connection, query: str, keys: list[NodeName] | list[int]
+        self, session: Session, query: str, keys: list[NodeName] | list[int]
     ) -> None:
-        for name, number in connection.execute(SQL[query], (packed_keys(keys),)):
+        for name, number in session.rows(query, packed_keys(keys)):
             self.note_contents(NodeName(name), number)
 
 

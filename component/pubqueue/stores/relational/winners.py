@@ -1,4 +1,4 @@
-"""The winners of one version, read from SQLite. Nothing is judged here but sameness to the byte."""
+"""The winners of one version. Nothing is judged here but sameness to the byte."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pubqueue.app.listings import NodeWinners, WinnerClass
 from pubqueue.app.rows import Contest
 from pubqueue.core.model import Draft, NodeName, State
 from pubqueue.core.transactions.model import TakenId
-from pubqueue.stores.sqlite.columns import unpacked
+from pubqueue.stores.relational.columns import unpacked
 
 if TYPE_CHECKING:
     from pubqueue.app import listings as li
     from pubqueue.app.rows import Judged
     from pubqueue.core.transactions.model import SetAside
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.relational.session import Session
 
 ALL = -1
-"""No limit, as SQLite says it."""
+"""No limit, as the statements take it."""
 
 
 def begin(session: Session, which: li.Winners, _after: object, limit: int) -> list[NodeWinners]:

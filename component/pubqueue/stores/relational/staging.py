@@ -6,14 +6,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pubqueue.app.ports import StaleError
-from pubqueue.stores.sqlite.columns import packed
+from pubqueue.stores.relational.columns import packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.rows import StagedKey, StagedRow, Write
     from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
-    from pubqueue.stores.sqlite.session import Session, Values
+    from pubqueue.stores.relational.session import Session, Values
 
 
 def write_apps(session: Session, writes: Sequence[Write[App]]) -> None:

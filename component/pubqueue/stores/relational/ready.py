@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from pubqueue.app.rows import Due
 from pubqueue.core.model import Millis
-from pubqueue.stores.sqlite.columns import items_of, with_payloads
-from pubqueue.stores.sqlite.node_ids import packed_keys
-from pubqueue.stores.sqlite.queries import SQL
+from pubqueue.stores.relational.columns import items_of, with_payloads
+from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.core.model import Item, NodeName
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.relational.session import Session
 
 
 def ready(
@@ -33,14 +32,12 @@ def ready(
 
 def _of_one(session: Session, node: int, room: int, now: Millis, octets: int) -> list[Any]:
     """Read row by row, so that no payload is read in vain."""
-    cursor = session.connection.execute(SQL["ready"], (node, now, room))
     rows = []
-    for row in cursor:
+    for row in session.stream("ready", octets, node, now, room):
         rows.append(row)
         octets -= len(row[-1])
         if octets <= 0:
             break
-    cursor.close()
     return rows
 
 

@@ -11,12 +11,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StaleError
-from pubqueue.stores.sqlite.columns import packed
+from pubqueue.stores.relational.columns import packed
 
 if TYPE_CHECKING:
     from pubqueue.app.rows import Writes
     from pubqueue.core.model import Item, ItemId, NodeName
-    from pubqueue.stores.sqlite.session import Session, Values
+    from pubqueue.stores.relational.session import Session, Values
 
 Place = tuple["NodeName", "ItemId"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from pubqueue.app.rows import AffiliationRow, Finished, NotedKey, Rows, StagedKey
 from pubqueue.core.model import Affiliation, Jid
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
-from pubqueue.stores.sqlite.columns import items_of, node_of, subscription_of
-from pubqueue.stores.sqlite.node_ids import packed_keys
+from pubqueue.stores.relational.columns import items_of, node_of, subscription_of
+from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.rows import Needs
     from pubqueue.core.model import Item, Node, NodeName, Subscription
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.relational.session import Session
 
 
 def load(session: Session, needs: Needs) -> Rows:

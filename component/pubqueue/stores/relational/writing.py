@@ -6,23 +6,21 @@ that are deleted go last, for items may have left them.
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
 from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
-from pubqueue.stores.sqlite import committing, nodes, staging, winners
-from pubqueue.stores.sqlite.event_log import record
-from pubqueue.stores.sqlite.items import ItemWrites
+from pubqueue.stores.relational import committing, nodes, staging, winners
+from pubqueue.stores.relational.event_log import record
+from pubqueue.stores.relational.items import ItemWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.rows import Writes
     from pubqueue.core.model import Jid
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.relational.session import Session
 
 
 def write(session: Session, writes: Writes) -> None:
@@ -32,12 +30,9 @@ def write(session: Session, writes: Writes) -> None:
         StaleError: a row was not what was believed; what came before it is not undone here.
 
     """
-    try:
-        _write_rows(session, writes)
-        for change in writes.bulk:
-            BULK[type(change)](session, change)
-    except sqlite3.IntegrityError as problem:  # a constraint is a guard as well
-        raise StaleError(str(problem)) from problem
+    _write_rows(session, writes)
+    for change in writes.bulk:
+        BULK[type(change)](session, change)
 
 
 def _write_rows(session: Session, writes: Writes) -> None:

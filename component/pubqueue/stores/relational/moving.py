@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.core.model import NO_TIME, Draft, ItemId, NodeName, State
 from pubqueue.core.transactions.model import StagedItem, WinnerRow
-from pubqueue.stores.sqlite.columns import unpacked
-from pubqueue.stores.sqlite.queries import SQL
+from pubqueue.stores.relational.columns import unpacked
 
 if TYPE_CHECKING:
     from pubqueue.app import listings as li
-    from pubqueue.stores.sqlite.session import Session
+    from pubqueue.stores.relational.session import Session
 
 _STATES: Final = {state.value: state for state in State}
 
@@ -29,13 +28,11 @@ def rows(
         if part < first or len(found) >= limit or room <= 0:
             continue
         start = behind if part == first else -1
-        cursor = session.connection.execute(SQL["winner_rows"], (row_id, start, limit - len(found)))
-        for row in cursor:
+        for row in session.stream("winner_rows", room, row_id, start, limit - len(found)):
             found.append(_winner(part, number, row, parts))
-            room -= len(row[10])
+            room -= len(row[11])
             if room <= 0:
                 break
-        cursor.close()
     return found
 
 
@@ -52,7 +49,7 @@ def _attempts(session: Session, which: li.WinnerRows) -> list[tuple[int, int, in
 
 
 def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
-    at, node, name, state, priority, pause, life, known, size, headers, payload, others = row
+    at, node, name, state, priority, pause, life, known, size, headers, others, payload = row
     draft = Draft(ItemId(name), payload, priority, pause or NO_TIME, life, unpacked(headers))
     item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0)
     superseded = others is not None and any(

@@ -1,0 +1,40 @@
+"""Reads the .sql files: statements by name, so that all SQL stands where it can be reviewed."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Final
+
+_ITEM: Final = """
+    node_id seq id state publisher published priority due expires acquired failed released holder deadline token
+    avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version
+"""
+
+ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
+"""The columns of an item, in the order in which `columns.item_of` takes them; the table is called i."""
+
+FILES: Final = ("load", "page", "write", "staging", "commit", "event")
+
+_HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
+
+
+def statements(package: str) -> dict[str, str]:
+    """Return all statements of a store."""
+    return {name: text for file in FILES for name, text in _load(package, file).items()}
+
+
+def _load(package: str, file: str) -> dict[str, str]:
+    text = files(package).joinpath(f"{file}.sql").read_text(encoding="utf-8")
+    parts = _HEADER.split(text)[1:]
+    return {
+        name: body.strip().removesuffix(";").replace("%(item)s", ITEM)
+        for name, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def scripts(package: str) -> list[str]:
+    """Return the scripts of all migrations of a store, in order."""
+    entries = files(package).joinpath("migrations").iterdir()
+    found = sorted((entry.name, entry) for entry in entries if entry.name.endswith(".sql"))
+    return [entry.read_text(encoding="utf-8") for _, entry in found]
