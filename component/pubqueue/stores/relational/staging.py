@@ -83,7 +83,8 @@ def write_staged(session: Session, rows: Sequence[StagedRow]) -> None:
     places: dict[tuple[object, ...], list[int]] = {}
     for again, some in groupby(rows, key=lambda staged: staged.row.over is not None):
         if again:
-            session.each("restage", [_again(session, places, staged) for staged in some])
+            last = {staged.key: staged for staged in some}  # one may come more than once
+            session.each("restage", [_again(session, places, each) for each in last.values()])
         else:
             session.each("add_staged", [_at_the_end(session, places, staged) for staged in some])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.listings import NodeWinners, WinnerClass
+from pubqueue.app.listings import UNBOUNDED, NodeWinners, WinnerClass
 from pubqueue.app.rows import Contest
 from pubqueue.core.model import Draft, NodeName, State
 from pubqueue.core.transactions.model import TakenId
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions.model import SetAside
     from pubqueue.stores.relational.session import Session
 
-ALL = -1
+ALL = UNBOUNDED
 """No limit, as the statements take it."""
 
 

@@ -1,0 +1,121 @@
+"""Columns as PostgreSQL takes them: whole arrays in its binary form, each of one type whatever it holds.
+
+psycopg would look at every element to choose a type, and a column that is all NULL today would be another statement to
+prepare tomorrow.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psycopg.abc import Buffer
+    from psycopg.adapt import AdaptersMap
+
+_HEAD: Final = Struct(">iiIii")
+_LENGTH: Final = Struct(">i")
+_INT: Final = Struct(">iq")
+_FLAG: Final = Struct(">i?")
+_NULL: Final = _LENGTH.pack(-1)
+
+
+def _integer(value: int) -> bytes:
+    return _INT.pack(8, value)
+
+
+def _flag(value: object) -> bytes:
+    return _FLAG.pack(1, bool(value))
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return _LENGTH.pack(len(encoded)) + encoded
+
+
+def _octets(value: bytes) -> bytes:
+    return _LENGTH.pack(len(value)) + value
+
+
+class Column:
+    """The values of one column; its subclasses are PostgreSQL's types."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+
+
+class _Integers(Column):
+    pass
+
+
+class _Texts(Column):
+    pass
+
+
+class _Octets(Column):
+    pass
+
+
+class _Flags(Column):
+    pass
+
+
+class _ColumnDumper(Dumper):
+    """Writes one dimension from 1 on; NULLs are lengths of -1."""
+
+    format = Format.BINARY
+    element: int
+    write: Callable[[Any], bytes]
+
+    def dump(self, obj: Column) -> Buffer | None:
+        """Return the array."""
+        write = type(self).write
+        values = obj.values
+        head = _HEAD.pack(1, 1, self.element, len(values), 1)
+        return head + b"".join([_NULL if value is None else write(value) for value in values])
+
+
+class _IntegersDumper(_ColumnDumper):
+    oid, element, write = 1016, 20, staticmethod(_integer)
+
+
+class _TextsDumper(_ColumnDumper):
+    oid, element, write = 1009, 25, staticmethod(_text)
+
+
+class _OctetsDumper(_ColumnDumper):
+    oid, element, write = 1001, 17, staticmethod(_octets)
+
+
+class _FlagsDumper(_ColumnDumper):
+    oid, element, write = 1000, 16, staticmethod(_flag)
+
+
+COLUMNS: Final[dict[str, Callable[[Sequence[Any]], Column]]] = {
+    "bigint": _Integers,
+    "text": _Texts,
+    "bytea": _Octets,
+    "boolean": _Flags,
+}
+"""The arrays that statements take, by the names of their types."""
+
+
+def register(adapters: AdaptersMap) -> None:
+    """Let a connection take columns; and every number as a bigint, so that one number is no other statement."""
+    adapters.register_dumper(int, Int8BinaryDumper)
+    adapters.register_dumper(_Integers, _IntegersDumper)
+    adapters.register_dumper(_Texts, _TextsDumper)
+    adapters.register_dumper(_Octets, _OctetsDumper)
+    adapters.register_dumper(_Flags, _FlagsDumper)
+
+
+def columns(kinds: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Column]:
+    """Return rows as columns of these types."""
+    turned = zip(*rows, strict=True)
+    return [COLUMNS[kind](values) for kind, values in zip(kinds, turned, strict=True)]

@@ -1,0 +1,103 @@
+"""A connection and the thread that it is used on; it is made when it is needed, and made anew when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import psycopg
+
+from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.stores.postgres.schema import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+CONNECTION: Final = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "pubqueue",
+}
+"""Unless the address says otherwise: a server that is gone without a word is noticed in seconds."""
+
+PREPARED: Final = 512
+"""Prepared statements to keep: more than there are."""
+
+RACES: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+
+
+class Line:
+    """One connection. What is done with it is done on its thread, one after the other."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._thread = ThreadPoolExecutor(1, "postgres")
+        self._connection: psycopg.Connection | None = None
+
+    async def run(self, job: Callable[[], T]) -> T:
+        """Run a job on the thread; what PostgreSQL or the way to it refuses is a StoreError."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _translating, job)
+
+    def connection(self) -> psycopg.Connection:
+        """Return the connection, made ready anew if it was lost."""
+        if self._connection is None or self._connection.closed:
+            self._connection = None
+            fresh = _connected(self._conninfo)
+            try:
+                prepare(fresh)
+            except BaseException:
+                fresh.close()
+                raise
+            self._connection = fresh
+        return self._connection
+
+    def undo(self) -> None:
+        """Roll back what is open; a connection that cannot even do that is let go."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            connection.execute("ROLLBACK", prepare=False)
+        except psycopg.Error:
+            self.drop()
+
+    def drop(self) -> None:
+        """Let the connection go."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+    async def close(self) -> None:
+        """Let go of the connection and of the thread, once it has done what it was asked for."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self.drop)
+        self._thread.shutdown()
+
+
+def _connected(conninfo: str) -> psycopg.Connection:
+    connection: psycopg.Connection = psycopg.connect(
+        conninfo, autocommit=True, prepare_threshold=0, cursor_factory=psycopg.RawCursor
+    )
+    connection.prepared_max = PREPARED
+    return connection
+
+
+def _translating(job: Callable[[], T]) -> T:
+    try:
+        return job()
+    except RACES as problem:
+        raise StaleError(said(problem)) from None
+    except psycopg.Error as problem:
+        raise StoreError(said(problem)) from problem
+
+
+def said(problem: psycopg.Error) -> str:
+    """Return what went wrong, in one line."""
+    return " ".join(str(problem).split()) or type(problem).__name__

@@ -1,0 +1,150 @@
+-- Rows by their keys. The keys come as JSON: a list, or an object with a list for each node's id, so that one
+-- constant statement does for any number of them. Joins are made in the order in which they are written (tuning.sql):
+-- first the keys, then the table by its index. %(item)s are the columns of an item.
+
+-- node_ids: the ids of nodes by their names
+SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value;
+
+-- node_names: the names of nodes by their ids
+SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.id = k.value::bigint;
+
+-- contents_of: the ids of what nodes contain, by the names of the nodes
+SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id;
+
+-- nodes_holding: the names of nodes by the ids of what they contain
+SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) JOIN contents c ON c.id = k.value::bigint JOIN node n ON n.id = c.node_id;
+
+-- nodes: nodes by their names, with the ids of what they contain
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, c.id
+FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id;
+
+-- affiliations: what accounts are to nodes
+SELECT a.node_id, a.jid, a.affiliation FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
+JOIN affiliation a ON a.node_id = n.key::bigint AND a.jid = k.value;
+
+-- subscriptions: those of accounts to nodes
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
+JOIN subscription s ON s.account = k.value AND s.node_id = n.key::bigint;
+
+-- subscribers: all subscriptions to nodes
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.node_id = k.value::bigint;
+
+-- accounts: all subscriptions of accounts
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.account = k.value;
+
+-- jids: all subscriptions of exactly these JIDs
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.jid = k.value;
+
+-- resources: the full JIDs of accounts that are here
+SELECT r.jid FROM json_array_elements_text($1::json) k(value) JOIN resource r ON r.account = k.value ORDER BY r.id;
+
+-- items: items by node and id
+SELECT %(item)s FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
+JOIN item i ON i.node_id = n.key::bigint AND i.id = k.value;
+
+-- numbers: items by their numbers
+SELECT %(item)s FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;
+
+-- held: what is locked to exactly these JIDs
+SELECT %(item)s FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.holder = k.value AND i.state = 'locked';
+
+-- payloads: payloads as they were published, by the items' numbers
+SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;
+
+-- receipts: who held items and lost them
+SELECT r.seq, r.jid FROM json_array_elements_text($1::json) k(value) JOIN receipt r ON r.seq = k.value::bigint;
+
+-- finished: ids of finished work
+SELECT f.node_id, f.id, f.digest, f.until FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
+JOIN finished f ON f.node_id = n.key::bigint AND f.id = k.value;
+
+-- apps: writers of transactions by name
+SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_array_elements_text($1::json) k(value) JOIN txn_app p ON p.name = k.value;
+
+-- versions: open versions by app and number
+SELECT p.name, t.version, t.owner, t.immediate, t.began, t.until, t.items, t.bytes FROM json_array_elements($1::json) k(value)
+JOIN txn_app p ON p.name = k.value->>0
+JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL;
+
+-- attempts: attempts at parts of open versions
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes FROM json_array_elements($1::json) k(value)
+JOIN txn_app p ON p.name = k.value->>0
+JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL
+JOIN attempt a ON a.txn_id = t.id AND a.part = (k.value->>2)::bigint
+    AND a.number = (k.value->>3)::bigint;
+
+-- waiting: what waits for commits, by account
+SELECT u.account, u.items, u.bytes FROM json_array_elements_text($1::json) k(value) JOIN staged_usage u ON u.account = k.value;
+
+-- staged: the sizes of staged items: by app, version, part and attempt an object of nodes with ids
+SELECT p.name, t.version, a.part, a.number, s.node, s.id, s.size FROM json_array_elements($1::json) k(value)
+JOIN txn_app p ON p.name = k.value->>0
+JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL
+JOIN attempt a ON a.txn_id = t.id AND a.part = (k.value->>2)::bigint
+    AND a.number = (k.value->>3)::bigint
+CROSS JOIN json_each(k.value->4) n CROSS JOIN json_array_elements_text(n.value) m(value)
+JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value AND s.attempt_id = a.id;
+
+-- noted: what any attempt at open versions has noted of ids: by app and version an object of nodes with ids
+SELECT p.name, t.version, s.node, s.id, s.payload, s.known FROM json_array_elements($1::json) k(value)
+JOIN txn_app p ON p.name = k.value->>0
+JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL
+CROSS JOIN json_each(k.value->2) n CROSS JOIN json_array_elements_text(n.value) m(value)
+JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value;
+
+-- ready: the next items of a node to hand out, and as many of those put aside, each read in the order of its partial
+-- index; no more than so many bytes of payload and one item
+SELECT %(item)s, i.payload FROM (
+    SELECT p.*, sum(p.size) OVER (ORDER BY p.aside, p.priority DESC, p.seq) - p.size AS before FROM (
+        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM item q
+         WHERE q.node_id = $1 AND q.state = 'queued' AND (q.expires IS NULL OR q.expires > $2)
+         ORDER BY q.priority DESC, q.seq LIMIT $3)
+        UNION ALL
+        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM item q
+         WHERE q.node_id = $1 AND q.aside AND (q.expires IS NULL OR q.expires > $2)
+         ORDER BY q.priority DESC, q.seq LIMIT $3)
+    ) p
+) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($4, 0) ORDER BY f.aside, f.priority DESC, f.seq;
+
+-- ready_places: the same of many nodes, but only where they stand
+SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
+    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM item q
+     WHERE q.node_id = k.value::bigint AND q.state = 'queued' AND (q.expires IS NULL OR q.expires > $2)
+     ORDER BY q.priority DESC, q.seq LIMIT $3)
+    UNION ALL
+    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM item q
+     WHERE q.node_id = k.value::bigint AND q.aside AND (q.expires IS NULL OR q.expires > $2)
+     ORDER BY q.priority DESC, q.seq LIMIT $3)
+) r;
+
+-- ready_items: items with their payloads, by their numbers
+SELECT %(item)s, i.payload FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;
+
+-- due_locks: locks whose deadline has come
+SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline <= $1 ORDER BY i.deadline LIMIT $2;
+
+-- due_lives: items that nobody holds and whose time to live has ended
+SELECT %(item)s FROM item i
+WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <= $1 ORDER BY i.expires LIMIT $2;
+
+-- due_delayed: delayed items whose time has come
+SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= $1 ORDER BY i.due LIMIT $2;
+
+-- due_versions: open versions that have waited too long
+SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NULL AND t.until <= $1 ORDER BY t.until LIMIT $2;
+
+-- next_due: when the next lock, pause, life or wait for a commit ends, or 0 if there is something to sweep;
+-- each part reads one end of one index
+SELECT min(m.moment) FROM (
+    SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
+    UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
+    UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
+    UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
+) m;

@@ -1,0 +1,246 @@
+-- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
+
+-- page_nodes: nodes by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
+
+-- page_nodes_with: nodes with an access model, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
+
+-- count_nodes: how many nodes there are
+SELECT count(*) FROM node;
+
+-- count_nodes_with: how many nodes there are with an access model
+SELECT count(*) FROM node n WHERE n.access_model = $1;
+
+-- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
+-- Nodes with a free window are walked, one step of the index to each; items are looked for in what a node contains, for
+-- contents are not in the order of nodes.
+WITH RECURSIVE walk(id) AS (
+    SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > $1
+    UNION ALL
+    SELECT (SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > walk.id)
+    FROM walk WHERE walk.id IS NOT NULL
+)
+SELECT w.id, (
+    SELECT n.name FROM node n JOIN contents c ON c.node_id = n.id
+    WHERE n.id = w.id AND n.queueing AND (
+        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued')
+        OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside)
+    )
+) FROM (SELECT walk.id FROM walk LIMIT $2) w WHERE w.id IS NOT NULL;
+
+-- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.queue_requests
+    AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
+ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
+
+-- affiliations_of: everybody who is something to a node
+SELECT jid, affiliation FROM affiliation
+WHERE node_id = $1 AND jid > $2 AND ($4::json IS NULL OR affiliation IN (SELECT json_array_elements_text($4::json)))
+ORDER BY jid LIMIT $3;
+
+-- count_affiliations_of: how many are something to a node
+SELECT count(*) FROM affiliation
+WHERE node_id = $1 AND ($2::json IS NULL OR affiliation IN (SELECT json_array_elements_text($2::json)));
+
+-- nodes_of_account: every node that an account is something to
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+FROM affiliation a JOIN node n ON n.id = a.node_id
+WHERE a.jid = $1 AND n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
+    AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
+ORDER BY n.name LIMIT $5;
+
+-- count_nodes_of_account: how many that are
+SELECT count(*) FROM affiliation a JOIN node n ON n.id = a.node_id
+WHERE a.jid = $1 AND ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2::json)))
+    AND ($3::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($3::json)));
+
+-- subscriptions_of_account: subscriptions of an account, by node and JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM subscription s JOIN node n ON n.id = s.node_id
+WHERE s.account = $1 AND ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
+
+-- count_subscriptions_of_account: how many that are
+SELECT count(*) FROM subscription s JOIN node n ON n.id = s.node_id
+WHERE s.account = $1 AND ($2::text IS NULL OR n.name = $2);
+
+-- item_ids: the ids of a node's items, oldest first
+SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3;
+
+-- oldest: a node's items behind a number, no more than so many bytes of payload and one item
+SELECT %(item)s, i.payload FROM (
+    SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (
+        SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.node_id = $1 AND q.seq > $2 ORDER BY q.seq LIMIT $3
+    ) p
+) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($4, 0) ORDER BY f.seq;
+
+-- newest: a node's last items in front of a number, the newest first, as many bytes
+SELECT %(item)s, i.payload FROM (
+    SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq DESC) - p.size AS before FROM (
+        SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.node_id = $1 AND q.seq < $2 ORDER BY q.seq DESC LIMIT $3
+    ) p
+) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($4, 0) ORDER BY f.seq DESC;
+
+-- held_numbers: the numbers of what some JIDs hold of a node
+SELECT i.seq FROM json_array_elements_text($2::json) k(value) JOIN item i ON i.holder = k.value AND i.state = 'locked'
+WHERE i.node_id = $1;
+
+-- numbered: items of these numbers, in their order, as many bytes
+SELECT %(item)s, i.payload FROM (
+    SELECT k.value, k.place, sum(octet_length(q.payload)) OVER (ORDER BY k.place) - octet_length(q.payload) AS before
+    FROM json_array_elements_text($1::json) WITH ORDINALITY k(value, place) JOIN item q ON q.seq = k.value::bigint
+) f JOIN item i ON i.seq = f.value::bigint WHERE f.before <= greatest($2, 0) ORDER BY f.place;
+
+-- dead: items that died here or came here dead, and are free
+SELECT %(item)s FROM item i
+WHERE i.node_id = $1 AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > $2 ORDER BY i.seq LIMIT $3;
+
+-- locks_from_last: all locks, the last to end first: the rest of those that end together, then earlier ones
+(
+    SELECT %(item)s FROM item i JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3
+) UNION ALL (
+    SELECT %(item)s FROM item i JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline < $1 ORDER BY i.deadline DESC, i.seq DESC LIMIT $3
+) LIMIT $3;
+
+-- locks: what is locked, behind a deadline and a number; in two parts, for one condition would walk all of a deadline
+(
+    SELECT %(item)s FROM item i JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3
+) UNION ALL (
+    SELECT %(item)s FROM item i JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'locked' AND i.deadline > $1 ORDER BY i.deadline, i.seq LIMIT $3
+) LIMIT $3;
+
+-- shown: a page of a node's items, with their sizes
+SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
+    SELECT p.seq, CASE WHEN $5 THEN sum(p.size) OVER (ORDER BY p.seq) - p.size ELSE 0 END AS before FROM (
+        SELECT q.seq, octet_length(q.payload) AS size FROM item q
+        WHERE q.node_id = $1 AND q.seq > $2 AND q.seq <= $3 AND ($4::text IS NULL OR q.state = $4)
+        ORDER BY q.seq LIMIT $6
+    ) p
+) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($7, 0) ORDER BY f.seq;
+
+-- shown_dead: a page of a node's dead, by their deaths
+SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
+    SELECT p.seq, p.death, CASE WHEN $5 THEN sum(p.size) OVER (ORDER BY p.death) - p.size ELSE 0 END AS before FROM (
+        SELECT q.seq, q.death, octet_length(q.payload) AS size FROM item q
+        WHERE q.node_id = $1 AND q.death > $2 AND q.death <= $3 AND $4::text = 'dead' ORDER BY q.death LIMIT $6
+    ) p
+) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($7, 0) ORDER BY f.death;
+
+-- stride: the number of an item so far behind another
+SELECT i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT 1 OFFSET $3::bigint - 1;
+
+-- newest_item: the highest number of an item in a node
+SELECT coalesce(max(seq), 0) FROM item WHERE node_id = $1;
+
+-- newest_death: the highest number of a death in a node
+SELECT coalesce(max(death), 0) FROM item WHERE node_id = $1 AND death IS NOT NULL;
+
+-- node_entries: nodes with their items by state; locked items are found by their locks, for there are few
+WITH locked(node_id, items) AS MATERIALIZED (
+    SELECT node_id, count(*) FROM item WHERE state = 'locked' GROUP BY node_id
+)
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
+    (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued'),
+    coalesce((SELECT items FROM locked WHERE node_id = c.id), 0),
+    (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead'),
+    (SELECT coalesce(sum(greatest(0, queue_requests - in_flight)), 0)::bigint FROM subscription WHERE node_id = n.id AND available),
+    (SELECT published FROM item WHERE seq = (
+        SELECT min(seq) FROM item WHERE node_id = c.id AND state = 'queued'
+    ))
+FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id
+WHERE n.name > $2 ORDER BY n.name LIMIT $3;
+
+-- events: a page of the log
+SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
+FROM event e JOIN node n ON n.id = e.node_id
+WHERE e.seq > $1 AND e.seq <= $2 AND ($3::json IS NULL OR n.name IN (SELECT json_array_elements_text($3::json)))
+    AND ($4::text IS NULL OR EXISTS (
+        SELECT 1 FROM affiliation a
+        WHERE a.node_id = n.id AND a.jid = $4::text AND a.affiliation IN (SELECT json_array_elements_text($5::json))
+    ))
+ORDER BY e.seq LIMIT $6;
+
+-- log_ends: the oldest and the newest event; each is one end of the table
+SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);
+
+-- aged: the last of the oldest events that is from before a moment
+SELECT max(e.seq) FROM (SELECT seq, at FROM event ORDER BY seq LIMIT $2) e WHERE e.at < $1;
+
+-- open_records: a page of open versions, of which there are few
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NULL AND t.id > $1 AND p.name = coalesce($2::text, p.name) AND t.owner = coalesce($3::text, t.owner)
+ORDER BY t.id LIMIT $4;
+
+-- records: a page of committed versions, of all apps and owners
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND t.id > $1 AND coalesce($2::text, $3::text) IS NULL ORDER BY t.id LIMIT $4;
+
+-- records_of_app: those of an app; whose it is does not change
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = $2 AND owner = coalesce($3::text, owner))
+    AND t.id > $1
+ORDER BY t.id LIMIT $4;
+
+-- records_of_owner: those of an account, of all its apps
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.committed IS NOT NULL AND $2::text IS NULL AND t.owner = $3::text AND t.id > $1 ORDER BY t.id LIMIT $4;
+
+-- record: a committed version of an app
+SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
+    t.on_taken, t.dead_letter_node
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE p.name = $1 AND t.version = $2 AND t.committed IS NOT NULL;
+
+-- litter: whether there is anything to sweep
+SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
+    OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
+    OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < $1)
+    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1
+               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+
+-- attempts_of: what each attempt of an open version has staged
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app p
+JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
+WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL ORDER BY a.part, a.number LIMIT $3;
+
+-- winner_attempts: attempts at a version, whether it is open or committed
+SELECT a.part, a.number, a.id, a.committed FROM txn_app p
+JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
+WHERE p.name = $1 AND t.version = $2 ORDER BY a.part, a.number;
+
+-- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids, no more than so many
+-- bytes of payload and one row
+SELECT s.place, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, (
+    SELECT string_agg(o.attempt_id::text, ',') FROM staged o
+    WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
+), s.payload
+FROM (
+    SELECT p.place, sum(p.size) OVER (ORDER BY p.place) - p.size AS before FROM (
+        SELECT q.place, octet_length(q.payload) AS size FROM staged q
+        WHERE q.attempt_id = $1 AND q.place > $2 ORDER BY q.place LIMIT $3
+    ) p
+) f JOIN staged s ON s.attempt_id = $1 AND s.place = f.place WHERE f.before <= greatest($4, 0) ORDER BY f.place;
+
+-- unmoved: committed versions of which something is still to be moved
+SELECT m.name, m.version FROM (
+    SELECT DISTINCT t.id, p.name, t.version FROM attempt a JOIN txn t ON t.id = a.txn_id JOIN txn_app p ON p.id = t.app_id
+    WHERE a.committed
+) m ORDER BY m.id LIMIT $1;
+
+-- open_version: the row of an open version
+SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;

@@ -1,0 +1,103 @@
+"""Makes a connection ready: how it keeps what is written, whose schema it is, and its migrations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from psycopg import errors
+
+from pubqueue.app.ports import ForeignStoreError
+from pubqueue.stores.postgres.arrays import register
+from pubqueue.stores.relational.statements import scripts
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+SCHEMA: Final = "pubqueue"
+
+LOCK: Final = 0x70756271
+"""`pubq`: the advisory lock of whoever writes, in this database."""
+
+LOCK_PATIENCE: Final = 5.0
+"""Seconds to wait while somebody else holds a lock."""
+
+SETTINGS: Final = {
+    "search_path": SCHEMA,
+    "synchronous_commit": "on",
+    "client_min_messages": "error",
+    "join_collapse_limit": "1",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_sort": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+"""A commit returns once it is on disk. And every statement is written for one plan, by the indexes in the order in which it
+is written: what the planner has counted of a queue is never right, for it is long now and empty then."""
+
+
+def prepare(connection: Connection) -> None:
+    """Make the connection ready for use, on the newest schema.
+
+    Raises:
+        ForeignStoreError: the schema is not ours, is newer than this program, or cannot be made.
+
+    """
+    register(connection.adapters)
+    settings = SETTINGS | {"lock_timeout": f"{round(LOCK_PATIENCE * 1000)}ms"}
+    connection.execute(
+        "; ".join(f"SET {name} = '{value}'" for name, value in settings.items()), prepare=False
+    )
+    steps = scripts(__package__)
+    if _version(connection) != len(steps):
+        _migrate(connection, steps)
+
+
+def _version(connection: Connection) -> int | None:
+    """Return how far the schema is migrated, None if there is none of ours."""
+    try:
+        with connection.transaction():
+            found = connection.execute("SELECT program, schema FROM pubqueue", prepare=False)
+            row = found.fetchone()
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return None
+    except (errors.UndefinedColumn, errors.InsufficientPrivilege) as problem:
+        raise ForeignStoreError(f"the schema {SCHEMA} belongs to another program") from problem
+    if row is None or row[0] != "pubqueue":
+        raise ForeignStoreError(f"the schema {SCHEMA} belongs to another program")
+    return int(row[1])
+
+
+def _migrate(connection: Connection, steps: list[str]) -> None:
+    """Run the migrations that the schema has not seen, in one transaction; another process waits for it."""
+    try:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
+            done = _version(connection)
+            if done is None:
+                _make_schema(connection)
+            elif done > len(steps):
+                raise ForeignStoreError(
+                    f"its schema is number {done}, this program knows {len(steps)}; use a newer one"
+                )
+            for script in steps[done or 0 :]:
+                connection.execute(script.encode(), prepare=False)
+            connection.execute("UPDATE pubqueue SET schema = $1", (len(steps),))
+    except errors.InsufficientPrivilege as problem:
+        raise ForeignStoreError(f"the schema {SCHEMA} cannot be made: {problem}") from problem
+
+
+def _make_schema(connection: Connection) -> None:
+    """Make the schema unless it is there; one that somebody else has filled is theirs."""
+    row = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), EXISTS ("
+        "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)",
+        (SCHEMA,),
+    ).fetchone()
+    there, filled = row or (False, False)
+    if filled:
+        raise ForeignStoreError(f"the schema {SCHEMA} belongs to another program")
+    if not there:
+        connection.execute(f"CREATE SCHEMA {SCHEMA}", prepare=False)

@@ -1,0 +1,193 @@
+"""The PostgreSQL store: one transaction for each batch, on a thread of its own; readers beside it.
+
+Who writes holds an advisory lock for the length of the transaction, over all processes: so a batch sees what every
+batch before it has committed, numbers rise without gaps in the order of commits, and no batch loses a race in the middle.
+Claiming items with FOR UPDATE SKIP LOCKED would let batches overlap, but the seam loads rows, decides and writes, and
+counts, windows and event numbers would then be everybody's races. What a batch believed is checked all the same when
+it is written (StaleError), for it may believe what it knew before the last commit of another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import psycopg
+
+from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.postgres.line import Line
+from pubqueue.stores.postgres.schema import LOCK
+from pubqueue.stores.postgres.session import Session
+from pubqueue.stores.postgres.transaction import PostgresTransaction
+from pubqueue.stores.relational.node_ids import NodeIds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.ports import Transaction
+
+T = TypeVar("T")
+
+READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+PAUSE: Final = 0.2
+"""Seconds between two attempts to find out what became of a commit."""
+
+
+class PostgresStore:
+    """Implements `pubqueue.app.ports.Store` in a schema of a database."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._line: Line | None = None
+        self._reader: Line | None = None
+        self._opening = asyncio.Lock()
+        self._names = NodeIds()
+        self._id = secrets.token_hex(8)
+        self._batch = 0
+        self._committed = 0
+        self._changes_seen = 0
+        self._batch_seen: int | None = None
+        self._closing = threading.Event()
+
+    async def open(self) -> None:
+        """Connect, and bring the schema to the newest version.
+
+        Raises:
+            ForeignStoreError: the schema is not ours, is newer than this program, or is unusable.
+
+        """
+        if self._line is not None:
+            return
+        line = Line(self._conninfo)
+        self._closing.clear()
+        try:
+            self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
+        except StoreError as problem:
+            await line.close()
+            raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
+        self._batch_seen = None
+        self._reader, self._line = Line(self._conninfo), line
+
+    async def close(self) -> None:
+        """Let go of the connections. Closing twice does no harm."""
+        self._closing.set()
+        async with self._opening:
+            lines = self._line, self._reader
+            self._line = self._reader = None
+            for line in lines:
+                if line is not None:
+                    await line.close()
+
+    async def batch(self, job: Callable[[Transaction], T]) -> T:
+        """Run the job in one transaction and return its result once it is on disk."""
+        line = self._opened(self._line)
+        return await line.run(lambda: self._transact(line, job))
+
+    async def read(self, job: Callable[[Transaction], T]) -> T:
+        """Run the job on what is committed by now, on a connection that only reads."""
+        line = self._opened(self._reader)
+        return await line.run(lambda: _look(line, job))
+
+    async def changes(self) -> bool:
+        """Say whether another process has written since the last call."""
+        line = self._opened(self._line)
+        changes = await line.run(lambda: self._of_others(line.connection()))
+        seen, self._changes_seen = self._changes_seen, changes
+        return seen != changes
+
+    def _opened(self, line: Line | None) -> Line:
+        if line is None:
+            raise StoreError("the store is closed")
+        return line
+
+    def _of_others(self, connection: psycopg.Connection) -> int:
+        """Return how many batches are committed besides our own."""
+        return _batches(connection) - self._committed
+
+    # --- on the thread ---
+
+    def _transact(self, line: Line, job: Callable[[Transaction], T]) -> T:
+        connection = line.connection()
+        self._batch += 1
+        mark = self._id, self._batch
+        ending = False
+        try:
+            with connection.pipeline() as pipeline:
+                session = Session(pipeline, connection, self._names, mark)
+                connection.execute("BEGIN")
+                connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
+                transaction = PostgresTransaction(session, foreign=self._others_wrote(connection))
+                result = job(transaction)
+                session.settle()
+                ending = True
+                committing = connection.execute("COMMIT")
+            _check_committed(committing)
+        except BaseException as problem:
+            self._names.clear()
+            lost = isinstance(problem, psycopg.Error) and ending and connection.closed
+            if not (lost and session.written and self._is_committed(line, problem)):
+                line.undo()
+                raise
+        self._committed += session.written
+        return result
+
+    def _others_wrote(self, connection: psycopg.Connection) -> bool:
+        """Say whether another process has written since the last batch began."""
+        others = self._of_others(connection)
+        seen, self._batch_seen = self._batch_seen, others
+        if seen == others:
+            return False
+        self._names.clear()
+        return True
+
+    def _is_committed(self, line: Line, problem: BaseException) -> bool:
+        """Find out what became of our last batch, whose commit was not answered; that may take long.
+
+        Raises:
+            StoreError: the store is closed meanwhile.
+
+        """
+        while True:
+            try:
+                return self._last_batch(line.connection()) == self._batch
+            except (psycopg.Error, ForeignStoreError):
+                line.drop()
+            if self._closing.wait(PAUSE):
+                raise StoreError(f"nobody knows whether a batch was committed: {problem}")
+
+    def _last_batch(self, connection: psycopg.Connection) -> int | None:
+        """Return our last batch that is committed. The lock is free once the connection that was lost is over."""
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
+            row = connection.execute(
+                "SELECT batch FROM writer WHERE id = $1", (self._id,)
+            ).fetchone()
+        return None if row is None else int(row[0])
+
+
+def _check_committed(cursor: psycopg.Cursor[Any]) -> None:
+    """See that a COMMIT was one: a transaction that has failed answers that it was rolled back."""
+    if cursor.statusmessage != "COMMIT":
+        raise StoreError("the transaction is lost")
+
+
+def _batches(connection: psycopg.Connection) -> int:
+    row = connection.execute("SELECT batches FROM writing").fetchone()
+    if row is None:
+        raise StoreError("the store has lost its count of batches")
+    return int(row[0])
+
+
+def _look(line: Line, job: Callable[[Transaction], T]) -> T:
+    """Run a job on one snapshot; it neither waits for the writer nor makes it wait."""
+    connection = line.connection()
+    try:
+        with connection.pipeline() as pipeline:
+            connection.execute(READING)
+            session = Session(pipeline, connection, NodeIds(), None)
+            return job(PostgresTransaction(session, foreign=True))
+    finally:
+        line.undo()

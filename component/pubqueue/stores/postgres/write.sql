@@ -1,0 +1,171 @@
+-- Rows as they are written, each guarded by what it was: a statement that finds another number of rows than
+-- expected undoes the batch. Nodes come as their ids. What is written of many rows at once comes as arrays, one for
+-- each column.
+
+-- number: reserve numbers of a sequence
+UPDATE sequence SET next = next + $1 WHERE name = $2 RETURNING next - $1;
+
+-- add_node: a node that was not there
+INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- count_node: what a batch has added to nodes' counts, or taken away
+UPDATE node SET items = node.items + v.items, subscriptions = node.subscriptions + v.subscriptions
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) v(items, subscriptions, id) WHERE node.id = v.id;
+
+-- config: the settings of a node
+SELECT config FROM node WHERE id = $1;
+
+-- configure: other settings
+UPDATE node SET config = $1 WHERE id = $2;
+
+-- drop_node: a node with all around it; its contents are nobody's then
+DELETE FROM node WHERE id = $1;
+
+-- add_affiliation: what an account is to a node from now on
+INSERT INTO affiliation (node_id, jid, affiliation) VALUES ($1, $2, $3);
+
+-- change_affiliation: something else than before
+UPDATE affiliation SET affiliation = $1 WHERE node_id = $2 AND jid = $3 AND affiliation = $4;
+
+-- drop_affiliation: nothing any more
+DELETE FROM affiliation WHERE node_id = $1 AND jid = $2 AND affiliation = $3;
+
+-- add_subscription: subscriptions that were not there
+INSERT INTO subscription
+    (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered)
+SELECT v.node_id, v.jid, v.account, v.subid, v.queue_requests, v.in_flight, v.last_served, v.available <> 0, v.unanswered
+FROM unnest(
+    $1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]
+) v(node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered);
+
+-- change_subscription: their windows, whether they are here, and their counts
+UPDATE subscription s SET queue_requests = v.queue_requests, in_flight = s.in_flight + v.in_flight,
+    last_served = greatest(s.last_served, v.last_served), available = v.available <> 0, unanswered = v.unanswered
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
+    v(queue_requests, in_flight, last_served, available, unanswered, subid)
+WHERE s.subid = v.subid;
+
+-- drop_subscription: the subscriptions go, their locks stay
+DELETE FROM subscription s USING unnest($1::text[]) v(subid) WHERE s.subid = v.subid;
+
+-- add_resource: full JIDs are here; numbers without gaps, for they say how many there are
+INSERT INTO resource (id, jid, account)
+SELECT (SELECT coalesce(max(id), 0) FROM resource) + row_number() OVER (ORDER BY n.place), n.jid, n.account FROM (
+    SELECT DISTINCT ON (v.jid) v.jid, v.account, v.place FROM unnest($1::text[], $2::text[]) WITH ORDINALITY v(jid, account, place)
+    WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE r.jid = v.jid) ORDER BY v.jid, v.place
+) n;
+
+-- crowd_out: of so many full JIDs the first to come are forgotten, for anybody can send presence
+DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - $1;
+
+-- drop_resource: full JIDs have left
+DELETE FROM resource r USING unnest($1::text[]) v(jid) WHERE r.jid = v.jid;
+
+-- remove_item: the items are gone
+DELETE FROM item i USING unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) v(seq, node_id, state, token)
+WHERE i.seq = v.seq AND i.node_id = v.node_id AND i.state = v.state AND i.token = v.token;
+
+-- park_item: names that nobody can give, for items whose places other ones are about to leave
+UPDATE item i SET id = chr(1) || i.seq FROM unnest($1::bigint[]) v(seq) WHERE i.seq = v.seq;
+
+-- name_item: their own names again
+UPDATE item i SET id = v.id FROM unnest($1::text[], $2::bigint[]) v(id, seq) WHERE i.seq = v.seq;
+
+-- hand_item: items are locked or let go, in their places
+UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
+    holder = v.holder, deadline = v.deadline, token = greatest(i.token, v.token), avoid = v.avoid, aside = v.aside <> 0,
+    taken = v.taken
+FROM unnest(
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[]
+) v(state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken, seq, was_in, was, had)
+WHERE i.seq = v.seq AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
+
+-- change_item: whatever may change of items
+UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
+    holder = v.holder, deadline = v.deadline, token = greatest(i.token, v.token), avoid = v.avoid, aside = v.aside <> 0,
+    taken = v.taken, node_id = v.node_id, publisher = v.publisher, published = v.published, priority = v.priority,
+    expires = v.expires, headers = v.headers, death = v.death, dead_at = v.dead_at, dead_reason = v.dead_reason,
+    dead_from = v.dead_from, last_holder = v.last_holder, txn_app = v.txn_app, txn_version = v.txn_version
+FROM unnest(
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
+    $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
+    $25::bigint[], $26::bigint[], $27::text[], $28::bigint[]
+) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
+    aside, taken, node_id, publisher, published, priority, expires, headers,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, was_in, was, had)
+WHERE i.seq = v.seq AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
+
+-- change_payload: other payloads
+UPDATE item i SET payload = v.payload FROM unnest($1::bytea[], $2::bigint[]) v(payload, seq) WHERE i.seq = v.seq;
+
+-- add_item: new items of the common kind, whether they wait or are locked already
+INSERT INTO item
+    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, payload)
+SELECT * FROM unnest(
+    $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[]
+);
+
+-- add_waiting_item: new items of the common kind that nobody has held
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, payload)
+SELECT * FROM unnest(
+    $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bytea[]
+);
+
+-- add_any_item: new items with all their columns
+INSERT INTO item (
+    state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
+    node_id, publisher, published, priority, expires, headers,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload
+) SELECT
+    v.state, v.due, v.acquired, v.failed, v.released, v.holder, v.deadline, v.token, v.avoid, v.aside <> 0, v.taken,
+    v.node_id, v.publisher, v.published, v.priority, v.expires, v.headers,
+    v.death, v.dead_at, v.dead_reason, v.dead_from, v.last_holder, v.txn_app, v.txn_version, v.seq, v.id, v.payload
+FROM unnest(
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
+    $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
+    $25::bigint[], $26::text[], $27::bytea[]
+) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
+    aside, taken, node_id, publisher, published, priority, expires, headers,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload);
+
+-- drop_receipts: items with a new life have no former holders
+DELETE FROM receipt r USING unnest($1::bigint[]) v(seq) WHERE r.seq = v.seq;
+
+-- add_receipt: who lost an item that is still there
+INSERT INTO receipt (seq, jid) SELECT i.seq, v.jid FROM unnest($1::bigint[], $2::text[]) v(seq, jid) JOIN item i ON i.seq = v.seq
+ON CONFLICT DO NOTHING;
+
+-- add_finished: the ids absorb a re-publish until then
+INSERT INTO finished (digest, until, node_id, id) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[]);
+
+-- change_finished: of another payload, or longer
+UPDATE finished f SET digest = v.digest, until = v.until
+FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::bigint[])
+    v(digest, until, node_id, id, was, was_until)
+WHERE f.node_id = v.node_id AND f.id = v.id AND f.digest = v.was AND f.until = v.was_until;
+
+-- drop_finished: the ids absorb nothing
+DELETE FROM finished f USING unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) v(node_id, id, was, was_until)
+WHERE f.node_id = v.node_id AND f.id = v.id AND f.digest = v.was AND f.until = v.was_until;
+
+-- add_contents: the first contents of a node have its number
+INSERT INTO contents (id, node_id) SELECT id, id FROM node WHERE name = $1;
+
+-- leave_contents: what a node contains is nobody's any more
+UPDATE contents SET node_id = NULL WHERE node_id = $1;
+
+-- new_contents: another number than any node's, now or later
+INSERT INTO contents (id, node_id) SELECT greatest(1099511627776, 1 + max(id)), $1::bigint FROM contents;
+
+-- no_items: a purged node counts from zero
+UPDATE node SET items = 0 WHERE id = $1;
+
+-- no_locks: and nobody holds anything of it
+UPDATE subscription SET in_flight = 0 WHERE node_id = $1 AND in_flight > 0;
+
+-- forget: ids of finished work that no longer count, so many at once that a batch stays short
+DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= $1 LIMIT 50000);

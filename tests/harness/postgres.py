@@ -1,0 +1,228 @@
+"""A throw-away PostgreSQL: Debian's program, a cluster of our own in a temporary folder, nothing left behind.
+
+PostgreSQL refuses to run as root: then it runs as the user postgres, whom Debian's package has made. It ends by itself
+when the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import psycopg
+from harness.patience import PATIENCE
+
+from pubqueue_demo.prosody import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+PROGRAMS: Final = Path("/usr/lib/postgresql")
+ROLE: Final = "queue"
+READY: Final = b"database system is ready to accept connections"
+WIPE: Final = """
+    DO $$ DECLARE names text; BEGIN
+        SELECT string_agg(format('pubqueue.%I', tablename), ', ') INTO names FROM pg_tables
+        WHERE schemaname = 'pubqueue' AND tablename != 'pubqueue';
+        IF names IS NOT NULL THEN
+            EXECUTE 'TRUNCATE ' || names || ' RESTART IDENTITY';
+            INSERT INTO pubqueue.writing VALUES (0);
+            INSERT INTO pubqueue.sequence VALUES ('item', 1), ('token', 1), ('told', 1);
+        END IF;
+    END $$
+"""
+"""What brings a store to where it began, without making its tables anew."""
+
+
+class PostgresError(RuntimeError):
+    """PostgreSQL is missing, or did not start."""
+
+
+class Postgres:
+    """A server on loopback, with a database `queues` in which a role may do nothing but what is in its own schema.
+
+    A context manager: entered when it serves, left with the process ended and its files removed. `settings` are given to
+    the server as they are; without `fsync` it forgets more in a loss of power than a test has.
+    """
+
+    host = "127.0.0.1"
+
+    def __init__(self, **settings: str) -> None:
+        self.port = 0
+        self._settings = {"fsync": "off"} | settings
+        self._temp: tempfile.TemporaryDirectory[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said = b""
+
+    @property
+    def address(self) -> str:
+        """The address of the store, as a configuration has it."""
+        return f"postgresql://{ROLE}@{self.host}:{self.port}/queues"
+
+    @property
+    def pid(self) -> int:
+        """The server's process id; after `kill`, the one it had."""
+        assert self._process is not None
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self._temp = tempfile.TemporaryDirectory(prefix="pubqueue-postgres-")
+        try:
+            _belongs(Path(self._temp.name))
+            # its passwords are nobody's: it listens on loopback alone, for a minute
+            self._run(
+                "initdb",
+                "--no-sync",
+                "--auth=trust",
+                "--username=postgres",
+                "--encoding=UTF8",
+                "--locale=C.UTF-8",
+            )
+            (self.port,) = free_ports(1)
+            self.start()
+            self._furnish()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def start(self) -> None:
+        """Start it, also again after `stop` or `kill`: same port, same data."""
+        given = {
+            "port": str(self.port),
+            "listen_addresses": self.host,
+            "unix_socket_directories": "",
+            "logging_collector": "off",
+            "shared_buffers": "16MB",
+        } | self._settings
+        options = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
+        self._process = subprocess.Popen(
+            # QUIT ends it and its children at once, without a word to the disk
+            [
+                "setpriv",
+                "--pdeathsig",
+                "QUIT",
+                *_other_user(),
+                "--",
+                _program("postgres"),
+                "-D",
+                self._data,
+                *options,
+            ],
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+        ready = threading.Event()
+        threading.Thread(target=self._listen, args=(self._process, ready), daemon=True).start()
+        if not ready.wait(PATIENCE) or self._process.poll() is not None:
+            raise PostgresError(f"PostgreSQL did not start:\n{self._said.decode()}")
+
+    def stop(self) -> None:
+        """End it in order: who is connected is thrown out."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._end(signal.SIGQUIT)
+
+    def ask(self, statement: str, *values: object) -> list[tuple[object, ...]]:
+        """Run a statement as the superuser, who is not the store."""
+        with self.session() as connection:
+            cursor = connection.execute(statement.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def session(self) -> psycopg.Connection:
+        """Return a connection of the superuser, to be closed by its taker."""
+        return psycopg.connect(
+            f"postgresql://postgres@{self.host}:{self.port}/queues", autocommit=True
+        )
+
+    def wipe(self) -> None:
+        """Bring the store to where it began."""
+        self.ask(WIPE)
+
+    @property
+    def _data(self) -> str:
+        assert self._temp is not None, "the server is entered with `with`"
+        return f"{self._temp.name}/data"
+
+    def _furnish(self) -> None:
+        with psycopg.connect(
+            f"postgresql://postgres@{self.host}:{self.port}/postgres", autocommit=True
+        ) as connection:
+            connection.execute(f"CREATE ROLE {ROLE} LOGIN".encode())
+            connection.execute("CREATE DATABASE queues")
+        self.ask("REVOKE ALL ON DATABASE queues FROM PUBLIC")
+        self.ask(f"GRANT CONNECT ON DATABASE queues TO {ROLE}")
+        self.ask(f"CREATE SCHEMA pubqueue AUTHORIZATION {ROLE}")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            ["setpriv", *_other_user(), "--", _program(program), "-D", self._data, *arguments],
+            cwd="/",
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            raise PostgresError(f"{program} failed:\n{done.stderr.decode()}")
+
+    def _listen(self, process: subprocess.Popen[bytes], ready: threading.Event) -> None:
+        """Take what it says, so that it never waits for a reader."""
+        assert process.stderr is not None
+        with process.stderr as lines:
+            for line in lines:
+                self._said += line
+                if READY in line:
+                    ready.set()
+        ready.set()  # or it has ended
+
+    def _end(self, by: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(by)
+            self._process.wait(PATIENCE)
+
+    def _leave(self) -> None:
+        try:
+            self.kill()
+        finally:
+            if self._temp is not None:
+                self._temp.cleanup()
+                self._temp = None
+
+
+def _program(name: str) -> str:
+    """Return Debian's program, of the newest version that is installed; Debian has them out of the way."""
+    found = sorted(PROGRAMS.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
+    if not found:
+        raise PostgresError("PostgreSQL is not installed: `apt-get install postgresql` does it")
+    return str(found[-1])
+
+
+def _other_user() -> Sequence[str]:
+    """Return how to be somebody else than root."""
+    if os.geteuid():
+        return ()
+    return ("--reuid", "postgres", "--regid", "postgres", "--clear-groups")
+
+
+def _belongs(folder: Path) -> None:
+    """Let the folder be that user's."""
+    if not os.geteuid():
+        shutil.chown(folder, "postgres", "postgres")
