@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import sys
 import tomllib
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import convert
 from msgspec.structs import replace
+from psycopg.conninfo import conninfo_to_dict
 from rich.pretty import pretty_repr
 
 from pubqueue import cli, config
@@ -301,6 +303,48 @@ def test_the_secret_is_not_in_a_sentence_about_the_file(tmp_path, text):
 )
 def test_where_the_store_is(store, path):
     assert load(None, GOOD | {"store": store}, {}).make_store().path == Path(path)
+
+
+PASSWORD = "pa55-word"
+IN_POSTGRES = f"postgresql://queue:{PASSWORD}@db.example/queues?sslmode=require&password={PASSWORD}"
+
+
+def test_a_store_may_be_in_postgresql():
+    store = load(None, GOOD | {"store": IN_POSTGRES}, {}).make_store()
+    given = conninfo_to_dict(store._conninfo)
+    facts = {"user": "queue", "host": "db.example", "dbname": "queues", "sslmode": "require"}
+    assert given.items() >= facts.items()
+
+
+def test_the_password_of_a_store_is_not_shown():
+    settings = load(None, GOOD | {"store": IN_POSTGRES}, {})
+    shown = [repr(settings), str(settings), pretty_repr(settings, max_width=200)]
+    assert not any(PASSWORD in text for text in shown)
+    assert all("postgresql://queue:...@db.example/queues?sslmode=" in text for text in shown)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        f"postgres://queue:{PASSWORD}@h/db",
+        f"postgresql://queue:{PASSWORD}%@h/db",
+        f"postgresql://queue:{PASSWORD}#x@h/db",
+        f"postgresql://queue:{PASSWORD}/x@h/db",
+        f"postgresql://queue:{PASSWORD}@h:x/db",
+        f"postgresql://queue:{PASSWORD}@h/db?colour=red",
+        f"postgresql:queue:{PASSWORD}@h",
+    ],
+)
+def test_the_password_of_a_store_is_not_in_a_sentence_about_its_address(store):
+    with pytest.raises(ConfigError, match=r"^store") as refused:
+        load(None, GOOD | {"store": store}, {})
+    assert PASSWORD not in str(refused.value)
+
+
+def test_without_its_extra_a_store_in_postgresql_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pubqueue.stores.postgres.store", None)
+    with pytest.raises(ConfigError, match=r"install pubqueue\[postgres\]$"):
+        load(None, GOOD | {"store": "postgresql://queue@h/db"}, {})
 
 
 def test_a_store_may_be_in_memory():

@@ -16,7 +16,7 @@ from pubqueue.app.ports import StoreError
 from pubqueue.config import ConfigError, Settings, load
 from pubqueue.faces.xmpp.component import RefusedByServerError
 from pubqueue.reloading import Reloader
-from pubqueue.stores import WANTED
+from pubqueue.stores import WANTED, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -129,7 +129,9 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
     def ready() -> None:
         if not said.is_set():
             said.set()
-            click.echo(f"ready: {settings.jid} on {settings.server}, items in {settings.store}")
+            click.echo(
+                f"ready: {settings.jid} on {settings.server}, items in {shown(settings.store)}"
+            )
 
     await wiring.serve(settings, stop=stop, on_ready=ready, reloader=Reloader(reload, again))
 

@@ -19,6 +19,7 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
+from pubqueue.stores import shown as shown_address
 from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     server: str = "127.0.0.1:5347"
     """The server's component port, as host:port."""
     store: str = "sqlite:///var/lib/pubqueue/pubqueue.db"
-    """Where items are kept: sqlite:///absolute/path, or sqlite:relative/path."""
+    """Where items are kept: sqlite:///absolute/path, sqlite:relative/path, or postgresql://role@host/database."""
     admins: tuple[str, ...] = ()
     """Bare JIDs that may do everything on every node."""
     node_creation: CreationPolicy = CreationPolicy.LOCAL
@@ -118,9 +119,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Nodes to make at start, or to bring to what is declared; [[node]] in the file."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Return every setting to show; of the secret only that there is one."""
+        """Return every setting to show; of a secret or password only that there is one."""
         shown = {field: getattr(self, field) for field in self.__struct_fields__}
-        return list((shown | {"secret": "..." if self.secret else None}).items())
+        hidden = {"secret": "..." if self.secret else None, "store": shown_address(self.store)}
+        return list((shown | hidden).items())
 
     def __repr__(self) -> str:
         """Show the settings without the secret, for they may end up in a traceback."""

@@ -8,7 +8,7 @@ for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PA
     pytest.register_assert_rewrite(f"stores.{part}")
 from stores.contract import SharedStoreContract  # noqa: E402  # after the line above
 
-from pubqueue.stores.postgres import PostgresStore  # noqa: E402  # as above
+from pubqueue.stores.postgres.store import PostgresStore  # noqa: E402  # as above
 
 
 @pytest.fixture(scope="module")

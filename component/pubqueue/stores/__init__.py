@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from pubqueue.stores import memory, sqlite
+from pubqueue.stores import memory, postgres, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
     "sqlite": ("sqlite:///path/to/file", sqlite.store_at),
+    "postgresql": ("postgresql://role@host/database", postgres.store_at),
     "memory": ("memory:", memory.store_at),
 }
 """Of each how its address is written, and what makes the store at an address."""
@@ -31,6 +33,17 @@ def store_at(address: str) -> Store:
     """
     parts = urlsplit(address)
     if parts.scheme not in STORES:
-        raise ValueError(f"store has to be {WANTED}, not {address!r}")
+        raise ValueError(f"store has to be {WANTED}, not {shown(address)!r}")
     _, make = STORES[parts.scheme]
     return make(parts)
+
+
+def shown(address: str) -> str:
+    """Return the address as it may be shown: without its password."""
+    scheme, slashes, rest = address.partition("://")
+    if not slashes:
+        return address
+    people, at, place = rest.rpartition("@")
+    name, colon, _ = people.partition(":")
+    place = re.sub(r"(?i)(password=)[^&#]*", r"\1...", place)
+    return f"{scheme}://{name}{':...' if colon else ''}{at}{place}"

@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
-from pubqueue.stores.postgres.store import PostgresStore
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["PostgresStore"]
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+    from pubqueue.app.ports import Store
+
+__all__ = ["store_at"]
+
+
+def store_at(address: SplitResult) -> Store:
+    """Return the store in the database that the address names.
+
+    Raises:
+        ValueError: it is no address of a database, or psycopg is not installed.
+
+    """
+    if not address.path.startswith("/") or address.fragment:
+        raise ValueError("store has to be postgresql://role@host/database, special signs as %xx")
+    query = f"?{address.query}" if address.query else ""
+    try:
+        module = import_module("pubqueue.stores.postgres.store")
+    except ImportError:
+        raise ValueError("store postgresql:// needs psycopg: install pubqueue[postgres]") from None
+    store: Store = module.PostgresStore(f"postgresql://{address.netloc}{address.path}{query}")
+    return store

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pubqueue.app.ports import StaleError, StoreError
 from pubqueue.stores.postgres.schema import prepare
@@ -24,8 +25,10 @@ CONNECTION: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
     "application_name": "pubqueue",
+    "target_session_attrs": "read-write",
 }
-"""Unless the address says otherwise: a server that is gone without a word is noticed in seconds."""
+"""Unless the address says otherwise: a server that is gone without a word is noticed in seconds, and of several that are
+named the one is taken that can be written to."""
 
 PREPARED: Final = 512
 """Prepared statements to keep: more than there are."""
@@ -79,6 +82,24 @@ class Line:
         """Let go of the connection and of the thread, once it has done what it was asked for."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self.drop)
         self._thread.shutdown()
+
+
+def completed(address: str) -> str:
+    """Return what psycopg connects by: an address, and what it does not say.
+
+    Raises:
+        ValueError: it is no address; what it is may hold a password, so it is not told.
+
+    """
+    try:
+        given = conninfo_to_dict(address)
+        for port in str(given.get("port", 0)).split(","):
+            int(port)  # libpq would repeat it in its error, and it may be a piece of a password
+    except (psycopg.ProgrammingError, ValueError):
+        raise ValueError(
+            "store: postgresql://... is no address that PostgreSQL's library reads"
+        ) from None
+    return make_conninfo(**(CONNECTION | {key: str(value) for key, value in given.items()}))
 
 
 def _connected(conninfo: str) -> psycopg.Connection:

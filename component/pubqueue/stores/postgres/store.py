@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.stores.postgres.line import Line
+from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.transaction import PostgresTransaction
@@ -40,7 +40,7 @@ class PostgresStore:
     """Implements `pubqueue.app.ports.Store` in a schema of a database."""
 
     def __init__(self, conninfo: str) -> None:
-        self._conninfo = conninfo
+        self._conninfo = completed(conninfo)
         self._line: Line | None = None
         self._reader: Line | None = None
         self._opening = asyncio.Lock()
