@@ -1,7 +1,6 @@
 """The PostgreSQL store: the contract, on a server of the tests' own."""
 
 import pytest
-from harness.postgres import Postgres
 
 PARTS = "nodes", "items", "contents", "time", "batches", "staging", "commits", "slices", "history"
 for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PARTS)):
@@ -11,16 +10,9 @@ from stores.contract import SharedStoreContract  # noqa: E402  # after the line 
 from pubqueue.stores.postgres.store import PostgresStore  # noqa: E402  # as above
 
 
-@pytest.fixture(scope="module")
-def server():
-    with Postgres() as server:
-        yield server
-
-
 class TestPostgres(SharedStoreContract):
     """The contract, in a database whose role may do nothing else."""
 
     @pytest.fixture
-    def make_store(self, server):
-        server.wipe()
-        return lambda: PostgresStore(server.address)
+    def make_store(self, postgres):
+        return lambda: PostgresStore(postgres.address)

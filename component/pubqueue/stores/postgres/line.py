@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -33,6 +34,8 @@ named the one is taken that can be written to."""
 PREPARED: Final = 512
 """Prepared statements to keep: more than there are."""
 
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it warns of what it raises as well
+
 RACES: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 
 
@@ -44,22 +47,37 @@ class Line:
         self._thread = ThreadPoolExecutor(1, "postgres")
         self._connection: psycopg.Connection | None = None
 
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no connection now, so that the next one will be new."""
+        return self._connection is None or self._connection.closed
+
     async def run(self, job: Callable[[], T]) -> T:
         """Run a job on the thread; what PostgreSQL or the way to it refuses is a StoreError."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, _translating, job)
 
+    def tried(self, job: Callable[[], T], again: Callable[[], bool] = lambda: True) -> T:
+        """Do a job, on the thread; once more on a new connection if it was the old one that was lost."""
+        fresh = self.is_new
+        try:
+            return job()
+        except psycopg.OperationalError:
+            if fresh or not self.is_new or not again():
+                raise
+        return job()
+
     def connection(self) -> psycopg.Connection:
         """Return the connection, made ready anew if it was lost."""
-        if self._connection is None or self._connection.closed:
-            self._connection = None
-            fresh = _connected(self._conninfo)
+        connection = self._connection
+        if connection is None or connection.closed:
+            connection = _connected(self._conninfo)
             try:
-                prepare(fresh)
+                prepare(connection)
             except BaseException:
-                fresh.close()
+                connection.close()
                 raise
-            self._connection = fresh
-        return self._connection
+            self._connection = connection
+        return connection
 
     def undo(self) -> None:
         """Roll back what is open; a connection that cannot even do that is let go."""

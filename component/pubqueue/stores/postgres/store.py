@@ -36,6 +36,12 @@ PAUSE: Final = 0.2
 """Seconds between two attempts to find out what became of a commit."""
 
 
+class _Batch:
+    """How far a batch has come: its job has begun, or it has written something and is being committed."""
+
+    begun = ending = False
+
+
 class PostgresStore:
     """Implements `pubqueue.app.ports.Store` in a schema of a database."""
 
@@ -89,12 +95,12 @@ class PostgresStore:
     async def read(self, job: Callable[[Transaction], T]) -> T:
         """Run the job on what is committed by now, on a connection that only reads."""
         line = self._opened(self._reader)
-        return await line.run(lambda: _look(line, job))
+        return await line.run(lambda: line.tried(lambda: _look(line, job)))
 
     async def changes(self) -> bool:
         """Say whether another process has written since the last call."""
         line = self._opened(self._line)
-        changes = await line.run(lambda: self._of_others(line.connection()))
+        changes = await line.run(lambda: line.tried(lambda: self._of_others(line.connection())))
         seen, self._changes_seen = self._changes_seen, changes
         return seen != changes
 
@@ -110,25 +116,29 @@ class PostgresStore:
     # --- on the thread ---
 
     def _transact(self, line: Line, job: Callable[[Transaction], T]) -> T:
+        """Run a batch; a connection that turns out to be lost before the job has begun is made anew, once."""
+        batch = _Batch()
+        return line.tried(lambda: self._attempt(line, job, batch), lambda: not batch.begun)
+
+    def _attempt(self, line: Line, job: Callable[[Transaction], T], batch: _Batch) -> T:
         connection = line.connection()
         self._batch += 1
-        mark = self._id, self._batch
-        ending = False
         try:
             with connection.pipeline() as pipeline:
-                session = Session(pipeline, connection, self._names, mark)
+                session = Session(pipeline, connection, self._names, (self._id, self._batch))
                 connection.execute("BEGIN")
                 connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
                 transaction = PostgresTransaction(session, foreign=self._others_wrote(connection))
+                batch.begun = True
                 result = job(transaction)
                 session.settle()
-                ending = True
-                committing = connection.execute("COMMIT")
+                batch.ending = session.written
+                committing = connection.execute("COMMIT", prepare=False)
             _check_committed(committing)
         except BaseException as problem:
             self._names.clear()
-            lost = isinstance(problem, psycopg.Error) and ending and connection.closed
-            if not (lost and session.written and self._is_committed(line, problem)):
+            lost = batch.ending and isinstance(problem, psycopg.Error) and connection.closed
+            if not (lost and self._is_committed(line, problem)):
                 line.undo()
                 raise
         self._committed += session.written

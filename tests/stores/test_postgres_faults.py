@@ -1,0 +1,284 @@
+"""The PostgreSQL store when PostgreSQL fails it: nothing confirmed is lost, nobody is answered in doubt, it goes on by itself."""
+
+import asyncio
+import threading
+
+import psycopg
+import pytest
+from harness.facts import JOBS
+from harness.postgres_wire import PostgresWire
+from harness.store_contents import everything, recount
+from stores.steps import EMPTY, add, do, ids, make
+
+from pubqueue.app.listings import ItemIds, Nodes
+from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.core import changes as c
+from pubqueue.stores.postgres import schema
+from pubqueue.stores.postgres.store import PostgresStore
+
+BACKENDS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pubqueue'"
+)
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+@pytest.fixture
+async def wire(postgres):
+    async with PostgresWire(postgres.port) as wire:
+        yield wire
+
+
+@pytest.fixture
+async def store(postgres, wire):
+    store = PostgresStore(wire.address(postgres.address))
+    await store.open()
+    await make(store, c.CreateNode(EMPTY), add("there"))
+    yield store
+    await store.close()
+
+
+async def someone_waits(postgres):
+    """Return when somebody waits for a lock of the server."""
+
+    def look():
+        while postgres.ask(WAITING) == [(0,)]:
+            pass
+
+    await asyncio.to_thread(look)
+
+
+def read(store):
+    return store.read(lambda tx: tx.page(ItemIds(JOBS), None, 9))
+
+
+# --- connections that are lost ---------------------------------------------------------------------
+
+
+async def test_a_connection_lost_between_batches_is_made_anew_and_nobody_notices(store, postgres):
+    await read(store)
+    for _ in range(2):
+        postgres.ask(BACKENDS)
+        await make(store, add(f"i{len(await ids(store))}"))
+        postgres.ask(BACKENDS)
+        assert (await read(store))[0] == "there"
+    assert await ids(store) == ["there", "i1", "i2"]
+
+
+async def test_a_connection_lost_in_a_batch_leaves_nothing_of_it(store, postgres):
+    before = await store.batch(everything)
+
+    def job(tx):
+        do(tx, add("in-vain"))
+        postgres.ask(BACKENDS)
+        do(tx, add("too"))
+
+    with pytest.raises(StoreError):
+        await store.batch(job)
+    assert await store.batch(everything) == before
+    await make(store, add("next"))
+    assert await ids(store) == ["there", "next"]
+
+
+async def test_a_connection_lost_before_its_commit_leaves_nothing_of_the_batch(store, postgres):
+    def job(tx):
+        do(tx, add("in-vain"))
+        postgres.ask(BACKENDS)
+
+    with pytest.raises(StoreError):
+        await store.batch(job)
+    assert await ids(store) == ["there"]
+
+
+async def test_a_connection_lost_while_reading_is_told(store, postgres):
+    def job(tx):
+        postgres.ask(BACKENDS)
+        return tx.page(Nodes())
+
+    with pytest.raises(StoreError):
+        await store.read(job)
+    assert await read(store) == ["there"]
+
+
+# --- the fate of a commit --------------------------------------------------------------------------
+
+
+async def test_a_commit_that_was_made_is_answered_though_its_answer_was_lost(store, wire):
+    wire.cut = "after"
+    await make(store, add("i1"))
+    assert wire.was_cut.is_set()
+    assert await ids(store) == ["there", "i1"]
+    assert not await store.batch(lambda tx: tx.foreign)
+    assert not await store.changes()
+
+
+async def test_a_commit_that_never_came_there_is_refused(store, wire):
+    wire.cut = "before"
+    with pytest.raises(StoreError):
+        await make(store, add("in-vain"))
+    assert wire.was_cut.is_set()
+    assert await ids(store) == ["there"]
+    assert await store.batch(recount) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_lost_commit_of_one_who_only_reads_is_harmless(store, wire, moment):
+    wire.cut = moment
+    with pytest.raises(StoreError):
+        await store.batch(lambda tx: tx.page(Nodes()))
+    assert await ids(store) == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"), [("after", ["there", "i1"]), ("before", ["there"])]
+)
+async def test_nobody_is_answered_before_the_server_is_back(
+    store, wire, postgres, moment, expected
+):
+    wire.cut = moment
+    batch = asyncio.create_task(make(store, add("i1")))
+    await wire.was_cut.wait()
+    await asyncio.to_thread(postgres.kill)
+    assert not batch.done()
+    postgres.start()  # here: it ends with the thread that started it
+    if moment == "after":
+        await batch
+    else:
+        with pytest.raises(StoreError):
+            await batch
+    assert await ids(store) == expected
+
+
+async def test_a_store_that_is_closed_meanwhile_says_that_nobody_knows(store, wire, postgres):
+    wire.cut = "after"
+    batch = asyncio.create_task(make(store, add("i1")))
+    await wire.was_cut.wait()
+    await asyncio.to_thread(postgres.kill)
+    closing = asyncio.create_task(store.close())
+    with pytest.raises(StoreError, match="nobody knows whether a batch was committed"):
+        await batch
+    await closing
+    postgres.start()  # here: it ends with the thread that started it
+
+
+# --- a server that refuses -------------------------------------------------------------------------
+
+
+async def test_a_server_that_is_gone_is_told_and_found_again(store, postgres):
+    await read(store)
+    await asyncio.to_thread(postgres.stop)
+    for ask in (store.changes, lambda: make(store, add("in-vain")), lambda: read(store)):
+        with pytest.raises(StoreError):
+            await ask()
+    postgres.start()  # here: it ends with the thread that started it
+    await make(store, add("next"))
+    assert await read(store) == ["there", "next"]
+
+
+async def test_too_many_connections_are_told(store, postgres):
+    postgres.ask("ALTER ROLE queue CONNECTION LIMIT 0")
+    postgres.ask(BACKENDS)
+    try:
+        for ask in (lambda: make(store, add("in-vain")), lambda: read(store)):
+            with pytest.raises(StoreError, match="too many connections"):
+                await ask()
+    finally:
+        postgres.ask("ALTER ROLE queue CONNECTION LIMIT -1")
+    await make(store, add("next"))
+    assert await read(store) == ["there", "next"]
+
+
+async def test_a_batch_waits_for_another_writer(store, postgres):
+    with postgres.session() as other:
+        other.execute("BEGIN")
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (schema.LOCK,))
+        batch = asyncio.create_task(make(store, add("i1")))
+        await someone_waits(postgres)
+        assert await read(store) == ["there"]
+        assert not batch.done()
+        other.execute("COMMIT")
+    await batch
+    assert await ids(store) == ["there", "i1"]
+
+
+@pytest.mark.parametrize(
+    "lock", ["LOCK TABLE pubqueue.item", f"SELECT pg_advisory_xact_lock({schema.LOCK})"]
+)
+async def test_patience_with_somebodys_lock_ends(store, postgres, monkeypatch, lock):
+    monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.05)
+    postgres.ask(BACKENDS)
+    with postgres.session() as other:
+        other.execute("BEGIN")
+        other.execute(lock.encode())
+        with pytest.raises(StoreError, match="lock timeout"):
+            await make(store, add("in-vain"))
+    await make(store, add("next"))
+    assert await ids(store) == ["there", "next"]
+
+
+async def test_a_statement_that_somebody_cancels_undoes_its_batch(store, postgres):
+    with postgres.session() as other:
+        other.execute("BEGIN")
+        other.execute("LOCK TABLE pubqueue.item")
+        batch = asyncio.create_task(make(store, add("in-vain")))
+        await someone_waits(postgres)
+        postgres.ask(BACKENDS.replace("terminate", "cancel"))
+        with pytest.raises(StoreError, match="cancel"):
+            await batch
+    assert await ids(store) == ["there"]
+
+
+async def test_a_full_disk_leaves_nothing_of_the_batch(store, postgres):
+    before = await store.batch(everything)
+    postgres.ask(
+        "CREATE FUNCTION pubqueue.full() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$"
+    )
+    postgres.ask(
+        "CREATE TRIGGER full_disk BEFORE INSERT ON pubqueue.receipt EXECUTE FUNCTION pubqueue.full()"
+    )
+    try:
+        with pytest.raises(StoreError, match="No space left"):
+            await store.batch(fill)
+    finally:
+        postgres.ask("DROP FUNCTION pubqueue.full CASCADE")
+    assert await store.batch(everything) == before
+    await make(store, add("next"))
+
+
+def fill(tx):
+    do(tx, add("small"))
+    tx._session.each("add_receipt", [(1, "ann@x/1")])
+    tx._session.settle()
+
+
+async def test_a_batch_whose_asker_has_gone_is_over_before_the_next(store):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(tx):
+        begun.set()
+        go_on.wait()
+        do(tx, add("slow"))
+
+    gone = asyncio.create_task(store.batch(slow))
+    await asyncio.to_thread(begun.wait)
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    after_it = asyncio.create_task(ids(store))
+    await read(store)
+    go_on.set()
+    assert await after_it == ["there", "slow"]
+
+
+# --- passwords -------------------------------------------------------------------------------------
+
+
+async def test_a_password_is_not_in_what_goes_wrong(postgres, wire, caplog):
+    store = PostgresStore(wire.address(postgres.address.replace("@", ":pa55word@")))
+    wire._beyond = 1  # nobody is there
+    with pytest.raises(ForeignStoreError) as refused:
+        await store.open()
+    said = [str(refused.value), repr(refused.value.__cause__), repr(store), caplog.text]
+    assert not any("pa55word" in text for text in said)
+    assert str(refused.value).startswith("PostgreSQL: connection ")
+    assert isinstance(refused.value.__cause__.__cause__, psycopg.OperationalError)
