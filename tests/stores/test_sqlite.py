@@ -16,11 +16,10 @@ from harness.store_contents import everything, recount
 from msgspec.structs import replace
 
 from pubqueue.app.listings import Nodes
-from pubqueue.app.ports import ForeignStoreError, StaleError, StoreError
+from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
-from pubqueue.core.model import ItemId, Jid, NodeName
-from pubqueue.stores.relational import nodes
+from pubqueue.core.model import ItemId, Jid
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import store as store_module
 from pubqueue.stores.sqlite.queries import SQL
@@ -34,16 +33,21 @@ PARTS = (
     "of_batches",
     "of_staging",
     "of_history",
+    "of_relational",
     "steps",
 )
 for part in PARTS:
     pytest.register_assert_rewrite(f"stores.{part}")
 from stores.contract import SharedStoreContract  # noqa: E402  # after the line above
-from stores.steps import DEAD, EMPTY, add, do, items, lock, make  # noqa: E402
+from stores.of_relational import OfRelational  # noqa: E402  # as above
+from stores.steps import EMPTY, add, do, items, make  # noqa: E402
 
 
-class TestSqlite(SharedStoreContract):
+class TestSqlite(SharedStoreContract, OfRelational):
     """The contract, on a file in a folder of the test."""
+
+    async def ask(self, store, statement):
+        await ask(store, statement)
 
     @pytest.fixture
     def make_store(self, tmp_path):
@@ -87,35 +91,6 @@ async def test_what_is_confirmed_survives_a_loss_of_power(store, setting, value)
 
 async def test_a_file_is_marked_as_ours(store):
     assert await ask(store, "PRAGMA application_id") == [(APPLICATION_ID,)]
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        "UPDATE item SET holder = 'ann@x/1' WHERE id = 'free'",
-        "UPDATE item SET deadline = 1 WHERE id = 'free'",
-        "UPDATE item SET state = 'locked' WHERE id = 'free'",
-        "UPDATE item SET state = 'queued' WHERE id = 'held'",
-        "UPDATE item SET state = 'delayed' WHERE id = 'free'",
-        "UPDATE item SET state = 'dead' WHERE id = 'free'",
-        "UPDATE item SET state = 'lost' WHERE id = 'free'",
-        "UPDATE item SET id = 'held' WHERE id = 'free'",
-        "UPDATE item SET node_id = 99 WHERE id = 'free'",
-        "UPDATE item SET failed = -1",
-        "UPDATE node SET items = -1",
-        "UPDATE subscription SET in_flight = -1",
-        "UPDATE subscription SET queue_requests = 0",
-        "UPDATE sequence SET next = 0",
-        "INSERT INTO receipt VALUES (99, 'ann@x/1')",
-        "INSERT INTO affiliation SELECT id, 'ann@x/1', 'owner' FROM node",
-        "INSERT INTO sequence VALUES ('token', 1)",
-    ],
-)
-async def test_the_schema_repeats_the_invariants(store, broken):
-    await make(store, c.CreateNode(EMPTY), c.AddSubscription(window()), add("free"), add("held"))
-    await lock(store, "held")
-    with pytest.raises(StoreError, match=r"(?i)constraint failed"):
-        await ask(store, broken)
 
 
 # --- files -------------------------------------------------------------------------------------------
@@ -280,24 +255,6 @@ async def test_what_follows_in_a_batch_that_the_disk_has_ended_is_not_made(full)
     assert await full.batch(recount) == []
 
 
-async def test_those_who_came_first_are_forgotten_beyond_a_bound(store, monkeypatch):
-    monkeypatch.setattr(nodes, "MOST_RESOURCES", 2)
-    await make(store, *(c.NoteResource(Jid(f"ann@x/{n}")) for n in range(4)))
-    rows = await store.batch(lambda tx: tx.load(Needs(resources={Jid("ann@x")})))
-    assert rows.resources == ["ann@x/2", "ann@x/3"]
-    await make(store, c.ForgetResource(Jid("ann@x/0")))  # it needs no row to leave
-
-
-async def test_settings_of_an_older_program_are_guarded_by_what_they_mean(store):
-    await make(store, c.CreateNode(EMPTY))
-    short = '{"queueing":true}'
-    await ask(store, "UPDATE node SET config = ?", short)
-    config = replace(EMPTY.config, title="new")
-    await make(store, c.ConfigureNode(JOBS, config))
-    (node,) = await store.batch(lambda tx: tx.page(Nodes()))
-    assert node.config == config
-
-
 # --- several processes -------------------------------------------------------------------------------
 
 
@@ -328,31 +285,6 @@ async def test_a_batch_learns_once_that_others_have_written(store, other):
     await store.read(lambda tx: tx.page(Nodes()))
     await other.read(lambda tx: tx.page(Nodes()))
     assert not await foreign()
-
-
-async def test_a_node_that_others_have_made_anew_is_not_taken_for_the_old_one(store, other):
-    await make(store, c.CreateNode(EMPTY), add("old"))
-    await make(other, c.DeleteNode(JOBS), c.CreateNode(EMPTY))
-    await make(store, add("new"))
-    for one in (store, other):
-        assert [item.id for item in await items(one, "new")] == ["new"]
-        assert await one.batch(recount) == []
-
-
-async def test_a_node_whose_making_is_undone_is_not_remembered(store):
-    await make(store, c.CreateNode(EMPTY))
-
-    def job(tx):
-        do(tx, c.CreateNode(replace(EMPTY, name=DEAD)), add("a", node=DEAD))
-        raise StaleError
-
-    with pytest.raises(StaleError):
-        await store.batch(job)
-    await make(store, c.CreateNode(replace(EMPTY, name=NodeName("next"))))
-    row = replace(held(1), node=DEAD, taken=NOW)
-    writes = Writes(NOW, items=[Write(None, row)], payloads={1: b"<job/>"})
-    with pytest.raises(StaleError):
-        await store.batch(lambda tx: tx.write(writes))
 
 
 async def test_a_batch_waits_for_the_lock_of_another_process(store, tmp_path):
@@ -567,23 +499,3 @@ def live(tx):
             payloads={item.seq: b"<job/>" for item in come},
         )
     )
-
-
-async def test_items_may_change_places(store):
-    await make(store, c.CreateNode(EMPTY), c.CreateNode(replace(EMPTY, name=DEAD)))
-    await make(store, add("a"), add("a", node=DEAD, payload=b"<dead/>"))
-    (here,), (there,) = await items(store, "a"), await items(store, "a", node=DEAD)
-    moves = [Write(here, replace(here, node=DEAD)), Write(there, replace(there, node=JOBS))]
-    await store.batch(lambda tx: tx.write(Writes(NOW, items=moves)))
-    assert await items(store, "a") == [replace(there, node=JOBS)]
-    assert await items(store, "a", node=DEAD) == [replace(here, node=DEAD)]
-
-
-async def test_an_id_is_free_again_at_once(store):
-    await make(store, c.CreateNode(EMPTY), add("a"))
-    (gone,) = await items(store, "a")
-    come = replace(gone, seq=9)
-    for rows in ([Write(None, come), Write(gone, None)], [Write(come, None), Write(None, gone)]):
-        writes = Writes(NOW, items=rows, payloads={9: b"<job/>", gone.seq: b"<job/>"})
-        await store.batch(lambda tx, writes=writes: tx.write(writes))
-    assert await items(store, "a") == [gone]

@@ -1,0 +1,109 @@
+"""What stores promise besides that keep rows in SQL: the schema repeats the invariants, and ids of nodes are not mixed up."""
+
+from __future__ import annotations
+
+import pytest
+from harness.facts import JOBS, NOW, held, window
+from harness.store_contents import recount
+from msgspec.structs import replace
+from stores.steps import DEAD, EMPTY, add, do, items, lock, make
+
+from pubqueue.app.listings import Nodes
+from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.rows import Needs, Write, Writes
+from pubqueue.core import changes as c
+from pubqueue.core.model import Jid, NodeName
+from pubqueue.stores.relational import nodes
+
+
+class OfRelational:
+    """Part of the contract. A test class says how a statement of the test's own is run (`ask`)."""
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            "UPDATE item SET holder = 'ann@x/1' WHERE id = 'free'",
+            "UPDATE item SET deadline = 1 WHERE id = 'free'",
+            "UPDATE item SET state = 'locked' WHERE id = 'free'",
+            "UPDATE item SET state = 'queued' WHERE id = 'held'",
+            "UPDATE item SET state = 'delayed' WHERE id = 'free'",
+            "UPDATE item SET state = 'dead' WHERE id = 'free'",
+            "UPDATE item SET state = 'lost' WHERE id = 'free'",
+            "UPDATE item SET id = 'held' WHERE id = 'free'",
+            "UPDATE item SET node_id = 99 WHERE id = 'free'",
+            "UPDATE item SET failed = -1",
+            "UPDATE node SET items = -1",
+            "UPDATE subscription SET in_flight = -1",
+            "UPDATE subscription SET queue_requests = 0",
+            "UPDATE sequence SET next = 0",
+            "INSERT INTO receipt VALUES (99, 'ann@x/1')",
+            "INSERT INTO affiliation SELECT id, 'ann@x/1', 'owner' FROM node",
+            "INSERT INTO sequence VALUES ('token', 1)",
+        ],
+    )
+    async def test_the_schema_repeats_the_invariants(self, store, broken):
+        await make(store, c.AddSubscription(window()), add("free"), add("held"))
+        await lock(store, "held")
+        with pytest.raises(StoreError, match=r"(?i)constraint"):
+            await self.ask(store, broken)
+
+    async def test_those_who_came_first_are_forgotten_beyond_a_bound(self, store, monkeypatch):
+        monkeypatch.setattr(nodes, "MOST_RESOURCES", 2)
+        await make(store, *(c.NoteResource(Jid(f"ann@x/{n}")) for n in range(4)))
+        rows = await store.batch(lambda tx: tx.load(Needs(resources={Jid("ann@x")})))
+        assert rows.resources == ["ann@x/2", "ann@x/3"]
+        await make(store, c.ForgetResource(Jid("ann@x/0")))  # it needs no row to leave
+
+    async def test_settings_of_an_older_program_are_guarded_by_what_they_mean(self, store):
+        await self.ask(store, """UPDATE node SET config = '{"queueing":true}'""")
+        config = replace(EMPTY.config, title="new")
+        await make(store, c.ConfigureNode(JOBS, config))
+        (node,) = await store.batch(lambda tx: tx.page(Nodes()))
+        assert node.config == config
+
+    async def test_a_node_that_others_have_made_anew_is_not_taken_for_the_old_one(
+        self, store, make_store
+    ):
+        await make(store, add("old"))
+        other = make_store()
+        await other.open()
+        await make(other, c.DeleteNode(JOBS), c.CreateNode(EMPTY))
+        await make(store, add("new"))
+        for one in (store, other):
+            assert [item.id for item in await items(one, "new")] == ["new"]
+            assert await one.batch(recount) == []
+        await other.close()
+
+    async def test_a_node_whose_making_is_undone_is_not_remembered(self, store):
+        def job(tx):
+            do(tx, c.CreateNode(replace(EMPTY, name=DEAD)), add("a", node=DEAD))
+            raise StaleError
+
+        with pytest.raises(StaleError):
+            await store.batch(job)
+        await make(store, c.CreateNode(replace(EMPTY, name=NodeName("next"))))
+        row = replace(held(1), node=DEAD, taken=NOW)
+        writes = Writes(NOW, items=[Write(None, row)], payloads={1: b"<job/>"})
+        with pytest.raises(StaleError):
+            await store.batch(lambda tx: tx.write(writes))
+
+    async def test_items_may_change_places(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, add("a"), add("a", node=DEAD, payload=b"<dead/>"))
+        (here,), (there,) = await items(store, "a"), await items(store, "a", node=DEAD)
+        moves = [Write(here, replace(here, node=DEAD)), Write(there, replace(there, node=JOBS))]
+        await store.batch(lambda tx: tx.write(Writes(NOW, items=moves)))
+        assert await items(store, "a") == [replace(there, node=JOBS)]
+        assert await items(store, "a", node=DEAD) == [replace(here, node=DEAD)]
+
+    async def test_an_id_is_free_again_at_once(self, store):
+        await make(store, add("a"))
+        (gone,) = await items(store, "a")
+        come = replace(gone, seq=9)
+        for rows in (
+            [Write(None, come), Write(gone, None)],
+            [Write(come, None), Write(None, gone)],
+        ):
+            writes = Writes(NOW, items=rows, payloads={9: b"<job/>", gone.seq: b"<job/>"})
+            await store.batch(lambda tx, writes=writes: tx.write(writes))
+        assert await items(store, "a") == [gone]
