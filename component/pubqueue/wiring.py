@@ -23,7 +23,7 @@ from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.reloading import trim_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pubqueue.app.ports import Store
     from pubqueue.config import Settings
@@ -142,26 +142,31 @@ async def serve(
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
         log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
         serving = [asyncio.create_task(face.run(), name="face") for face in faces]
-        stopping = asyncio.create_task(stop.wait(), name="stop")
         if reloader is not None:
             following = reloader.run(settings, by=_service(settings), parts=parts, faces=faces)
             serving.append(asyncio.create_task(following, name="reload"))
         try:
-            await asyncio.wait(
-                {*serving, stopping, broker.task}, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in (*serving, broker.task):
-                if task.done():
-                    task.result()  # raises what ended it
+            await _until(stop, [*serving, broker.task])
             log.info("service.stopping")
             await asyncio.gather(*(face.stop() for face in faces))
             await broker.note_all_told()
         finally:
-            stopping.cancel()
             for task in serving:
                 task.cancel()
-            await asyncio.gather(*serving, stopping, return_exceptions=True)
+            await asyncio.gather(*serving, return_exceptions=True)
     log.info("service.stopped")
+
+
+async def _until(stop: asyncio.Event, work: Sequence[asyncio.Task[None]]) -> None:
+    """Return when `stop` is set; raises what ends a part of the work before."""
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait({*work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    for task in work:
+        if task.done():
+            task.result()
 
 
 def _collect_less_often() -> None:

@@ -174,7 +174,8 @@ async def test_a_file_that_is_not_ours_is_refused_in_one_sentence(tmp_path, prep
         await store.batch(lambda tx: tx.page(Nodes()))
 
 
-async def test_a_place_without_a_write_ahead_log_is_refused():
+async def test_a_place_without_a_write_ahead_log_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # we make a file of that name, though SQLite takes none
     with pytest.raises(ForeignStoreError, match=r"cannot keep a write-ahead log here$"):
         await SqliteStore(Path(":memory:")).open()
 
