@@ -2,7 +2,7 @@
 
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOB, JOBS, NOW
+from harness.facts import ANN, BOB, NOW
 from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
@@ -131,11 +131,37 @@ async def test_what_cannot_be_sent_again_stays_with_its_holder_and_is_tried_once
     assert [(to, item) for to, item, *_ in sent(said)] == [(ANN, "a")]
 
 
-async def test_new_locks_are_told_once(lives):
+async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
     said = await lives.begin()
     await lives.do(publishes("a"))
+    await lives.let_pass()
+    await lives.do(publishes("b"), publishes("c"), retracts(ANN, "c"))
+    lives.face.down()
+    lives.face.up()
+    await lives.broker.settled()
+    told = sent(said)
+    assert [item for _, item, *_ in told] == ["a", "b", "c", "b"]
+    assert told[1] == told[3]
+
+
+async def test_a_stream_that_breaks_long_after_the_last_delivery_has_taken_none_along(lives):
+    said = await lives.begin()
+    await lives.do(publishes("a"))
+    lives.now = Millis(lives.now + LAG)
     lives.face.down()
     lives.face.up()
     await lives.broker.settled()
     assert len(sent(said)) == 1
-    assert said[0].item.node == JOBS
+
+
+async def test_nothing_is_noted_as_told_while_something_is_to_be_sent_again(lives):
+    await lives.do(publishes("a"))
+    await lives.begin()
+    await lives.do(publishes("b"))
+    lives.face.silent = True
+    lives.face.down()
+    lives.face.up()
+    await lives.broker.settled()
+    await lives.let_pass()
+    await lives.let_pass()
+    assert [item for _, item, *_ in sent(await lives.begin())] == ["a", "b"]

@@ -195,6 +195,8 @@ class Broker:
 
     def pause(self) -> None:
         """Hand out nothing more until a face comes up; requests are still answered."""
+        if self._dispatching:
+            self._resending.lose(self._told.unsure(self._clock()))
         self._dispatching = False
         self._kicked = False
         self._rest = ()
@@ -333,7 +335,7 @@ class Broker:
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
-        self._told.said(self._changes.next_token())
+        self._told.said(self._changes.next_token(), self._clock())
         self._note_moment(done)
 
     def _note_moment(self, done: BatchResult) -> None:
@@ -353,7 +355,7 @@ class Broker:
     ) -> BatchResult:
         now = self._clock()
         self._rows.begin(tx)
-        self._told.note(tx, now, flowing=self._dispatching)
+        self._told.note(tx, now, flowing=self._dispatching and self._resending.is_done)
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()

@@ -1,8 +1,9 @@
-"""What a crash between a commit and its words leaves unsaid: which deliveries have left is noted, the rest sent again.
+"""What a crash between a commit and its words leaves unsaid, or a broken stream takes along, is sent again.
 
-The note is a lock token: the deliveries of all older locks have left. It is written now and then, with a batch that
-comes anyway, and speaks of what was said some seconds before, so that the bytes have gone. When the process starts
-and somebody can be reached, what is locked under later tokens is sent again to its holders, under the same tokens.
+Which deliveries have left is noted as a lock token: those of all older locks have. The note is written now and then, with
+a batch that comes anyway, and speaks of what was said some seconds before, so that the bytes have gone. When the process
+starts and somebody can be reached, what is locked under later tokens is sent again to its holders, under the same tokens.
+So is what was said in the last seconds before a stream broke, when there is another.
 
 Where several processes write to a store nobody knows what the others have said, so no note is written: then more is
 sent again than has to be.
@@ -38,12 +39,19 @@ class Told:
 
     def __init__(self) -> None:
         self._said = self._left = 0
+        self._said_at = Millis(0)
         self._at: Millis | None = None
         self._alone = True
 
-    def said(self, next_token: int) -> None:
+    def said(self, next_token: int, now: Millis) -> None:
         """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
-        self._said = max(self._said, next_token)
+        if next_token > self._said:
+            self._said, self._said_at = next_token, now
+
+    def unsure(self, now: Millis) -> tuple[int, int]:
+        """Return between which tokens deliveries may be lost with a stream that breaks now."""
+        long_ago = abs(now - self._said_at) >= LAG
+        return self._said if long_ago else self._left, self._said
 
     def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
         """Write the note, if it is time to. Unless what is said is `flowing`, nothing leaves."""
@@ -65,13 +73,27 @@ class Told:
 
 
 class Resending:
-    """Has sent again, slice by slice, what the process before this one may have left unsaid."""
+    """Has sent again, slice by slice, what the process before this one may have left unsaid, or a broken stream lost."""
 
     def __init__(self, submit: Callable[[Resend, Callable[[Reply], None]], None]) -> None:
         self._submit = submit
         self._first = Resend()
         self._next: Resend | None = self._first
         self._asked = self._failed = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of it was sent."""
+        return self._next is None
+
+    def lose(self, span: tuple[int, int]) -> None:
+        """Take note that a stream broke: what was locked under these tokens is sent again when there is one."""
+        if self._next is not None:
+            self._failed = True
+            if self._first.span is not None:
+                self._first = Resend((self._first.span[0], span[1]))
+        elif span[0] < span[1]:
+            self._first = self._next = Resend(span)
 
     def go_on(self) -> None:
         """Have the next slice sent, if there is one: somebody can be reached."""
