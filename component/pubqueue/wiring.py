@@ -12,7 +12,7 @@ import structlog
 
 from pubqueue import __version__, declared_nodes
 from pubqueue.app.askers import Askers
-from pubqueue.app.broker import Broker
+from pubqueue.app.broker import ALONE, Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Jid, Millis
@@ -82,12 +82,14 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 @asynccontextmanager
 async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """Run the queue without a face; raises what `_parts` raises."""
-    async with _parts(settings) as (broker, _store, _reaper):
+    async with _parts(settings, serving=False) as (broker, _store, _reaper):
         yield broker
 
 
 @asynccontextmanager
-async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
+async def _parts(
+    settings: Settings, *, serving: bool
+) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
     """Run what serves faces: broker, store, reaper, and the declared nodes.
 
     Raises:
@@ -96,22 +98,21 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reape
 
     """
     store = settings.make_store()
-    await store.open()
-    reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
-    broker = Broker(
-        store,
-        clock=now,
-        policy=settings.node_creation,
-        same_payload=same,
-        fingerprint=fingerprint,
-        on_moment=reaper.on_moment,
-        limits=settings.transactions.limits(),
-        most_subscriptions=settings.subscriptions_per_account,
-    )
-    async with (
-        AsyncExitStack() as ends
-    ):  # the one that was begun first ends last, whatever the others meet
+    async with AsyncExitStack() as ends:  # what was begun first ends last, whatever the others meet
         ends.push_async_callback(store.close)
+        await store.open()
+        reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
+        broker = Broker(
+            store,
+            clock=now,
+            policy=settings.node_creation,
+            same_payload=same,
+            fingerprint=fingerprint,
+            on_moment=reaper.on_moment,
+            limits=settings.transactions.limits(),
+            most_subscriptions=settings.subscriptions_per_account,
+            instance=await store.instances.enter() if serving else ALONE,
+        )
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
         broker.start()
@@ -136,7 +137,7 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    async with _parts(settings) as parts:
+    async with _parts(settings, serving=True) as parts:
         broker = parts[0]
         _collect_less_often()
         faces = [make(broker, settings, on_ready) for make in FACES.values()]

@@ -23,6 +23,7 @@ class WatchedStore:
 
     def __init__(self, store: Store, log: list[Any]) -> None:
         self._store = store
+        self.instances = store.instances
         self._log = log
         self.failures = 0
         self.may_go = asyncio.Event()

@@ -11,6 +11,7 @@ from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
 from stores.of_contents import OfContents
 from stores.of_event_log import OfHistory
+from stores.of_instances import OfInstances
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
 from stores.of_slices import OfSlices
@@ -38,5 +39,5 @@ class StoreContract(
             await store.close()
 
 
-class SharedStoreContract(StoreContract, OfSharing):
+class SharedStoreContract(StoreContract, OfSharing, OfInstances):
     """Every call of `make_store` is a store at one and the same place, which outlives them all."""

@@ -18,7 +18,7 @@ from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
 from pubqueue.app.outbox import Outbox
-from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.ports import Instance, StaleError, StoreError
 from pubqueue.app.reader import ENDING, Reader
 from pubqueue.app.resending import Resending, Told
 from pubqueue.app.rules import READS
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+ALONE: Final = Instance(0)
+"""A process that is not counted among others on its store."""
+
 RETRY: Final = 1.0
 """Seconds until what nobody repeats is tried again, after the store could not take it."""
 
@@ -75,6 +78,7 @@ class Broker:
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
+        instance: Instance = ALONE,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -87,8 +91,10 @@ class Broker:
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
-        self._told = Told()
-        self._resending = Resending(self.submit)
+        self._instance = instance
+        self._told = Told(instance)
+        self._resending = Resending(self.submit, instance.number)
+        self._resending_for: list[Resending] = []
         self._moment: Millis | None = None
         self._reader = Reader(store, self._context)
         self._dispatching = False
@@ -176,13 +182,38 @@ class Broker:
         """Note that all deliveries have left: the faces have closed their streams in order."""
         with contextlib.suppress(StoreError):  # then some are sent again at the next start
             await self._store.batch(self._told.note_all)
+            await self._store.instances.leave(self._instance.number)
+
+    async def speak_for(self, number: int) -> None:
+        """Send again what the process of this number, which has died, may have left unsaid, and note that it is told.
+
+        Raises:
+            StoreError: that could not be noted.
+
+        """
+        resending = Resending(self.submit, number)
+        self._resending_for.append(resending)
+        try:
+            if self._dispatching:
+                resending.go_on()
+            await resending.done.wait()
+        finally:
+            self._resending_for.remove(resending)
+        await self._store.batch(Told(Instance(number)).note_all)
+        await self._store.instances.leave(number)
+
+    @property
+    def is_dispatching(self) -> bool:
+        """Whether items are handed out: somebody can be reached."""
+        return self._dispatching
 
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
         self._others_reached = True
         if self.outbox.is_open and not self._stopping:
             self._dispatching = True
-            self._resending.go_on()
+            for one in (self._resending, *self._resending_for):
+                one.go_on()
             self.look_around()
         else:
             self.pause()
@@ -197,6 +228,8 @@ class Broker:
         """Hand out nothing more until a face comes up; requests are still answered."""
         if self._dispatching:
             self._resending.lose(self._told.unsure(self._clock()))
+            for one in self._resending_for:
+                one.fail()
         self._dispatching = False
         self._kicked = False
         self._rest = ()
@@ -355,7 +388,7 @@ class Broker:
     ) -> BatchResult:
         now = self._clock()
         self._rows.begin(tx)
-        self._told.note(tx, now, flowing=self._dispatching and self._resending.is_done)
+        self._told.note(tx, now, flowing=self._dispatching and self._resending.done.is_set())
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()
@@ -392,7 +425,8 @@ class Broker:
             return
         for notice in self.outbox.send(notices):
             if isinstance(notice, Deliver) and notice.again:
-                self._resending.fail()
+                for one in (self._resending, *self._resending_for):
+                    one.fail()
             elif isinstance(notice, Deliver):
                 back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                 self.submit(back, lambda _reply: None)

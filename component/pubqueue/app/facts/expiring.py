@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.settling import place_of
 from pubqueue.app.listings import Locks, LocksFromLast, Sweepable
-from pubqueue.app.resending import TOLD
+from pubqueue.app.resending import told
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
@@ -43,7 +43,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     rows, now = context.rows, context.now
     if rows.gathering:
         return ResendFacts(now, (0, 0), (), {})
-    span = request.span or (rows.tx.number(TOLD, 0), rows.tx.number("token", 0))
+    span = request.span or (rows.tx.number(told(request.instance), 0), rows.tx.number("token", 0))
     if span[0] >= span[1]:
         return ResendFacts(now, span, (), {})
     locks = rows.page(Locks(), request.after, LOOKED_AT)

@@ -1,8 +1,9 @@
 -- Rows as they are written, each guarded by what it was: a statement that finds another number of rows than
 -- expected undoes the batch. Nodes come as their ids.
 
--- number: reserve numbers of a sequence
-UPDATE sequence SET next = next + ?1 WHERE name = ?2 RETURNING next - ?1;
+-- number: reserve numbers of a sequence; it begins with 1
+INSERT INTO sequence (name, next) VALUES (?2, 1 + ?1)
+ON CONFLICT (name) DO UPDATE SET next = next + ?1 RETURNING next - ?1;
 
 -- add_node: a node that was not there
 INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES (?, ?, ?, ?, ?, ?);
