@@ -153,6 +153,7 @@ async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
     await lives.let_pass()
     await lives.do(publishes("b"), publishes("c"), retracts(ANN, "c"))
     lives.face.down()
+    lives.broker.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     told = sent(said)
@@ -165,6 +166,7 @@ async def test_a_stream_that_breaks_long_after_the_last_delivery_has_taken_none_
     await lives.do(publishes("a"))
     lives.now = Millis(lives.now + LAG)
     lives.face.down()
+    lives.broker.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     assert len(sent(said)) == 1
@@ -176,8 +178,18 @@ async def test_nothing_is_noted_as_told_while_something_is_to_be_sent_again(live
     await lives.do(publishes("b"))
     lives.face.silent = True
     lives.face.down()
+    lives.broker.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     await lives.let_pass()
     await lives.let_pass()
     assert [item for _, item, *_ in sent(await lives.begin())] == ["a", "b"]
+
+
+async def test_a_server_that_reads_on_after_a_while_has_lost_nothing(lives):
+    said = await lives.begin()
+    await lives.do(publishes("a"))
+    lives.face.down()
+    lives.face.up()
+    await lives.broker.settled()
+    assert len(sent(said)) == 1

@@ -12,18 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-PARTS = [
-    "nodes",
-    "items",
-    "instances",
-    "time",
-    "batches",
-    "staging",
-    "commits",
-    "slices",
-    "history",
-]
-for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PARTS)):
+PARTS = "nodes", "items", "time", "batches", "staging", "commits", "slices", "history"
+for part in (
+    "contract",
+    "steps",
+    "staging_steps",
+    "of_instances",
+    *(f"of_{name}" for name in PARTS),
+):
     pytest.register_assert_rewrite(f"stores.{part}")
 from stores.contract import StoreContract  # noqa: E402  # after the line above
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release  # noqa: E402  # as above

@@ -226,14 +226,16 @@ class Broker:
 
     def pause(self) -> None:
         """Hand out nothing more until a face comes up; requests are still answered."""
-        if self._dispatching:
-            self._resending.lose(self._told.unsure(self._clock()))
-            for one in self._resending_for:
-                one.fail()
         self._dispatching = False
         self._kicked = False
         self._rest = ()
         self._looked = None
+
+    def stream_broke(self) -> None:
+        """Take note that a stream of a face broke: what went into it in the last seconds is sent again with the next."""
+        self._resending.lose(self._told.unsure(self._clock()))
+        for one in self._resending_for:
+            one.fail()
 
     async def drain(self, patience: float) -> None:
         """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
