@@ -195,6 +195,9 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
 
+-- forgettable: how many ids of finished work no longer count, counted as far as a limit
+SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= ? LIMIT ?);
+
 -- attempts_of: what each attempt of an open version has staged
 SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app p
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
