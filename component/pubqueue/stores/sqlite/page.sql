@@ -16,7 +16,7 @@ SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
 
 -- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
 -- Nodes with a free window are walked, one step of the index to each; items are looked for in what a node contains, for
--- contents are not in the order of nodes.
+-- contents are not in the order of nodes; left to itself, SQLite would walk all items of a node.
 WITH RECURSIVE walk(id) AS (
     SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > ?1
     UNION ALL
@@ -26,8 +26,8 @@ WITH RECURSIVE walk(id) AS (
 SELECT walk.id, (
     SELECT n.name FROM node n CROSS JOIN contents c ON c.node_id = n.id
     WHERE n.id = walk.id AND json_extract(n.config, '$.queueing') AND (
-        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued')
-        OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside)
+        EXISTS (SELECT 1 FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued')
+        OR EXISTS (SELECT 1 FROM item INDEXED BY item_aside WHERE node_id = c.id AND aside)
     )
 ) FROM walk WHERE walk.id IS NOT NULL;
 
