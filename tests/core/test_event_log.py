@@ -99,7 +99,7 @@ TABLE = [
         ],
     ),
     (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
-    (c.Forget(NOW), []),
+    (c.Forget(NOW, 9), []),
     (c.ForgetEvents(7), []),
     (c.GiveUp(FREE, LATER, "too old", 0), [told(EventKind.DEAD, detail="too old")]),
     (

@@ -211,6 +211,12 @@ class Sweepable(Listing[bool], frozen=True, gc=False):
     before: Millis
 
 
+class Forgettable(Listing[int], frozen=True, gc=False):
+    """One row: how many ids of finished work no longer count at that moment; no more than `limit` are counted."""
+
+    now: Millis
+
+
 class AttemptsOf(Listing[Attempt], frozen=True, gc=False):
     """What each attempt of an open version has staged."""
 

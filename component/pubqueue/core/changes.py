@@ -191,9 +191,10 @@ class Ripen(Struct, frozen=True, gc=False):
 
 
 class Forget(Struct, frozen=True, gc=False):
-    """Ids of finished work that no longer absorb a re-publish at `now`."""
+    """Ids of finished work that no longer absorb a re-publish at `now`: so many at most, the longest overdue first."""
 
     now: Millis
+    limit: int
 
 
 class ForgetEvents(Struct, frozen=True, gc=False):

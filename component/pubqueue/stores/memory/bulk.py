@@ -60,8 +60,8 @@ def _about_winners(change: Judged | SetAside, choice: Choice | None) -> None:
 
 
 def _forget(contents: Contents, change: Forget) -> None:
-    while (first := contents.items.untils.first()) is not None and first[0] <= change.now:
-        contents.items.finished.put(first[1:], None)
+    for key in contents.items.outdated(change.now, change.limit):
+        contents.items.finished.put(key, None)
 
 
 # --- transactions --------------------------------------------------------------------------------

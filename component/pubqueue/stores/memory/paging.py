@@ -43,7 +43,7 @@ def page(
     contents: Contents, choice: Choice | None, which: l.Listing[Any], after: object, limit: int
 ) -> list[Any]:
     """Return so many rows of the listing behind `after` at most."""
-    if isinstance(which, l.Contests | l.AgedEvents):
+    if isinstance(which, l.Contests | l.AgedEvents | l.Forgettable):
         return LIMITED[type(which)](contents, choice, which, limit)
     if type(which) in OF_WINNERS:
         return list(islice(OF_WINNERS[type(which)](choice, which), limit))
@@ -304,6 +304,12 @@ def _sweepable(contents: Contents, which: l.Sweepable, _after: object) -> Iterat
     yield bool(staging.dropped.rows) or old or bool(staging.idle(which.before))
 
 
+def _forgettable(
+    contents: Contents, _choice: object, which: l.Forgettable, limit: int
+) -> list[int]:
+    return [len(contents.items.outdated(which.now, limit))]
+
+
 def _attempts_of(contents: Contents, which: l.AttemptsOf, _after: object) -> Iterator[Attempt]:
     for one in contents.staging.attempts_of((which.app, which.version)):
         yield one.attempt
@@ -345,8 +351,9 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
 }
 
 LIMITED: Final[dict[type, Callable[[Contents, Any, Any, int], list[Any]]]] = {
-    l.AgedEvents: _aged_events,
-    l.Contests:   _contests,
+    l.AgedEvents:  _aged_events,
+    l.Contests:    _contests,
+    l.Forgettable: _forgettable,
 }
 """Those to which the limit is more than a number of rows."""
 

@@ -247,6 +247,10 @@ def _litter(session: Session, which: li.Sweepable, _after: object, limit: int) -
     return [session.row("litter", which.before)[0] != 0][:limit]
 
 
+def _forgettable(session: Session, which: li.Forgettable, _after: object, limit: int) -> list[int]:
+    return [int(session.row("forgettable", which.now, limit)[0])]
+
+
 def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int) -> list[Attempt]:
     rows = session.rows("attempts_of", which.app, which.version, limit)
     return [Attempt(*row[:-1]) for row in rows]
@@ -276,6 +280,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Records:               _records,
     li.RecordOf:              _record,
     li.Sweepable:             _litter,
+    li.Forgettable:           _forgettable,
     li.AttemptsOf:            _attempts,
     li.WinnerRows:            moving.rows,
     li.Unmoved:               moving.unmoved,

@@ -120,5 +120,8 @@ UPDATE node SET items = 0 WHERE id = ?;
 -- no_locks: and nobody holds anything of it
 UPDATE subscription SET in_flight = 0 WHERE node_id = ? AND in_flight > 0;
 
--- forget: ids of finished work that no longer count, so many at once that a batch stays short
-DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= ? LIMIT 50000);
+-- outdated: ids of finished work that no longer count, the longest overdue first
+SELECT node_id, id FROM finished WHERE until <= ? ORDER BY until LIMIT ?;
+
+-- forget: one of these; in one statement with the question all ids of a node would be walked
+DELETE FROM finished WHERE node_id = ? AND id = ?;

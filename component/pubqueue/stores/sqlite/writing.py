@@ -69,7 +69,7 @@ def _purge(session: Session, change: PurgeNode) -> None:
 
 
 def _forget(session: Session, change: Forget) -> None:
-    session.run("forget", change.now)
+    session.many("forget", session.rows("outdated", change.now, change.limit))
 
 
 def _forget_events(session: Session, change: ForgetEvents) -> None:
