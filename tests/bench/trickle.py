@@ -88,6 +88,10 @@ class Face:
                 self.told(notice)
         return ()
 
+    def when_told(self, _node: str, call: Callable[[], None]) -> None:
+        """Call at once: all is said."""
+        call()
+
 
 @dataclass(slots=True)
 class Clock:

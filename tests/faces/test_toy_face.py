@@ -46,6 +46,9 @@ class MailFace:
         self.said += notices
         return ()
 
+    def when_told(self, _node, call):
+        call()
+
     def set_up(self, *, up):
         self._up = up
         self._broker.outbox.set_up(self, up=up)

@@ -78,3 +78,7 @@ class WatchedFace:
             return list(singly(notices))
         self._log.extend(singly(notices))
         return ()
+
+    def when_told(self, _node: str, call: Callable[[], None]) -> None:
+        """Call at once: all is said."""
+        call()

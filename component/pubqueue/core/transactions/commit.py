@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import ToEach
+    from pubqueue.core.decision import Audience, News
     from pubqueue.core.model import (
         Affiliation,
         Asker,
@@ -129,7 +129,7 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     found: tuple[WinnerCount, ...] = ()
     taken: tuple[TakenId, ...] = ()
     """The first of those whose ids are taken."""
-    audience: tuple[Jid, ...] = ()
+    audience: Audience = ()
     drafts: tuple[Draft, ...] = ()
     """Those of a plain node that somebody subscribes to: they are announced."""
 
@@ -342,7 +342,7 @@ def _change(
     )
 
 
-def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[ToEach]:
+def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[News]:
     """Tell the subscribers of plain nodes; a queue's items are handed out, not announced."""
     for winners in nodes:
         for draft in winners.drafts:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Notice,
         Reply,
     )
+    from pubqueue.core.model import NodeName
     from pubqueue.faces.xmpp.stream import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
@@ -181,7 +182,7 @@ class XmppFace:
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.brief if asked.short and verb.brief else verb.write
         request = asked.request(self._asker(sender.jid), _new_id)
-        if self._lanes.is_behind(asked.node):
+        if self._is_behind(asked.node):
             self._refuse(asked, _BEHIND)
             return
         octets = len(asked.raw)
@@ -209,7 +210,7 @@ class XmppFace:
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
             self._answer(stanza, request)
-        elif isinstance(request, Publish | Settle) and self._lanes.is_behind(request.node):
+        elif isinstance(request, Publish | Settle) and self._is_behind(request.node):
             self._refuse(stanza, _BEHIND)
         else:
             write = verb.brief if verb.brief and wants_short(iq) else verb.write
@@ -273,6 +274,22 @@ class XmppFace:
             elif not self._say(what):
                 unsent.append(what)
         return unsent
+
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Call when the server has taken what is told to many of the node by now, or the stream is lost.
+
+        What is called may have more to tell, so it is not called while that is being written.
+        """
+        if self._lanes.has(node):
+            self._lanes.when_told(node, partial(self._call_soon, call))
+        else:
+            call()
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self.component.loop.call_soon(call)
+
+    def _is_behind(self, node: NodeName) -> bool:
+        return self._lanes.is_behind(node) or self._broker.is_behind(node)
 
     def _tell(self, many: ToEach) -> None:
         """Have many told, of which those first whom there is room for."""

@@ -62,13 +62,16 @@ def _check_config(session: Session, node: int, before: Node) -> None:
         raise StaleError("config")
 
 
-def drop_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
-    """Delete nodes, each with all around it: last of all. What they contain is nobody's, and is swept in slices."""
+def drop_nodes(
+    session: Session, writes: Sequence[Write[Node]], telling: Sequence[NodeName]
+) -> None:
+    """Delete nodes: last of all. What hangs on them is nobody's, and is swept in slices."""
     for write in writes:
         before = write.before
         if before is not None and write.after is None:
             node = _id(session, before.name)
             _check_config(session, node, before)
+            session.must("leave_people", 1, node, int(before.name in telling))
             session.must("drop_node", 1, node)
             session.nodes.forget(before.name)
 
