@@ -52,6 +52,9 @@ class CrowdNews:
         self._ask = ask
         self._queues: dict[NodeName, deque[Waiting]] = {}
         self._octets = 0
+        self._put_off: list[ToAll] = []
+        """Ends of nodes that were to be told when nobody could be reached."""
+        self._has_looked = False
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much waits that the node should have no more."""
@@ -89,19 +92,28 @@ class CrowdNews:
             else:
                 self._outbox.when_told(node, partial(told, node))
 
-    def resume(self, after: int = 0) -> None:
-        """Tell those who have not been told of the end of a node: the process ended, or nobody could be reached."""
-        self._ask(ListUntold(after), self._go_on_with)
+    def resume(self) -> None:
+        """Tell the end of nodes of which not everybody has been told: a process ended, or nobody could be reached."""
+        left, self._put_off = self._put_off, []
+        for what in left:
+            self._add(what.what.node, what)
+        if not self._has_looked:
+            self._has_looked = True
+            self._look()
 
-    def _go_on_with(self, reply: Reply) -> None:
+    def _look(self, after: int = 0) -> None:
+        self._ask(ListUntold(after), partial(self._found, after))
+
+    def _found(self, after: int, reply: Reply) -> None:
         if not isinstance(reply, Untold):
-            return  # the next time that somebody can be reached
+            asyncio.get_running_loop().call_later(RETRY, partial(self._look, after))
+            return
         for node in reply.nodes:
             waiting = self._queues.get(node, ())
             if not any(isinstance(one, ToAll) and _is_end(one) for one in waiting):
                 self._add(node, ToAll(Deleted(NOBODY, node)))
         if reply.after is not None:
-            self.resume(reply.after)
+            self._look(reply.after)
 
     # --- one node ---
 
@@ -128,7 +140,9 @@ class CrowdNews:
             self._octets -= _size(first)
             if isinstance(first, ToEach):
                 self._outbox.send([first])
-            elif not isinstance(first, ToAll):
+            elif isinstance(first, ToAll):
+                self._put_off.append(first)
+            else:
                 self._outbox.when_told(node, first)
         del self._queues[node]
 

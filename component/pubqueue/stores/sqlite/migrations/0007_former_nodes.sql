@@ -7,7 +7,7 @@ CREATE TABLE former_node (
     telling INTEGER NOT NULL CHECK (telling IN (0, 1))
 ) STRICT;
 
-CREATE INDEX former_node_telling ON former_node (name) WHERE telling;
+CREATE INDEX former_node_telling ON former_node (telling, name);
 
 -- Subscriptions and affiliations stay when their node goes, and no question by node, account or JID meets them: numbers
 -- of nodes are never used again. This only changes what a column refers to, so no row is written anew.
