@@ -244,9 +244,10 @@ class Broker:
             answer((request.reply or Done()) if isinstance(request, MoveWinners) else ENDING)
 
     async def settled(self) -> None:
-        """Wait until nothing is waiting and nothing is being worked on."""
-        await self._quiet.wait()
-        await self._reader.settled()
+        """Wait until nothing is waiting and nothing is being worked on. What waits for news to leave does not count."""
+        while not (self._quiet.is_set() and self._reader.is_quiet):  # either may give the other work
+            await self._quiet.wait()
+            await self._reader.settled()
 
     async def _run(self) -> None:
         try:

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:
-    """Return the next subscribers of the node."""
-    return PageFacts(tuple(context.rows.page(Subscribers(request.node), request.after, PAGE)))
+    """Return the next subscribers of the node; of one that has been deleted meanwhile, those who were there."""
+    rows, node = context.rows, request.node
+    there = rows.node(node) is not None
+    which = Subscribers(node) if there else FormerSubscribers(node)
+    return PageFacts(tuple(rows.page(which, request.after, PAGE)))
 
 
 def for_former(context: Context, request: TellFormer) -> PageFacts:
