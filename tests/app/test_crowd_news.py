@@ -17,7 +17,7 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts import crowd as pages
 from pubqueue.app.facts import publishing
 from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
-from pubqueue.core.decision import Announce, Deleted, Done, Retracted, singly
+from pubqueue.core.decision import Announce, Deleted, Done, Refusal, Retracted, singly
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.nodes import crowd
 from pubqueue.core.nodes.access import CreationPolicy
@@ -338,3 +338,15 @@ async def test_at_the_end_who_waits_for_a_commit_is_answered(stage, monkeypatch)
     await stage.broker.settled()
     await stage.broker.drain(PATIENCE)
     assert replies == [committed(6)]
+
+
+async def test_while_much_is_still_to_be_told_of_a_node_nothing_more_is_committed_to_it(
+    stage, monkeypatch
+):
+    await staged(stage, FEW)
+    monkeypatch.setattr(stage.face, "is_behind", OTHER.__eq__)
+    (refused,) = await stage.do(commits(WHOLE))
+    assert refused.refusal is Refusal.STILL_TELLING
+    monkeypatch.setattr(stage.face, "is_behind", JOBS.__eq__)
+    assert await stage.do(commits(WHOLE)) == [committed(6)]
+    assert stage.words(FEW[0]) == NAMES

@@ -92,6 +92,10 @@ class Face:
         """Call at once: all is said."""
         call()
 
+    def is_behind(self, _node: str) -> bool:
+        """Say no: nothing waits here."""
+        return False
+
 
 @dataclass(slots=True)
 class Clock:

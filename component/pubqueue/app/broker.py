@@ -245,7 +245,9 @@ class Broker:
 
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on. What waits for news to leave does not count."""
-        while not (self._quiet.is_set() and self._reader.is_quiet):  # either may give the other work
+        while not (
+            self._quiet.is_set() and self._reader.is_quiet
+        ):  # either may give the other work
             await self._quiet.wait()
             await self._reader.settled()
 
@@ -378,7 +380,7 @@ class Broker:
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much is to be told of a node that it should have no more."""
-        return self._news.is_behind(node)
+        return self._news.is_behind(node) or self.outbox.is_behind(node)
 
     def _note_moment(self, done: BatchResult) -> None:
         if done.exact:
@@ -423,6 +425,7 @@ class Broker:
             limits=self._limits,
             fingerprint=self._fingerprint,
             most_subscriptions=self._most_subscriptions,
+            is_behind=self.is_behind,
         )
 
     def _say(self, notices: Sequence[Notice | News]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pubqueue.core.decision import ToEach, singly
+from pubqueue.core.decision import ToEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +30,9 @@ class Face(Protocol):
 
     def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call, once, when all that is told to many of the node by now has left; at once if there is nothing."""
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much waits to be told to many that the node should have no more."""
 
 
 class Outbox:
@@ -85,6 +88,10 @@ class Outbox:
         for face in self._faces:
             face.when_told(node, told)
 
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether a face has so much to say of the node that it should have no more."""
+        return any(face.is_behind(node) for face in self._faces)
+
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""
         if len(self._faces) == 1:
@@ -95,7 +102,7 @@ class Outbox:
         for notice in notices:
             for face, part in self._parts(notice, known):
                 if face is None:
-                    unsent += singly([part])
+                    unsent += () if isinstance(part, ToEach) else (part,)  # news to nobody are lost
                 else:
                     by_face.setdefault(id(face), (face, []))[1].append(part)
         for face, own in by_face.values():

@@ -73,6 +73,8 @@ class Refusal(Enum):
     UNSUPPORTED = auto()
     """A face knows the word for it, which `setting` is, and the service does nothing of the kind."""
     TOO_MUCH_STAGED = auto()
+    STILL_TELLING = auto()
+    """So much of what happened in the node before is still to be told that no more may come now."""
     NOT_AS_STAGED = auto()
 
 

@@ -132,6 +132,8 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     audience: Audience = ()
     drafts: tuple[Draft, ...] = ()
     """Those of a plain node that somebody subscribes to: they are announced."""
+    behind: bool = False
+    """So much is still to be told to them that no more may come now."""
 
 
 class CommitFacts(Struct, frozen=True, gc=False):
@@ -223,6 +225,9 @@ def _node(
     may = PublishFacts(facts.now, node, winners.affiliation, winners.subscribed, ())
     if (no := inadmissible(as_publish, may, node)) is not None:
         return no
+    if winners.behind:
+        reason = f"what happened in node {node.name} before is still being told"
+        return refuse(Refusal.STILL_TELLING, reason)
     places: Counter[Place] = Counter()
     for found in winners.found:
         places[_place(node, found)] += found.count
