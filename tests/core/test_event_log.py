@@ -69,6 +69,7 @@ TABLE = [
     (c.CreateNode(queue()), []),
     (c.ConfigureNode(JOBS, queue().config), []),
     (c.DeleteNode(JOBS), []),
+    (c.PartWith(JOBS, None), []),
     (c.PurgeNode(JOBS, 7), [Event(EventKind.PURGED, JOBS, detail="7")]),
     (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
     (c.AddSubscription(window()), []),

@@ -79,3 +79,11 @@ class WatchedFace:
             return list(singly(notices))
         self._log.extend(singly(notices))
         return ()
+
+    def when_told(self, _node: str, call: Callable[[], None]) -> None:
+        """Call at once: all is said."""
+        call()
+
+    def is_behind(self, _node: str) -> bool:
+        """Say no: nothing waits here."""
+        return False

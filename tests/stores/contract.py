@@ -10,6 +10,7 @@ from harness.store_contents import recount
 from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
 from stores.of_contents import OfContents
+from stores.of_crowds import OfCrowds
 from stores.of_event_log import OfHistory
 from stores.of_instances import OfInstances
 from stores.of_items import OfItems
@@ -23,7 +24,16 @@ from pubqueue.core import changes as c
 
 
 class StoreContract(
-    OfNodes, OfItems, OfContents, OfTime, OfBatches, OfStaging, OfCommits, OfSlices, OfHistory
+    OfNodes,
+    OfCrowds,
+    OfItems,
+    OfContents,
+    OfTime,
+    OfBatches,
+    OfStaging,
+    OfCommits,
+    OfSlices,
+    OfHistory,
 ):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 

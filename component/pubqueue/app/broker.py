@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,6 +18,7 @@ import structlog
 from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
+from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import Instance, StaleError, StoreError
 from pubqueue.app.reader import ENDING, Reader
@@ -31,6 +33,8 @@ from pubqueue.core.decision import (
     Done,
     Refusal,
     Refused,
+    ToAll,
+    ToEach,
 )
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
@@ -42,12 +46,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.listings import Place
+    from pubqueue.app.news import Ask
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
+        Decision,
+        News,
         Notice,
         Reply,
-        ToEach,
     )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
@@ -95,6 +101,10 @@ class Broker:
         self._told = Told(instance)
         self._resending = Resending(self.submit, instance.number)
         self._resending_for: list[Resending] = []
+        self._news = CrowdNews(self.outbox, self._ask)
+        self._telling: dict[int, Taken] = {}
+        """Requests that go on when the news before them are told."""
+        self._count = itertools.count()
         self._moment: Millis | None = None
         self._reader = Reader(store, self._context)
         self._dispatching = False
@@ -134,7 +144,8 @@ class Broker:
 
         Raises the fault that has ended the work before, if there was one.
         """
-        self._stopping = self._cutting = True
+        self._stopping = True
+        self._end_telling()
         self.pause()
         self._try_unrepeated()
         await self._reader.stop()
@@ -214,6 +225,7 @@ class Broker:
             self._dispatching = True
             for one in (self._resending, *self._resending_for):
                 one.go_on()
+            self._news.resume()
             self.look_around()
         else:
             self.pause()
@@ -244,9 +256,12 @@ class Broker:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
+                await self.settled()
+                self._end_telling()
                 return await self.settled()
         self._cutting = True
         self._reader.refuse_waiting()
+        self._end_telling()
         left, self._waiting = self._waiting, []
         for request, answer in left:
             if isinstance(request, Arrive | Leave | Bounce):
@@ -258,10 +273,20 @@ class Broker:
         log.warning("drain.refused", requests=len(left) - len(self._waiting))
         return await self.settled()
 
+    def _end_telling(self) -> None:
+        """Answer those whose work waits for news to leave: it goes on at the next start."""
+        self._cutting = True
+        left, self._telling = self._telling, {}
+        for request, answer in left.values():
+            answer((request.reply or Done()) if isinstance(request, MoveWinners) else ENDING)
+
     async def settled(self) -> None:
-        """Wait until nothing is waiting and nothing is being worked on."""
-        await self._quiet.wait()
-        await self._reader.settled()
+        """Wait until nothing is waiting and nothing is being worked on. What waits for news to leave does not count."""
+        while not (
+            self._quiet.is_set() and self._reader.is_quiet
+        ):  # either may give the other work
+            await self._quiet.wait()
+            await self._reader.settled()
 
     async def _run(self) -> None:
         try:
@@ -363,15 +388,36 @@ class Broker:
         for (_, answer), decision in zip(taken, done.decisions, strict=True):
             if decision.then is None or self._cutting:  # what is left is found at the next start
                 answer(decision.reply)
-            else:
-                self._waiting.append((cast("Request", decision.then), answer))
             self._say(decision.notices)
+            if decision.then is not None and not self._cutting:
+                self._go_on(cast("Request", decision.then), answer, decision)
         tell((request for request, _ in taken), done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
         self._told.said(self._changes.next_token(), self._clock())
         self._note_moment(done)
+
+    def _go_on(self, request: Request, answer: Callable[[Reply], None], decision: Decision) -> None:
+        """Have long work go on when the news of its last slice have left: no more of them than that wait at once."""
+        nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
+        number = next(self._count)
+        self._telling[number] = request, answer
+        self._news.when_told(nodes, partial(self._has_told, number))
+
+    def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
+        """Have a page of a crowd read; what is not told when the service stops is told to nobody, or at the next start."""
+        if not (self._stopping or self._cutting):
+            self.submit(request, answer)
+
+    def _has_told(self, number: int) -> None:
+        taken = self._telling.pop(number, None)
+        if taken is not None:
+            self.submit(*taken)
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much is to be told of a node that it should have no more."""
+        return self._news.is_behind(node) or self.outbox.is_behind(node)
 
     def _note_moment(self, done: BatchResult) -> None:
         if done.exact:
@@ -416,16 +462,17 @@ class Broker:
             limits=self._limits,
             fingerprint=self._fingerprint,
             most_subscriptions=self._most_subscriptions,
+            is_behind=self.is_behind,
         )
 
-    def _say(self, notices: Sequence[Notice | ToEach]) -> None:
+    def _say(self, notices: Sequence[Notice | News]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed.
 
         Not one that its holder may have: that is tried once more.
         """
         if not notices:
             return
-        for notice in self.outbox.send(notices):
+        for notice in self.outbox.send(self._news.keep(notices)):
             if isinstance(notice, Deliver) and notice.again:
                 for one in (self._resending, *self._resending_for):
                     one.fail()

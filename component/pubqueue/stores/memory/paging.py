@@ -82,6 +82,24 @@ def _free_subscriptions(
     return sorted(free, key=place)
 
 
+def _subscribers(contents: Contents, which: l.Subscribers, after: Jid | None) -> Iterator[Jid]:
+    return contents.nodes.seated(which.node).behind(after)
+
+
+def _former_subscribers(
+    contents: Contents, which: l.FormerSubscribers, after: Jid | None
+) -> Iterator[Jid]:
+    return (jid for jid in contents.nodes.untold(which.node)[1] if after is None or jid > after)
+
+
+def _untold_nodes(
+    contents: Contents, _which: l.UntoldNodes, after: int | None
+) -> Iterator[tuple[int, NodeName]]:
+    for number, former in contents.nodes.former.rows.items():
+        if number > (after or 0):
+            yield number, former.name
+
+
 def _affiliations_of(
     contents: Contents, which: l.AffiliationsOf, after: Jid | None
 ) -> Iterator[AffiliationRow]:
@@ -328,6 +346,9 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Nodes:                 _nodes,
     l.ReadyNodes:            _ready_nodes,
     l.FreeSubscriptions:     _free_subscriptions,
+    l.Subscribers:           _subscribers,
+    l.FormerSubscribers:     _former_subscribers,
+    l.UntoldNodes:           _untold_nodes,
     l.AffiliationsOf:        _affiliations_of,
     l.NodesOfAccount:        _nodes_of_account,
     l.SubscriptionsOfAccount: _subscriptions_of_account,

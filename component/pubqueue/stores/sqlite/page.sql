@@ -37,6 +37,16 @@ FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.que
     AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
 ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
 
+-- subscribers_of: who subscribes to a node, by JID
+SELECT jid FROM subscription WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
+
+-- former_subscribers: who subscribed to a deleted node and is to be told
+SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1) AND jid > ?
+ORDER BY jid LIMIT ?;
+
+-- untold_nodes: deleted nodes whose subscribers are to be told
+SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
+
 -- affiliations_of: everybody who is something to a node
 SELECT jid, affiliation FROM affiliation
 WHERE node_id = ?1 AND jid > ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
@@ -191,6 +201,7 @@ WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
 -- litter: whether there is anything to sweep
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
+    OR EXISTS (SELECT 1 FROM former_node WHERE telling = 0)
     OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));

@@ -17,8 +17,29 @@ SELECT config FROM node WHERE id = ?;
 -- configure: other settings
 UPDATE node SET config = ? WHERE id = ?;
 
--- drop_node: a node with all around it; its contents are nobody's then
+-- drop_node: a node; its contents are nobody's then
 DELETE FROM node WHERE id = ?;
+
+-- leave_people: those around a node that is about to go are to go, and may have to be told before
+INSERT INTO former_node (id, name, telling) SELECT id, name, ?2 FROM node WHERE id = ?1;
+
+-- drop_subscriptions: those to a deleted node, so many at most
+DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE node_id = ? LIMIT ?);
+
+-- drop_affiliations: those to a deleted node, so many at most
+DELETE FROM affiliation WHERE (node_id, jid) IN (SELECT node_id, jid FROM affiliation WHERE node_id = ? LIMIT ?);
+
+-- forget_node: a deleted node, if nobody belongs to it any more
+DELETE FROM former_node WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = ?1)
+    AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = ?1);
+
+-- part_with: who subscribed to a deleted node has been told, up to a JID
+DELETE FROM subscription WHERE jid <= ?2 AND node_id = (
+    SELECT min(id) FROM former_node WHERE name = ?1 AND telling = 1
+);
+
+-- all_told: everybody who subscribed to a deleted node has been told
+UPDATE former_node SET telling = 0 WHERE id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1);
 
 -- add_affiliation: what an account is to a node from now on
 INSERT INTO affiliation (node_id, jid, affiliation) VALUES (?, ?, ?);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
-from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
+from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.sqlite import committing, nodes, staging, winners
 from pubqueue.stores.sqlite.event_log import record
@@ -49,7 +49,7 @@ def _write_rows(session: Session, writes: Writes) -> None:
     for kind, make in ROWS.items():
         if rows := getattr(writes, kind):
             make(session, rows)
-    nodes.drop_nodes(session, writes.nodes)
+    nodes.drop_nodes(session, writes.nodes, writes.telling)
 
 
 def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:
@@ -66,6 +66,13 @@ def _purge(session: Session, change: PurgeNode) -> None:
     for query in ("leave_contents", "new_contents", "no_items", "no_locks"):
         session.run(query, node)
     session.nodes.forget(change.node)
+
+
+def _part_with(session: Session, change: PartWith) -> None:
+    if change.through is None:
+        session.run("all_told", change.node)
+    else:
+        session.run("part_with", change.node, change.through)
 
 
 def _forget(session: Session, change: Forget) -> None:
@@ -95,6 +102,7 @@ ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
 
 BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     PurgeNode:    _purge,
+    PartWith:     _part_with,
     Forget:       _forget,
     ForgetEvents: _forget_events,
     SetAside:     winners.set_aside,
