@@ -12,7 +12,7 @@ import structlog
 
 from pubqueue import __version__, declared_nodes
 from pubqueue.app.askers import Askers
-from pubqueue.app.broker import Broker
+from pubqueue.app.broker import ALONE, Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Jid, Millis
@@ -23,7 +23,7 @@ from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.reloading import trim_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pubqueue.app.ports import Store
     from pubqueue.config import Settings
@@ -82,12 +82,14 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 @asynccontextmanager
 async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """Run the queue without a face; raises what `_parts` raises."""
-    async with _parts(settings) as (broker, _store, _reaper):
+    async with _parts(settings, serving=False) as (broker, _store, _reaper):
         yield broker
 
 
 @asynccontextmanager
-async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
+async def _parts(
+    settings: Settings, *, serving: bool
+) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
     """Run what serves faces: broker, store, reaper, and the declared nodes.
 
     Raises:
@@ -96,22 +98,21 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Broker, Store, Reape
 
     """
     store = settings.make_store()
-    await store.open()
-    reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
-    broker = Broker(
-        store,
-        clock=now,
-        policy=settings.node_creation,
-        same_payload=same,
-        fingerprint=fingerprint,
-        on_moment=reaper.on_moment,
-        limits=settings.transactions.limits(),
-        most_subscriptions=settings.subscriptions_per_account,
-    )
-    async with (
-        AsyncExitStack() as ends
-    ):  # the one that was begun first ends last, whatever the others meet
+    async with AsyncExitStack() as ends:  # what was begun first ends last, whatever the others meet
         ends.push_async_callback(store.close)
+        await store.open()
+        reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
+        broker = Broker(
+            store,
+            clock=now,
+            policy=settings.node_creation,
+            same_payload=same,
+            fingerprint=fingerprint,
+            on_moment=reaper.on_moment,
+            limits=settings.transactions.limits(),
+            most_subscriptions=settings.subscriptions_per_account,
+            instance=await store.instances.enter() if serving else ALONE,
+        )
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
         broker.start()
@@ -136,32 +137,37 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    async with _parts(settings) as parts:
+    async with _parts(settings, serving=True) as parts:
         broker = parts[0]
         _collect_less_often()
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
         log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
         serving = [asyncio.create_task(face.run(), name="face") for face in faces]
-        stopping = asyncio.create_task(stop.wait(), name="stop")
         if reloader is not None:
             following = reloader.run(settings, by=_service(settings), parts=parts, faces=faces)
             serving.append(asyncio.create_task(following, name="reload"))
         try:
-            await asyncio.wait(
-                {*serving, stopping, broker.task}, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in (*serving, broker.task):
-                if task.done():
-                    task.result()  # raises what ended it
+            await _until(stop, [*serving, broker.task])
             log.info("service.stopping")
             await asyncio.gather(*(face.stop() for face in faces))
             await broker.note_all_told()
         finally:
-            stopping.cancel()
             for task in serving:
                 task.cancel()
-            await asyncio.gather(*serving, stopping, return_exceptions=True)
+            await asyncio.gather(*serving, return_exceptions=True)
     log.info("service.stopped")
+
+
+async def _until(stop: asyncio.Event, work: Sequence[asyncio.Task[None]]) -> None:
+    """Return when `stop` is set; raises what ends a part of the work before."""
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait({*work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    for task in work:
+        if task.done():
+            task.result()
 
 
 def _collect_less_often() -> None:

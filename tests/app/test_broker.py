@@ -457,6 +457,8 @@ def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
         (many, few, few): 3,
         (many, staged, few): 2,
         (staged, few, many, few): 3,
+        (commits((0, 0, 999)), commits((0, 0, 600), (1, 0, 401)), few): 2,
+        (commits((0, 0, 10 * MOST_ITEMS)), few): 1,
         (few,) * (LARGEST + 1): LARGEST,
     }
     assert {given: share([(one, print) for one in given]) for given in takes} == takes

@@ -52,6 +52,7 @@ def process(tmp_path, monkeypatch):
             policy=CreationPolicy.ANYONE,
             same_payload=bytes.__eq__,
             on_moment=reaper.on_moment,
+            instance=await store.instances.enter(),
         )
         face = WatchedFace(broker, heard)
         broker.start()
@@ -84,7 +85,35 @@ async def test_a_lock_of_a_process_that_is_gone_is_ended_by_the_other(process):
         async with process() as (gone, _):
             for request in (a_queue(lock_timeout=1), joins(ANN), publishes("a")):
                 await gone.handle(request)
+        again = await heard.next()
+        assert (again.to, again.item.id, again.again) == (ANN, "a", True)
         assert await heard.next() == Unlocked(ANN, JOBS, (ItemId("a"),))
+
+
+async def test_what_a_process_that_died_has_not_said_another_says_once(process):
+    async with process() as (_, heard):
+        async with process() as (gone, _):
+            for request in (a_queue(), joins(ANN), publishes("a")):
+                await gone.handle(request)
+        again = await heard.next()
+        assert (again.to, again.item.id, again.item.token) == (ANN, "a", 1)
+        async with process() as (_, heard_too):
+            pass
+        async with process() as (_, heard_too):
+            assert heard_too.empty()
+        assert heard.empty()
+
+
+async def test_who_has_left_in_order_has_nothing_to_say(process):
+    async with process() as (one, heard):
+        async with process() as (other, heard_too):
+            for request in (a_queue(), joins(ANN), publishes("a")):
+                await other.handle(request)
+            await heard_too.next()
+            await other.note_all_told()
+        await one.handle(joins(BOB))
+        await one.handle(publishes("b"))
+        assert (await heard.next()).item.id == "b"
 
 
 async def test_an_account_that_one_saw_come_is_gone_when_the_other_sees_it_leave(process):

@@ -22,6 +22,7 @@ from pubqueue.core.decision import Deliver, Refused
 from pubqueue.core.model import Affiliation, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
+from pubqueue.core.nodes.crowd import ListUntold, NextSubscribers
 from pubqueue.core.nodes.manage import (
     Create,
     Describe,
@@ -320,6 +321,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
     assert {
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
+        *(NextSubscribers, ListUntold),
     } == READS
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from itertools import count
 
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
@@ -13,10 +14,13 @@ from structlog.testing import capture_logs
 from pubqueue.app import reaper as reaper_module
 from pubqueue.app import rules
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts import expiring
 from pubqueue.app.reaper import Reaper
+from pubqueue.app.rows import Needs
 from pubqueue.core.decision import Unlocked
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue import expire
 from pubqueue.core.queue.recover import Recover
 from pubqueue.core.reading.trim import Trim
 from pubqueue.stores.sqlite import SqliteStore
@@ -79,6 +83,24 @@ class Stage:
                     return ends
                 await self.log._grown.wait()
 
+    def watch_finished(self, node, names):
+        """Return a list of how many of these ids are remembered as finished, noted whenever a batch has changed it."""
+        keys = {(node, ItemId(name)) for name in names}
+        batch, counts, last = self.store.batch, [], [len(keys)]
+
+        async def watched(job):
+            done = await batch(job)
+            rows = await self.store.read(lambda tx: tx.load(Needs(finished=keys)))
+            if len(rows.finished) != last[0]:
+                last[0] = len(rows.finished)
+                counts.append(last[0])
+            if counts and not last[0]:
+                self.log.append("nothing is remembered")
+            return done
+
+        self.store.batch = watched
+        return counts
+
     async def item(self, name):
         return await self.store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId(name)))
 
@@ -124,7 +146,7 @@ async def test_a_moment_that_has_come_is_not_waited_for(stage):
     await stage.broker.settled()
     await stage.do(publishes("a"))
     stage.clock.now = LATE
-    await stage.do(publishes("soon", delay=1))  # a nearer moment wakes the reaper
+    stage.reaper.on_moment(Millis(LATE - 1))  # another moment wakes the reaper
     await stage.log.until(unlocked("a"))
 
 
@@ -215,6 +237,40 @@ async def test_a_recovery_that_meets_a_fault_of_ours_holds_up_no_expiry(stage, m
     stage.clock.now = LATE
     stage.reaper.start(stage.broker)
     await stage.log.until(unlocked("a"))
+
+
+async def test_old_ids_are_forgotten_in_steps_that_follow_by_themselves(stage, monkeypatch):
+    for module in (expire, expiring):
+        monkeypatch.setattr(module, "FORGOTTEN", 2)
+    names = [f"i{number}" for number in range(7)]
+    await stage.do(a_queue(OTHER, dedup_window=60), joins(ANN, 9, node=OTHER))
+    await stage.do(publishes(*names, node=OTHER), retracts(ANN, *names, node=OTHER))
+    counts = stage.watch_finished(OTHER, names)
+    stage.clock.now = after(61)
+    stage.reaper.start(stage.broker)
+    await stage.log.until("nothing is remembered")
+    assert counts == [5, 3, 1, 0]
+
+
+async def turns(*, until):
+    """Let others have turns of the loop until this is so."""
+    while not until():  # noqa: ASYNC110  # nobody tells of it
+        await asyncio.sleep(0)
+
+
+async def test_old_ids_are_forgotten_whatever_news_there_is(stage):
+    await stage.do(a_queue(OTHER, dedup_window=60), joins(ANN, 9, node=OTHER))
+    await stage.do(publishes("a", node=OTHER), retracts(ANN, "a", node=OTHER))
+    counts = stage.watch_finished(OTHER, ["a"])
+    stage.reaper.start(stage.broker)
+    async with asyncio.timeout(5):
+        await turns(until=lambda: stage.reaper._expired == NOW)
+        await stage.broker.settled()
+        assert counts == []
+        stage.clock.now = after(61)
+        moments = map(after, count(3600))
+        await turns(until=lambda: stage.reaper.on_moment(next(moments)) or counts == [0])
+    assert counts == [0]
 
 
 async def test_starting_and_stopping_twice_do_no_harm(stage):

@@ -2,7 +2,7 @@
 
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOB, JOBS, NOW
+from harness.facts import ANN, BOB, NOW
 from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
@@ -21,12 +21,15 @@ class Lives:
         self.path, self.now = path, NOW
         self._open = []
 
-    async def begin(self, *, up=True):
-        """Begin another life; return what its face says."""
+    async def begin(self, *, up=True, beside=False):
+        """Begin another life, `beside` the ones before or after their end; return what its face says."""
+        if not beside:
+            await self.kill()
         store = SqliteStore(self.path)
         await store.open()
         self.broker = Broker(
             store,
+            instance=await store.instances.enter(),
             clock=lambda: self.now,
             policy=CreationPolicy.ANYONE,
             same_payload=bytes.__eq__,
@@ -51,10 +54,12 @@ class Lives:
             self.now = Millis(self.now + LAG)
             await self.do(Arrive(BOB))
 
-    async def end(self):
+    async def kill(self):
+        """End all processes without a word."""
         for broker, store in self._open:
             await broker.stop()
             await store.close()
+        self._open.clear()
 
 
 @pytest.fixture
@@ -63,7 +68,7 @@ async def lives(tmp_path):
     await lives.begin()
     await lives.do(a_queue(lock_timeout=3600, max_queue_requests=5000), joins(ANN, 5000))
     yield lives
-    await lives.end()
+    await lives.kill()
 
 
 def sent(said):
@@ -90,14 +95,25 @@ async def test_what_has_left_for_sure_does_not_come_again(lives):
     assert [item for _, item, *_ in sent(await lives.begin())] == ["b"]
 
 
-async def test_nothing_counts_as_told_that_another_process_may_have_to_tell(lives):
+async def test_of_two_processes_each_notes_its_own(lives):
     await lives.do(publishes("a"))
     first = lives.broker
-    await lives.begin()
+    await lives.begin(beside=True)
     await lives.do(publishes("b"))
     lives.broker = first
     await lives.let_pass()
-    assert [item for _, item, *_ in sent(await lives.begin())] == ["a", "b"]
+    said = await lives.begin()
+    await lives.broker.speak_for(1)
+    assert {item for _, item, *_ in sent(said)} == {"b"}
+
+
+async def test_who_takes_a_number_that_another_has_left_has_nothing_to_send_again(lives):
+    await lives.begin(beside=True)
+    await lives.broker.note_all_told()
+    await lives.do(publishes("a"))
+    said = await lives.begin(beside=True)
+    await lives.do(publishes("b"))
+    assert [item for _, item, *_ in sent(said)] == ["b"]
 
 
 async def test_after_an_end_in_order_nothing_comes_again(lives):
@@ -131,11 +147,49 @@ async def test_what_cannot_be_sent_again_stays_with_its_holder_and_is_tried_once
     assert [(to, item) for to, item, *_ in sent(said)] == [(ANN, "a")]
 
 
-async def test_new_locks_are_told_once(lives):
+async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
+    said = await lives.begin()
+    await lives.do(publishes("a"))
+    await lives.let_pass()
+    await lives.do(publishes("b"), publishes("c"), retracts(ANN, "c"))
+    lives.face.down()
+    lives.broker.stream_broke()
+    lives.face.up()
+    await lives.broker.settled()
+    told = sent(said)
+    assert [item for _, item, *_ in told] == ["a", "b", "c", "b"]
+    assert told[1] == told[3]
+
+
+async def test_a_stream_that_breaks_long_after_the_last_delivery_has_taken_none_along(lives):
+    said = await lives.begin()
+    await lives.do(publishes("a"))
+    lives.now = Millis(lives.now + LAG)
+    lives.face.down()
+    lives.broker.stream_broke()
+    lives.face.up()
+    await lives.broker.settled()
+    assert len(sent(said)) == 1
+
+
+async def test_nothing_is_noted_as_told_while_something_is_to_be_sent_again(lives):
+    await lives.do(publishes("a"))
+    await lives.begin()
+    await lives.do(publishes("b"))
+    lives.face.silent = True
+    lives.face.down()
+    lives.broker.stream_broke()
+    lives.face.up()
+    await lives.broker.settled()
+    await lives.let_pass()
+    await lives.let_pass()
+    assert [item for _, item, *_ in sent(await lives.begin())] == ["a", "b"]
+
+
+async def test_a_server_that_reads_on_after_a_while_has_lost_nothing(lives):
     said = await lives.begin()
     await lives.do(publishes("a"))
     lives.face.down()
     lives.face.up()
     await lives.broker.settled()
     assert len(sent(said)) == 1
-    assert said[0].item.node == JOBS

@@ -69,6 +69,7 @@ TABLE = [
     (c.CreateNode(queue()), []),
     (c.ConfigureNode(JOBS, queue().config), []),
     (c.DeleteNode(JOBS), []),
+    (c.PartWith(JOBS, None), []),
     (c.PurgeNode(JOBS, 7), [Event(EventKind.PURGED, JOBS, detail="7")]),
     (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
     (c.AddSubscription(window()), []),
@@ -99,7 +100,7 @@ TABLE = [
         ],
     ),
     (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
-    (c.Forget(NOW), []),
+    (c.Forget(NOW, 9), []),
     (c.ForgetEvents(7), []),
     (c.GiveUp(FREE, LATER, "too old", 0), [told(EventKind.DEAD, detail="too old")]),
     (

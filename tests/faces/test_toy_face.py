@@ -17,10 +17,12 @@ from pubqueue import wiring
 from pubqueue.app.broker import Broker
 from pubqueue.config import NodeSettings, Settings
 from pubqueue.core.decision import (
+    NOBODY,
     Deliver,
     Purged,
     Refused,
     Retracted,
+    ToEach,
 )
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
@@ -45,6 +47,12 @@ class MailFace:
             return notices
         self.said += notices
         return ()
+
+    def when_told(self, _node, call):
+        call()
+
+    def is_behind(self, _node):
+        return False
 
     def set_up(self, *, up):
         self._up = up
@@ -114,6 +122,15 @@ async def stage():
 
 
 # --- from one face to the other ------------------------------------------------------------------
+
+
+async def test_an_audience_of_both_faces_that_hears_of_many_items_is_cut_once(stage):
+    audience = (Jid("line:1"), Jid("ann@x/1"), NOBODYS)
+    news = [Purged(NOBODY, node) for node in (LINES, MAILS)]
+    stage.send(*(ToEach(audience, what) for what in news))
+    first, second = stage.mail_face.said
+    assert (first.to, first.what, second.what) == ((Jid("ann@x/1"),), *news)
+    assert first.to is second.to
 
 
 async def test_what_a_line_puts_is_handed_to_a_jid(stage):

@@ -128,6 +128,12 @@ class LineFace:
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         return [notice for notice in singly(notices) if not self._say(notice)]
 
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        call()
+
+    def is_behind(self, _node: NodeName) -> bool:
+        return False
+
     def _say(self, notice: Notice) -> bool:
         line = self._lines.get(notice.to)
         if line is None or not self._up:

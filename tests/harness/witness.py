@@ -23,6 +23,7 @@ class WatchedStore:
 
     def __init__(self, store: Store, log: list[Any]) -> None:
         self._store = store
+        self.instances = store.instances
         self._log = log
         self.failures = 0
         self.may_go = asyncio.Event()
@@ -78,3 +79,11 @@ class WatchedFace:
             return list(singly(notices))
         self._log.extend(singly(notices))
         return ()
+
+    def when_told(self, _node: str, call: Callable[[], None]) -> None:
+        """Call at once: all is said."""
+        call()
+
+    def is_behind(self, _node: str) -> bool:
+        """Say no: nothing waits here."""
+        return False

@@ -1,7 +1,9 @@
-"""The server of the tests that need PostgreSQL."""
+"""What tests of stores share: the contract, whose failures are to be told like those of tests, and a PostgreSQL."""
 
 import pytest
 from harness.postgres import Postgres
+
+pytest.register_assert_rewrite("stores")
 
 
 @pytest.fixture(scope="session")

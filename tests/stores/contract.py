@@ -10,7 +10,9 @@ from harness.store_contents import recount
 from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
 from stores.of_contents import OfContents
+from stores.of_crowds import OfCrowds
 from stores.of_event_log import OfHistory
+from stores.of_instances import OfInstances
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
 from stores.of_slices import OfSlices
@@ -22,7 +24,16 @@ from pubqueue.core import changes as c
 
 
 class StoreContract(
-    OfNodes, OfItems, OfContents, OfTime, OfBatches, OfStaging, OfCommits, OfSlices, OfHistory
+    OfNodes,
+    OfCrowds,
+    OfItems,
+    OfContents,
+    OfTime,
+    OfBatches,
+    OfStaging,
+    OfCommits,
+    OfSlices,
+    OfHistory,
 ):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 
@@ -38,5 +49,5 @@ class StoreContract(
             await store.close()
 
 
-class SharedStoreContract(StoreContract, OfSharing):
+class SharedStoreContract(StoreContract, OfSharing, OfInstances):
     """Every call of `make_store` is a store at one and the same place, which outlives them all."""

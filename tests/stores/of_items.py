@@ -26,7 +26,7 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import DeadItems, ItemIds, Items
+from pubqueue.app.listings import DeadItems, Forgettable, ItemIds, Items
 from pubqueue.app.rows import Due, Finished, Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.model import NO_TIME, DeadLetter, ItemId, Jid, State, digest
@@ -370,10 +370,27 @@ class OfItems:
         keys = {(JOBS, one.id), (JOBS, two.id), (DEAD, one.id)}
         found = await load(store, finished=keys)
         assert sorted(found.finished, key=str) == sorted(rows, key=str)
-        await make(store, c.Forget(after(4.999)))
+        await make(store, c.Forget(after(4.999), 9))
         assert len((await load(store, finished=keys)).finished) == 2
-        await make(store, c.Forget(after(5)))
+        await make(store, c.Forget(after(5), 9))
         assert await load(store, finished=keys) == Rows(finished=rows[1:])
+
+    async def test_so_many_ids_are_forgotten_at_once_the_longest_overdue_first(self, store):
+        await make(store, *(add(name) for name in "abcd"))
+        there = await items(store, *"abcd")
+        await make(
+            store,
+            *(c.RemoveItem(one, after(9 - at), b"") for at, one in enumerate(there)),
+        )
+        keys = {(JOBS, one.id) for one in there}
+        assert await listed(store, Forgettable(after(5.999))) == [0]
+        assert await listed(store, Forgettable(after(8)), limit=9) == [3]
+        assert await listed(store, Forgettable(after(8)), limit=2) == [2]
+        await make(store, c.Forget(after(8), 2))
+        left = {row.id for row in (await load(store, finished=keys)).finished}
+        assert left == {"a", "b"}
+        await make(store, c.Forget(after(8), 2))
+        assert [row.id for row in (await load(store, finished=keys)).finished] == ["a"]
 
     async def test_work_that_finishes_again_is_remembered_anew(self, store):
         for payload in (b"<a/>", b"<b/>"):

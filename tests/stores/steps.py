@@ -56,7 +56,7 @@ ENOUGH = 1_000_000
 """Bytes of payload, more than there are."""
 IN_TIME = after(300)
 
-BULK = (c.PurgeNode, c.Forget, c.ForgetEvents, SetAside, Commit, Moved, Abort, Sweep)
+BULK = (c.PurgeNode, c.PartWith, c.Forget, c.ForgetEvents, SetAside, Commit, Moved, Abort, Sweep)
 
 NEEDS: Final = {
     "nodes": lambda key: Needs(nodes={key}),
@@ -147,6 +147,7 @@ class Desk:
         name = change.node.name if isinstance(change, c.CreateNode) else change.node
         if isinstance(change, c.DeleteNode):
             self.write()
+            self._writes.telling += [name] if change.telling else []
         self._put("nodes", name, afterwards.node_after(change, self._row("nodes", name)[1]))
         if not isinstance(change, c.ConfigureNode):
             self.write()

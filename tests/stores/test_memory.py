@@ -11,20 +11,16 @@ from harness.store_contents import ALL, contents, everything, next_token, recoun
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from stores.contract import StoreContract
+from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
-PARTS = "nodes", "items", "time", "batches", "staging", "commits", "slices", "history"
-for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PARTS)):
-    pytest.register_assert_rewrite(f"stores.{part}")
-from stores.contract import StoreContract  # noqa: E402  # after the line above
-from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release  # noqa: E402  # as above
-
-from pubqueue.app.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes  # noqa: E402  # as above
-from pubqueue.core import changes as c  # noqa: E402  # as above
-from pubqueue.core.model import NO_TIME, State  # noqa: E402  # as above
-from pubqueue.core.transactions.model import Sweep  # noqa: E402  # as above
-from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
-from pubqueue.stores.memory.order import LONGEST, Order  # noqa: E402  # as above
-from pubqueue.stores.sqlite import SqliteStore  # noqa: E402  # as above
+from pubqueue.app.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
+from pubqueue.core import changes as c
+from pubqueue.core.model import NO_TIME, State
+from pubqueue.core.transactions.model import Sweep
+from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.memory.order import LONGEST, Order
+from pubqueue.stores.sqlite import SqliteStore
 
 
 class TestMemory(StoreContract):

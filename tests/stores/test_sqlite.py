@@ -14,6 +14,9 @@ import pytest
 from harness.facts import ANN, JOBS, NOW, after, held, window
 from harness.store_contents import everything, recount
 from msgspec.structs import replace
+from stores.contract import SharedStoreContract
+from stores.of_relational import OfRelational
+from stores.steps import EMPTY, add, do, items, make
 
 from pubqueue.app.listings import Nodes
 from pubqueue.app.ports import ForeignStoreError, StoreError
@@ -24,23 +27,6 @@ from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import store as store_module
 from pubqueue.stores.sqlite.queries import SQL
 from pubqueue.stores.sqlite.schema import APPLICATION_ID
-
-PARTS = (
-    "contract",
-    "of_nodes",
-    "of_items",
-    "of_time",
-    "of_batches",
-    "of_staging",
-    "of_history",
-    "of_relational",
-    "steps",
-)
-for part in PARTS:
-    pytest.register_assert_rewrite(f"stores.{part}")
-from stores.contract import SharedStoreContract  # noqa: E402  # after the line above
-from stores.of_relational import OfRelational  # noqa: E402  # as above
-from stores.steps import EMPTY, add, do, items, make  # noqa: E402
 
 
 class TestSqlite(SharedStoreContract, OfRelational):
@@ -150,7 +136,8 @@ async def test_a_file_that_is_not_ours_is_refused_in_one_sentence(tmp_path, prep
         await store.batch(lambda tx: tx.page(Nodes()))
 
 
-async def test_a_place_without_a_write_ahead_log_is_refused():
+async def test_a_place_without_a_write_ahead_log_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # we make a file of that name, though SQLite takes none
     with pytest.raises(ForeignStoreError, match=r"cannot keep a write-ahead log here$"):
         await SqliteStore(Path(":memory:")).open()
 
@@ -411,7 +398,9 @@ PLANS = {
     "change_item": "INTEGER PRIMARY KEY",
     "change_subscription": "sqlite_autoindex_subscription_1 (subid=?)",
     "crowd_out": "INTEGER PRIMARY KEY",
-    "forget": "finished_until",
+    "outdated": "finished_until",
+    "forget": "PRIMARY KEY (node_id=? AND id=?)",
+    "forgettable": "finished_until",
     "place": "sqlite_autoindex_attempt_1",
     "sweep_staged": "sqlite_autoindex_attempt_1 (txn_id=?)",
     "drop_until": "sqlite_autoindex_attempt_1 (txn_id=?)",
@@ -474,7 +463,7 @@ async def test_a_batch_of_many_items_takes_few_statements(store):
         "SELECT n.id, n.name,",
         "SELECT s.id, s.node_id,",
         "SELECT i.node_id, i.seq,",
-        "UPDATE sequence SET",
+        "INSERT INTO sequence",
         "DELETE FROM item",
         "INSERT INTO item",
         "UPDATE subscription SET",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,8 +18,9 @@ import structlog
 from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
+from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
-from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.ports import Instance, StaleError, StoreError
 from pubqueue.app.reader import ENDING, Reader
 from pubqueue.app.resending import Resending, Told
 from pubqueue.app.rules import READS
@@ -31,6 +33,8 @@ from pubqueue.core.decision import (
     Done,
     Refusal,
     Refused,
+    ToAll,
+    ToEach,
 )
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
@@ -42,12 +46,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.listings import Place
+    from pubqueue.app.news import Ask
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
+        Decision,
+        News,
         Notice,
         Reply,
-        ToEach,
     )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
@@ -56,6 +62,9 @@ if TYPE_CHECKING:
     Taken = tuple[Request, Callable[[Reply], None]]
 
 log = structlog.get_logger(__name__)
+
+ALONE: Final = Instance(0)
+"""A process that is not counted among others on its store."""
 
 RETRY: Final = 1.0
 """Seconds until what nobody repeats is tried again, after the store could not take it."""
@@ -75,6 +84,7 @@ class Broker:
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
+        instance: Instance = ALONE,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -87,8 +97,14 @@ class Broker:
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
-        self._told = Told()
-        self._resending = Resending(self.submit)
+        self._instance = instance
+        self._told = Told(instance)
+        self._resending = Resending(self.submit, instance.number)
+        self._resending_for: list[Resending] = []
+        self._news = CrowdNews(self.outbox, self._ask)
+        self._telling: dict[int, Taken] = {}
+        """Requests that go on when the news before them are told."""
+        self._count = itertools.count()
         self._moment: Millis | None = None
         self._reader = Reader(store, self._context)
         self._dispatching = False
@@ -128,7 +144,8 @@ class Broker:
 
         Raises the fault that has ended the work before, if there was one.
         """
-        self._stopping = self._cutting = True
+        self._stopping = True
+        self._end_telling()
         self.pause()
         self._try_unrepeated()
         await self._reader.stop()
@@ -176,13 +193,39 @@ class Broker:
         """Note that all deliveries have left: the faces have closed their streams in order."""
         with contextlib.suppress(StoreError):  # then some are sent again at the next start
             await self._store.batch(self._told.note_all)
+            await self._store.instances.leave(self._instance.number)
+
+    async def speak_for(self, number: int) -> None:
+        """Send again what the process of this number, which has died, may have left unsaid, and note that it is told.
+
+        Raises:
+            StoreError: that could not be noted.
+
+        """
+        resending = Resending(self.submit, number)
+        self._resending_for.append(resending)
+        try:
+            if self._dispatching:
+                resending.go_on()
+            await resending.done.wait()
+        finally:
+            self._resending_for.remove(resending)
+        await self._store.batch(Told(Instance(number)).note_all)
+        await self._store.instances.leave(number)
+
+    @property
+    def is_dispatching(self) -> bool:
+        """Whether items are handed out: somebody can be reached."""
+        return self._dispatching
 
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
         self._others_reached = True
         if self.outbox.is_open and not self._stopping:
             self._dispatching = True
-            self._resending.go_on()
+            for one in (self._resending, *self._resending_for):
+                one.go_on()
+            self._news.resume()
             self.look_around()
         else:
             self.pause()
@@ -200,6 +243,12 @@ class Broker:
         self._rest = ()
         self._looked = None
 
+    def stream_broke(self) -> None:
+        """Take note that a stream of a face broke: what went into it in the last seconds is sent again with the next."""
+        self._resending.lose(self._told.unsure(self._clock()))
+        for one in self._resending_for:
+            one.fail()
+
     async def drain(self, patience: float) -> None:
         """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
 
@@ -207,9 +256,12 @@ class Broker:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
+                await self.settled()
+                self._end_telling()
                 return await self.settled()
         self._cutting = True
         self._reader.refuse_waiting()
+        self._end_telling()
         left, self._waiting = self._waiting, []
         for request, answer in left:
             if isinstance(request, Arrive | Leave | Bounce):
@@ -221,10 +273,20 @@ class Broker:
         log.warning("drain.refused", requests=len(left) - len(self._waiting))
         return await self.settled()
 
+    def _end_telling(self) -> None:
+        """Answer those whose work waits for news to leave: it goes on at the next start."""
+        self._cutting = True
+        left, self._telling = self._telling, {}
+        for request, answer in left.values():
+            answer((request.reply or Done()) if isinstance(request, MoveWinners) else ENDING)
+
     async def settled(self) -> None:
-        """Wait until nothing is waiting and nothing is being worked on."""
-        await self._quiet.wait()
-        await self._reader.settled()
+        """Wait until nothing is waiting and nothing is being worked on. What waits for news to leave does not count."""
+        while not (
+            self._quiet.is_set() and self._reader.is_quiet
+        ):  # either may give the other work
+            await self._quiet.wait()
+            await self._reader.settled()
 
     async def _run(self) -> None:
         try:
@@ -326,15 +388,36 @@ class Broker:
         for (_, answer), decision in zip(taken, done.decisions, strict=True):
             if decision.then is None or self._cutting:  # what is left is found at the next start
                 answer(decision.reply)
-            else:
-                self._waiting.append((cast("Request", decision.then), answer))
             self._say(decision.notices)
+            if decision.then is not None and not self._cutting:
+                self._go_on(cast("Request", decision.then), answer, decision)
         tell((request for request, _ in taken), done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
-        self._told.said(self._changes.next_token())
+        self._told.said(self._changes.next_token(), self._clock())
         self._note_moment(done)
+
+    def _go_on(self, request: Request, answer: Callable[[Reply], None], decision: Decision) -> None:
+        """Have long work go on when the news of its last slice have left: no more of them than that wait at once."""
+        nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
+        number = next(self._count)
+        self._telling[number] = request, answer
+        self._news.when_told(nodes, partial(self._has_told, number))
+
+    def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
+        """Have a page of a crowd read; what is not told when the service stops is told to nobody, or at the next start."""
+        if not (self._stopping or self._cutting):
+            self.submit(request, answer)
+
+    def _has_told(self, number: int) -> None:
+        taken = self._telling.pop(number, None)
+        if taken is not None:
+            self.submit(*taken)
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much is to be told of a node that it should have no more."""
+        return self._news.is_behind(node) or self.outbox.is_behind(node)
 
     def _note_moment(self, done: BatchResult) -> None:
         if done.exact:
@@ -353,7 +436,7 @@ class Broker:
     ) -> BatchResult:
         now = self._clock()
         self._rows.begin(tx)
-        self._told.note(tx, now, flowing=self._dispatching)
+        self._told.note(tx, now, flowing=self._dispatching and self._resending.done.is_set())
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()
@@ -379,18 +462,20 @@ class Broker:
             limits=self._limits,
             fingerprint=self._fingerprint,
             most_subscriptions=self._most_subscriptions,
+            is_behind=self.is_behind,
         )
 
-    def _say(self, notices: Sequence[Notice | ToEach]) -> None:
+    def _say(self, notices: Sequence[Notice | News]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed.
 
         Not one that its holder may have: that is tried once more.
         """
         if not notices:
             return
-        for notice in self.outbox.send(notices):
+        for notice in self.outbox.send(self._news.keep(notices)):
             if isinstance(notice, Deliver) and notice.again:
-                self._resending.fail()
+                for one in (self._resending, *self._resending_for):
+                    one.fail()
             elif isinstance(notice, Deliver):
                 back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                 self.submit(back, lambda _reply: None)

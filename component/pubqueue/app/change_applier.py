@@ -60,6 +60,8 @@ class ChangeApplier(ItemChanges):
         self._put_node(name, node_after(change, before))
         self.touched[name] = None
         if isinstance(change, c.DeleteNode):
+            if change.telling:
+                self._pending.telling.append(name)
             self._write()
             self._cache.forget()
             self.unsure = True  # what was in it is to be swept
@@ -137,7 +139,7 @@ class ChangeApplier(ItemChanges):
             change, t.Sweep
         ):  # nobody sees what it removes, but for apps that nobody uses
             self._cache.apps.clear()
-        elif not isinstance(change, c.ForgetEvents | t.Moved):
+        elif not isinstance(change, c.ForgetEvents | c.PartWith | t.Moved):
             self._cache.forget()
         if isinstance(change, t.Commit):
             self._numbers.forget()  # its items are numbered behind the block
@@ -149,6 +151,7 @@ class ChangeApplier(ItemChanges):
         c.ConfigureNode:   _node,
         c.DeleteNode:      _node,
         c.PurgeNode:       _bulk,
+        c.PartWith:        _bulk,
         c.SetAffiliation:  _affiliation,
         c.AddSubscription: _subscription,
         c.SetWindow:       _subscription,

@@ -100,6 +100,25 @@ class SubscriptionsOfAccount(Listing[Subscription], frozen=True, gc=False):
     node: NodeName | None = None
 
 
+class Subscribers(Listing[Jid], frozen=True, gc=False):
+    """Who subscribes to the node, by JID; `after` is a JID."""
+
+    node: NodeName
+
+
+class FormerSubscribers(Listing[Jid], frozen=True, gc=False):
+    """Who subscribed to the node, which is deleted, and has not been told, by JID; `after` is a JID.
+
+    Of several deleted nodes of that name it is the first of which not everybody has been told.
+    """
+
+    node: NodeName
+
+
+class UntoldNodes(Listing[tuple[int, NodeName]], frozen=True, gc=False):
+    """Deleted nodes of whose end not everybody has been told, the first one first; `after` is a number."""
+
+
 class ItemIds(Listing[ItemId], frozen=True, gc=False):
     """The ids of a node's items, oldest first; `after` is a sequence number."""
 
@@ -209,6 +228,12 @@ class Sweepable(Listing[bool], frozen=True, gc=False):
     """One row: whether a sweep would find anything."""
 
     before: Millis
+
+
+class Forgettable(Listing[int], frozen=True, gc=False):
+    """One row: how many ids of finished work no longer count at that moment; no more than `limit` are counted."""
+
+    now: Millis
 
 
 class AttemptsOf(Listing[Attempt], frozen=True, gc=False):

@@ -3,7 +3,7 @@
 Each process hands out what its own requests make ready, and knows when the locks of its own batches end. A
 process that is killed, or has lost its stream, leaves ready items and locks that nobody else has in mind.
 So each asks the store, once a second, whether another has written, and only then looks at all nodes.
-Alone on its store a process never has to.
+Alone on its store a process never has to. What one that died has decided and not said, another says.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from pubqueue.app.ports import StoreError
 
 if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.ports import Store
+
+log = structlog.get_logger(__name__)
 
 PERIOD: Final = 1.0
 """Seconds between two looks."""
@@ -28,6 +32,7 @@ class OtherProcesses:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._task: asyncio.Task[None] | None = None
+        self._dead: list[int] = []
 
     def start(self, broker: Broker) -> None:
         """Begin to watch. Starting twice does no harm."""
@@ -51,3 +56,12 @@ class OtherProcesses:
                 wrote = True  # the broker's own look says what is wrong with the store
             if wrote:
                 broker.look_around()
+            if broker.is_dispatching:
+                await self._speak_for_the_dead(broker)
+
+    async def _speak_for_the_dead(self, broker: Broker) -> None:
+        with contextlib.suppress(StoreError):  # the next look tries again
+            self._dead += await self._store.instances.abandoned()
+            while self._dead:
+                await broker.speak_for(self._dead[0])
+                log.info("instance.taken_over", number=self._dead.pop(0))

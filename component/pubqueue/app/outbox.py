@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pubqueue.core.decision import ToEach, singly
+from pubqueue.core.decision import ToEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Jid
+    from pubqueue.core.model import Jid, NodeName
 
 
 class Face(Protocol):
@@ -27,6 +27,12 @@ class Face(Protocol):
 
         What is told to many may follow later, in the order of its node, as there is room for it.
         """
+
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Call, once, when all that is told to many of the node by now has left; at once if there is nothing."""
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much waits to be told to many that the node should have no more."""
 
 
 class Outbox:
@@ -66,28 +72,59 @@ class Outbox:
         face = self._face_of(address)
         return face is not None and any(face is one for one in self._up)
 
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Call when each face has said what it has to say of the node by now, or cannot say it to anybody."""
+        left = len(self._faces)
+        if not left:
+            call()
+            return
+
+        def told() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                call()
+
+        for face in self._faces:
+            face.when_told(node, told)
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether a face has so much to say of the node that it should have no more."""
+        return any(face.is_behind(node) for face in self._faces)
+
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""
         if len(self._faces) == 1:
             return list(self._faces[0].speak(notices))
         unsent: list[Notice] = []
         by_face: dict[int, tuple[Face, list[Notice | ToEach]]] = {}
+        known: dict[int, list[tuple[Face | None, tuple[Jid, ...]]]] = {}
         for notice in notices:
-            for face, part in self._parts(notice):
+            for face, part in self._parts(notice, known):
                 if face is None:
-                    unsent += singly([part])
+                    unsent += () if isinstance(part, ToEach) else (part,)  # news to nobody are lost
                 else:
                     by_face.setdefault(id(face), (face, []))[1].append(part)
         for face, own in by_face.values():
             unsent += face.speak(own)
         return unsent
 
-    def _parts(self, notice: Notice | ToEach) -> Iterable[tuple[Face | None, Notice | ToEach]]:
-        """Return what of a notice is for which face."""
+    def _parts(
+        self,
+        notice: Notice | ToEach,
+        known: dict[int, list[tuple[Face | None, tuple[Jid, ...]]]],
+    ) -> Iterable[tuple[Face | None, Notice | ToEach]]:
+        """Return what of a notice is for which face. `known` are audiences: one that hears of many items is cut once."""
         if not isinstance(notice, ToEach):
             return ((self._face_of(notice.to), notice),)
+        parts = known.get(id(notice.to))
+        if parts is None:
+            parts = known[id(notice.to)] = self._by_face(notice.to)
+        return [(face, ToEach(to, notice.what)) for face, to in parts]
+
+    def _by_face(self, audience: tuple[Jid, ...]) -> list[tuple[Face | None, tuple[Jid, ...]]]:
         audiences: dict[int, tuple[Face | None, list[Jid]]] = {}
-        for jid in notice.to:
+        for jid in audience:
             face = self._face_of(jid)
             audiences.setdefault(id(face), (face, []))[1].append(jid)
-        return [(face, ToEach(tuple(to), notice.what)) for face, to in audiences.values()]
+        return [(face, tuple(to)) for face, to in audiences.values()]

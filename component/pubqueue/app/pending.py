@@ -23,6 +23,7 @@ class Pending:
 
     def __init__(self) -> None:
         self.nodes: dict[NodeName, Node | None] = {}
+        self.telling: list[NodeName] = []
         self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
@@ -54,6 +55,7 @@ class Pending:
         """Return what is to be written, and take note that it is."""
         writes = Writes(at)
         writes.nodes = _changed(self.nodes, cache.nodes)
+        writes.telling = self.telling
         writes.subscriptions = [
             Write(before, now)
             for (node, jid), before in self.subscriptions.items()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -60,7 +62,7 @@ class Transaction(Protocol):
         """Return rows of a listing behind `after` (None: from its beginning), so many at most."""
 
     def number(self, sequence: str, count: int) -> int:
-        """Reserve so many numbers of the sequence `item` or `token`, and return the first.
+        """Reserve so many numbers of a sequence, which begins with 1, and return the first.
 
         They are higher than any before, also after the newest item has gone.
         """
@@ -74,8 +76,42 @@ class Transaction(Protocol):
         """
 
 
+class Instance(Struct, frozen=True):
+    """A process among those that serve from one store; `died`: the one that had this number before did not leave."""
+
+    number: int
+    died: bool = False
+
+
+class Instances(Protocol):
+    """The processes that serve from one store."""
+
+    async def enter(self) -> Instance:
+        """Count this process among those that serve from the store; its number is its own until it leaves, or ends.
+
+        Raises:
+            StoreError: it cannot be counted.
+
+        """
+
+    async def abandoned(self) -> list[int]:
+        """Return the numbers of processes that have ended without leaving; they are ours now, until we `leave` them.
+
+        Raises:
+            StoreError: the store cannot say.
+
+        """
+
+    async def leave(self, number: int) -> None:
+        """Give a number back: nothing is left undone under it. To close the store does not."""
+
+
 class Store(Protocol):
     """A place that keeps what it has confirmed, whatever happens to the process or the machine."""
+
+    @property
+    def instances(self) -> Instances:
+        """The processes that serve from it."""
 
     async def open(self) -> None:
         """Make ready, on the newest schema. Opening twice does no harm.

@@ -61,6 +61,11 @@ class Reader:
         self._quiet.clear()
         self._work.set()
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all are answered."""
+        return self._quiet.is_set()
+
     async def settled(self) -> None:
         """Wait until all are answered."""
         await self._quiet.wait()

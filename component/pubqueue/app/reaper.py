@@ -42,6 +42,7 @@ class Reaper:
         self._clock = clock
         self._trim = trim
         self._trimmed = NO_TIME
+        self._expired = NO_TIME
         self._moving = False
         self._next: Millis | None = None
         self._changed = asyncio.Event()
@@ -83,7 +84,7 @@ class Reaper:
         seen = self._clock()
         self._resume_moves(broker)
         await _do(Recover(), broker)
-        await _do(Expire(), broker)  # what ran out while nobody watched
+        await self._expire(broker)  # what ran out while nobody watched
         await self._trim_log(broker)
         while True:
             self._changed.clear()
@@ -97,13 +98,25 @@ class Reaper:
             if seen < before:
                 log.warning("clock.set_back", seconds=round((before - seen) / 1000, 1))
                 await _do(Recover(), broker)
-            # A whole pause without news counts too: ids of finished work are forgotten in passing.
+            # Ids of finished work are forgotten in passing: whatever news there is, that is not put off for longer.
             if not told:
                 self._resume_moves(broker)
-            if not told or (self._next is not None and self._next <= self._clock()):
-                await _do(Expire(), broker)
-                if abs(self._clock() - self._trimmed) >= LONGEST * 1000:
+            if not told or self._is_due():
+                await self._expire(broker)
+                if self._is_long_ago(self._trimmed):
                     await self._trim_log(broker)
+
+    def _is_due(self) -> bool:
+        """Say whether something ends now, or nothing was ended for long."""
+        now = self._clock()
+        return (self._next is not None and self._next <= now) or self._is_long_ago(self._expired)
+
+    def _is_long_ago(self, moment: Millis) -> bool:
+        return abs(self._clock() - moment) >= LONGEST * 1000
+
+    async def _expire(self, broker: Broker) -> None:
+        self._expired = self._clock()
+        await _do(Expire(), broker)
 
     def _resume_moves(self, broker: Broker) -> None:
         """Have commits go on that were begun before this process, or met a store in trouble; nobody waits for it."""

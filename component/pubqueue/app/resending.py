@@ -1,17 +1,20 @@
-"""What a crash between a commit and its words leaves unsaid: which deliveries have left is noted, the rest sent again.
+"""What a crash between a commit and its words leaves unsaid, or a broken stream takes along, is sent again.
 
-The note is a lock token: the deliveries of all older locks have left. It is written now and then, with a batch that
-comes anyway, and speaks of what was said some seconds before, so that the bytes have gone. When the process starts
-and somebody can be reached, what is locked under later tokens is sent again to its holders, under the same tokens.
+Which deliveries have left is noted as a lock token: those of all older locks have. The note is written now and then, with
+a batch that comes anyway, and speaks of what was said some seconds before, so that the bytes have gone. When the process
+starts and somebody can be reached, what is locked under later tokens is sent again to its holders, under the same tokens.
+So is what was said in the last seconds before a stream broke, when there is another.
 
-Where several processes write to a store nobody knows what the others have said, so no note is written: then more is
-sent again than has to be.
+Of several processes on a store each has a note of its own, about the deliveries of its own locks. What one that died has
+left unsaid another sends again, with all that was locked since: more than has to be, but nothing is worked twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from pubqueue.core.decision import Resent
 from pubqueue.core.model import Millis, seconds
@@ -20,11 +23,8 @@ from pubqueue.core.queue.resend import Resend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.ports import Instance, Transaction
     from pubqueue.core.decision import Reply
-
-TOLD: Final = "told"
-"""The sequence whose next number is the first lock token that is not known to be told."""
 
 RETRY: Final = 1.0
 """Seconds until another try after the store has failed."""
@@ -33,45 +33,73 @@ LAG: Final = seconds(5)
 """Between two notes, at least; what was said before the last one has left by the next."""
 
 
+def told(instance: int) -> str:
+    """Return the sequence whose next number is the first lock token that the process does not know to be told."""
+    return f"told-{instance}" if instance else "told"
+
+
 class Told:
-    """Notes which deliveries have left."""
+    """Notes which deliveries of a process have left."""
 
-    def __init__(self) -> None:
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
         self._said = self._left = 0
+        self._said_at = Millis(0)
         self._at: Millis | None = None
-        self._alone = True
 
-    def said(self, next_token: int) -> None:
+    def said(self, next_token: int, now: Millis) -> None:
         """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
-        self._said = max(self._said, next_token)
+        if next_token > self._said:
+            self._said, self._said_at = next_token, now
+
+    def unsure(self, now: Millis) -> tuple[int, int]:
+        """Return between which tokens deliveries may be lost with a stream that breaks now."""
+        long_ago = abs(now - self._said_at) >= LAG
+        return self._said if long_ago else self._left, self._said
 
     def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
         """Write the note, if it is time to. Unless what is said is `flowing`, nothing leaves."""
         if self._at is None:
             self._at = now
-        elif tx.foreign:
-            self._alone = False
+            if self._instance.number and not self._instance.died:
+                self.note_all(tx)  # whoever had the number before has left nothing
         elif flowing and abs(now - self._at) >= LAG:
             self._write(tx, self._left)
             self._at, self._left = now, self._said
 
     def note_all(self, tx: Transaction) -> None:
-        """Write that everything was told: all was said, and the streams are closed in order."""
+        """Write that everything was told: the process has locked nothing, or all was said and the streams have ended."""
         self._write(tx, tx.number("token", 0))
 
     def _write(self, tx: Transaction, token: int) -> None:
-        if self._alone and token > (known := tx.number(TOLD, 0)):
-            tx.number(TOLD, token - known)
+        mine = told(self._instance.number)
+        if token > (known := tx.number(mine, 0)):
+            tx.number(mine, token - known)
 
 
 class Resending:
-    """Has sent again, slice by slice, what the process before this one may have left unsaid."""
+    """Has sent again, slice by slice, what a process may have left unsaid, or a broken stream lost.
 
-    def __init__(self, submit: Callable[[Resend, Callable[[Reply], None]], None]) -> None:
+    `done` is set while there is nothing more to send.
+    """
+
+    def __init__(
+        self, submit: Callable[[Resend, Callable[[Reply], None]], None], instance: int
+    ) -> None:
         self._submit = submit
-        self._first = Resend()
+        self._first = Resend(instance=instance)
         self._next: Resend | None = self._first
         self._asked = self._failed = False
+        self.done = asyncio.Event()
+
+    def lose(self, span: tuple[int, int]) -> None:
+        """Take note that a stream broke: what was locked under these tokens is sent again when there is one."""
+        if self._next is not None:
+            self._failed = True
+            if self._first.span is not None:
+                self._first = replace(self._first, span=(self._first.span[0], span[1]))
+        elif span[0] < span[1]:
+            self._begin(replace(self._first, span=span))
 
     def go_on(self) -> None:
         """Have the next slice sent, if there is one: somebody can be reached."""
@@ -84,7 +112,11 @@ class Resending:
         """Take note that something could not be sent after all: when that is over, it is all sent again."""
         self._failed = True
         if self._next is None:
-            self._next = self._first
+            self._begin(self._first)
+
+    def _begin(self, first: Resend) -> None:
+        self._first = self._next = first
+        self.done.clear()
 
     def _take(self, reply: Reply) -> None:
         self._asked = False
@@ -92,9 +124,12 @@ class Resending:
             asyncio.get_running_loop().call_later(RETRY, self.go_on)
             return
         if self._next is self._first:
-            self._first = Resend(reply.span)
+            self._first = replace(self._first, span=reply.span)
         if reply.after is not None:
-            self._next = Resend(reply.span, reply.after)
+            self._next = replace(self._first, span=reply.span, after=reply.after)
             self.go_on()
+        elif self._failed:
+            self._next = self._first
         else:
-            self._next = self._first if self._failed else None
+            self._next = None
+            self.done.set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
+    from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
     from pubqueue.core.event_log import LogEntry
     from pubqueue.core.model import (
         Affiliation,
@@ -163,7 +163,9 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 if TYPE_CHECKING:
-    BulkChange = PurgeNode | Forget | ForgetEvents | SetAside | Commit | Moved | Abort | Sweep
+    BulkChange = (
+        PurgeNode | PartWith | Forget | ForgetEvents | SetAside | Commit | Moved | Abort | Sweep
+    )
     Bulk = BulkChange | Judged
     """A change of many rows at once, which a store makes where they are."""
 
@@ -171,11 +173,13 @@ if TYPE_CHECKING:
 class Writes(Struct):
     """What a batch did, a row at a time; `at` is its moment. `bulk` is made last, in order.
 
-    Items that are gone take their receipts with them, nodes that are gone all that hangs on them.
+    Items that are gone take their receipts with them. What hangs on nodes that are gone is nobody's, and is swept.
     """
 
     at: Millis
     nodes: list[Write[Node]] = field(default_factory=list)
+    telling: list[NodeName] = field(default_factory=list)
+    """Of the nodes that go, those whose subscribers have to be told before their subscriptions go."""
     affiliations: list[Write[AffiliationRow]] = field(default_factory=list)
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pubqueue.app.facts import (
     committing,
+    crowd,
     expiring,
     listing,
     managing,
@@ -18,6 +19,7 @@ from pubqueue.app.facts import reading as read_facts
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
 from pubqueue.core.nodes import account, declare, manage, subscribe
+from pubqueue.core.nodes import crowd as crowds
 from pubqueue.core.queue import expire, publish, recover, redrive, resend, settle, touch
 from pubqueue.core.reading import read, retrieve, trim
 from pubqueue.core.transactions import commit, staging
@@ -44,6 +46,9 @@ Request = (
     | manage.GetAffiliations
     | manage.SetAffiliations
     | manage.ListNodes
+    | crowds.NextSubscribers
+    | crowds.TellFormer
+    | crowds.ListUntold
     | account.ListMyAffiliations
     | account.ListMySubscriptions
     | manage.ListItems
@@ -112,6 +117,9 @@ RULES: Final[dict[type, Rule]] = {
     account.ListMyAffiliations:  _rule(listing.for_my_affiliations, account.list_my_affiliations, validity.of_node),
     account.ListMySubscriptions: _rule(listing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
     manage.ListItems:            _rule(listing.for_items, manage.list_items),
+    crowds.NextSubscribers:      _rule(crowd.for_next_subscribers, crowds.next_subscribers),
+    crowds.TellFormer:           _rule(crowd.for_former, crowds.tell_former),
+    crowds.ListUntold:           _rule(crowd.for_untold, crowds.list_untold),
     touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
     redrive.Redrive:             _rule(retrieving.for_redrive, redrive.redrive, validity.of_redrive),
     retrieve.Retrieve:           _rule(retrieving.for_retrieve, retrieve.retrieve, validity.of_node),
@@ -153,6 +161,8 @@ Read = (
     | read.ReadItems
     | read.ReadNodes
     | staging.ListTransactions
+    | crowds.NextSubscribers
+    | crowds.ListUntold
 )
 """Requests that change nothing, whatever the answer: they are served beside the batches, and nobody waits for them."""
 

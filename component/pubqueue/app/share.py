@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.facts.committing import MOST_WINNERS
 from pubqueue.app.facts.moving import SLICE
 from pubqueue.core.queue.publish import Publish
-from pubqueue.core.transactions.commit import LookAtWinners
+from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
 from pubqueue.core.transactions.moving import MoveWinners
 from pubqueue.core.transactions.staging import StagePublish
 
@@ -31,6 +32,8 @@ def share(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
             items += len(request.publish.drafts)
         elif isinstance(request, Publish):
             items += len(request.drafts)
+        elif isinstance(request, CommitVersion):
+            items += min(sum(part.items for part in request.parts), MOST_WINNERS)
         elif isinstance(request, LookAtWinners | MoveWinners):
             items += SLICE
         if items >= MOST_ITEMS:

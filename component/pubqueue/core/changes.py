@@ -41,9 +41,24 @@ class ConfigureNode(Struct, frozen=True, gc=False):
 
 
 class DeleteNode(Struct, frozen=True, gc=False):
-    """The node with its items, locks, subscriptions and affiliations."""
+    """The node with its items, locks, subscriptions and affiliations.
+
+    What hangs on it belongs to nobody from then on and goes in slices. With `telling` those who subscribed have to be
+    told first.
+    """
 
     node: NodeName
+    telling: bool = False
+
+
+class PartWith(Struct, frozen=True, gc=False):
+    """Those who subscribed to the node, which is deleted, have been told up to this JID (None: all), and go.
+
+    Of several deleted nodes of the name it is the first of which not everybody has been told.
+    """
+
+    node: NodeName
+    through: Jid | None
 
 
 class PurgeNode(Struct, frozen=True, gc=False):
@@ -191,9 +206,10 @@ class Ripen(Struct, frozen=True, gc=False):
 
 
 class Forget(Struct, frozen=True, gc=False):
-    """Ids of finished work that no longer absorb a re-publish at `now`."""
+    """Ids of finished work that no longer absorb a re-publish at `now`: so many at most, the longest overdue first."""
 
     now: Millis
+    limit: int
 
 
 class ForgetEvents(Struct, frozen=True, gc=False):
@@ -244,6 +260,7 @@ Change = (
     CreateNode
     | ConfigureNode
     | DeleteNode
+    | PartWith
     | PurgeNode
     | SetAffiliation
     | SubscriptionChange

@@ -73,6 +73,8 @@ class Refusal(Enum):
     UNSUPPORTED = auto()
     """A face knows the word for it, which `setting` is, and the service does nothing of the kind."""
     TOO_MUCH_STAGED = auto()
+    STILL_TELLING = auto()
+    """So much of what happened in the node before is still to be told that no more may come now."""
     NOT_AS_STAGED = auto()
 
 
@@ -197,6 +199,20 @@ class Resent(Struct, frozen=True, gc=False):
     after: tuple[Millis, int] | None
 
 
+class SubscriberPage(Struct, frozen=True, gc=False):
+    """Some of those who subscribe to a node; behind `after` there may be more, None at the end."""
+
+    jids: tuple[Jid, ...]
+    after: Jid | None
+
+
+class Untold(Struct, frozen=True, gc=False):
+    """Deleted nodes of whose end not everybody has been told; behind `after` there may be more, None at the end."""
+
+    nodes: tuple[NodeName, ...]
+    after: int | None
+
+
 class Retrieved(Struct, frozen=True, gc=False):
     """Items of a node, oldest first, with their payloads."""
 
@@ -221,6 +237,8 @@ Reply = (
     | Redriven
     | Resent
     | Retrieved
+    | SubscriberPage
+    | Untold
     | transactions.Reply
     | pages.Reply
 )
@@ -293,19 +311,41 @@ class ToEach(Struct, frozen=True, gc=False):
         return (replace(self.what, to=jid) for jid in self.to[start:])
 
 
-def to_each(
-    audience: tuple[Jid, ...], what: Announce | Retracted | Purged | Deleted
-) -> tuple[ToEach, ...]:
+class Everybody(Struct, frozen=True, gc=False):
+    """All who subscribe to a node, more than are loaded at once: they are looked up as they are told."""
+
+
+EVERYBODY: Final = Everybody()
+
+Audience = tuple["Jid", ...] | Everybody
+
+
+class ToAll(Struct, frozen=True, gc=False):
+    """The same notice for all who subscribe to its node when their turn to be told comes.
+
+    That the node is deleted is told to those who subscribed to it then.
+    """
+
+    what: Announce | Retracted | Purged | Deleted
+
+
+News = ToEach | ToAll
+"""What is told to many; of one node it is told in its order."""
+
+
+def to_each(audience: Audience, what: Announce | Retracted | Purged | Deleted) -> tuple[News, ...]:
     """Return the notice for each of the audience; nothing where there is nobody."""
+    if isinstance(audience, Everybody):
+        return (ToAll(what),)
     return (ToEach(audience, what),) if audience else ()
 
 
-def singly(notices: Iterable[Notice | ToEach]) -> Iterator[Notice]:
-    """Return the notices one by one."""
+def singly(notices: Iterable[Notice | News]) -> Iterator[Notice]:
+    """Return the notices one by one, but for those to a crowd, of whom nobody is named."""
     for notice in notices:
         if isinstance(notice, ToEach):
             yield from notice.notices()
-        else:
+        elif not isinstance(notice, ToAll):
             yield notice
 
 
@@ -317,12 +357,12 @@ class Decision(Struct, frozen=True, gc=False):
     """A rule's answer. A refusal carries no change and no notice.
 
     `then` is a request to go on with: this was a slice of long work, others are served before the next one, and
-    whoever asked is answered when the last one is done.
+    whoever asked is answered when the last one is done. The next one waits until the news of this one are told.
     """
 
     reply: Reply
     changes: tuple[Change, ...] = ()
-    notices: tuple[Notice | ToEach, ...] = ()
+    notices: tuple[Notice | News, ...] = ()
     then: Struct | None = None
 
 

@@ -175,6 +175,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.ConfigureNode:   _nothing,
     c.DeleteNode:      _nothing,   # its log goes with it
     c.PurgeNode:       _purged,
+    c.PartWith:        _nothing,
     c.SetAffiliation:  _nothing,
     c.AddSubscription: _nothing,
     c.SetWindow:       _nothing,

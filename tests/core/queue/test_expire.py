@@ -24,6 +24,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.queue.ending import Case, DeadLetterPlace
 from pubqueue.core.queue.expire import (
+    FORGOTTEN,
     MOST_BOUNCES,
     MOST_TIMEOUTS,
     TIMED_OUT,
@@ -43,6 +44,7 @@ from pubqueue.core.queue.expire import (
     leave,
 )
 
+FORGETTING = Forget(NOW, FORGOTTEN)
 DLQ = NodeName("jobs-dead")
 OTHER = NodeName("other")
 ACCOUNT = Jid("ann@x")
@@ -60,14 +62,19 @@ def failing(item, *, place=None, **config):
 
 
 def test_without_anything_due_only_old_ids_are_forgotten():
-    assert run_out() == Decision(Done(), (Forget(NOW),))
+    assert run_out() == Decision(Done(), (FORGETTING,))
+
+
+def test_while_there_are_more_old_ids_another_step_follows():
+    decision = expire(Expire(), ExpireFacts(NOW, (), (), (), more_to_forget=True))
+    assert decision == Decision(Done(), (FORGETTING,), then=Expire())
 
 
 def test_a_lock_that_runs_out_is_a_failure_and_its_holder_hears_of_it():
     item = held()
     expected = Decision(
         Done(),
-        (Release(item, State.QUEUED, None, failed=1, released=0), Forget(NOW)),
+        (Release(item, State.QUEUED, None, failed=1, released=0), FORGETTING),
         (Unlocked(ANN, JOBS, (item.id,)),),
     )
     assert run_out(locks=[Case(item, queue())]) == expected
@@ -149,7 +156,7 @@ def test_an_item_that_ripens_and_is_too_old_dies():
     item = waiting(state=State.DELAYED, due=NOW, expires=NOW)
     other = waiting(2, state=State.DELAYED, due=NOW)
     changes = run_out(ripe=[item, other], lives=[Case(item, queue())]).changes
-    assert changes == (GiveUp(item, NOW, TOO_OLD, 0), Ripen(other), Forget(NOW))
+    assert changes == (GiveUp(item, NOW, TOO_OLD, 0), Ripen(other), FORGETTING)
 
 
 def test_who_comes_back_is_handed_out_to_again():

@@ -24,7 +24,7 @@ from pubqueue.faces.xmpp.parse import iq
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.wiring import queue
 
-IQ = f"{{{ACCEPT}}}iq"
+IQ, MESSAGE = f"{{{ACCEPT}}}iq", f"{{{ACCEPT}}}message"
 FILE = """
 [[node]]
 name = "jobs"
@@ -53,7 +53,7 @@ class Asking:
     """A server, the face behind it, and the file where everything is kept."""
 
     def __init__(self, server, store):
-        self._server = server
+        self.server = server
         self._store = store
         self._ids = itertools.count(1)
         self.messages = {}
@@ -71,14 +71,14 @@ class Asking:
         raise AssertionError("a refused request has written to the store")
 
     async def _once(self, kind, sender, body, name):
-        await self._server.send(
+        await self.server.send(
             f"<iq type='{kind}' id={quoteattr(name)} from='{sender}' to='queue.localhost'>{body}</iq>"
         )
         return await self.answer_to(name, sender)
 
     async def answer_to(self, name, sender):
         while True:
-            self.last = await self._server.receive()
+            self.last = await self.server.receive()
             stanza = self.last.tree
             validate_own(stanza)
             if stanza.get("id", "").startswith("told-"):
@@ -89,6 +89,15 @@ class Asking:
                 return stanza
             assert stanza.get("id") not in self.messages
             self.messages[stanza.get("id")] = stanza
+
+    async def deliveries(self, count):
+        """Return the tokens of so many deliveries that come next, or have come with an answer, by item."""
+        while len(self.messages) < count:
+            stanza = (await self.server.receive()).tree
+            if stanza.tag == MESSAGE:
+                self.messages[stanza.get("id")] = stanza
+        found, self.messages = self.messages.values(), {}
+        return {one.find(".//{*}item").get("id"): one.find("{*}lock").get("token") for one in found}
 
     def _version(self):
         return self._store.execute("PRAGMA data_version").fetchone()
@@ -145,6 +154,17 @@ def test_every_request_has_one_answer_and_a_refusal_changes_nothing(live, reques
         condition = answer.find(f"{{{ACCEPT}}}error/*")
         assert condition is None or not condition.tag.endswith("internal-server-error"), body
     assert not [line for line in log if line["log_level"] in {"error", "warning"}]
+
+
+async def test_what_went_into_a_stream_that_broke_comes_with_the_next(tmp_path):
+    async with asking(tmp_path) as asked:
+        await asked.ask("set", "bee@localhost/one", WORKER)
+        await asked.ask("set", "boss@localhost/desk", WORK)
+        lost = await asked.deliveries(2)
+        accepted = asked.server.accepted
+        await asked.server.drop()
+        await asked.server.reconnected(accepted)
+        assert await asked.deliveries(2) == lost
 
 
 @pytest.mark.parametrize("char", ["x", '"', "'", ">", "&", "é"])

@@ -32,6 +32,33 @@ def test_a_node_with_little_to_say_does_not_wait_for_one_with_much(lanes):
     assert drained(lanes)[:5] == [("b", b"m"), ("x", b"l"), ("c", b"m"), ("y", b"l"), ("d", b"m")]
 
 
+def test_who_asks_is_called_when_what_waited_then_is_told(lanes):
+    called = []
+    lanes.add("a", ("x", "y"), b"1", 0)
+    lanes.add("b", ("x",), b"b", 0)
+    lanes.when_told("a", lambda: called.append("first"))
+    lanes.add("a", ("x",), b"2", 0)
+    lanes.when_told("a", lambda: called.append("second"))
+    told = []
+    while lanes:
+        told.append((lanes.next()[1], tuple(called)))
+    assert told == [
+        (b"1", ()),
+        (b"b", ()),
+        (b"1", ("first",)),
+        (b"2", ("first", "second")),
+    ]
+    assert not lanes.has("a")
+
+
+def test_who_asks_is_called_when_what_waits_is_forgotten(lanes):
+    called = []
+    lanes.add("a", ("x", "y"), b"1", 0)
+    lanes.when_told("a", lambda: called.append(lanes.has("a")))
+    lanes.clear()
+    assert called == [False]
+
+
 def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(lanes, monkeypatch):
     monkeypatch.setattr(lanes_module, "MOST_OCTETS", 100)
     lanes.add("a", ("x",), b"1" * 90, 0)

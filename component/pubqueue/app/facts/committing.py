@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.app.facts.publishing import audience
 from pubqueue.app.listings import (
     AttemptsOf,
     Contests,
@@ -95,7 +96,8 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
     node = rows.node(name)
     affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
     queueing = node is not None and node.config.queueing
-    heard = () if node is None or queueing else rows.audience(name)
+    heard = () if node is None else audience(rows, node)
+    behind = bool(heard) and context.is_behind(name)
     if node is not None and queueing:
         _compare(context, name, context.now if node.config.dedup_window else None)
     return CommitNodeFacts(
@@ -108,7 +110,8 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
         found=tuple(map(_found, rows.page(WinnerClasses(name), None, ALL))),
         taken=tuple(rows.page(TakenWinners(name), None, NAMED)) if winners.rows else (),
         audience=heard,
-        drafts=tuple(rows.page(WinningDrafts(name), None, ALL)) if heard else (),
+        drafts=() if behind or not heard else tuple(rows.page(WinningDrafts(name), None, ALL)),
+        behind=behind,
     )
 
 

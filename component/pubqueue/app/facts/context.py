@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Millis
+    from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.transactions.model import Limits
 
@@ -29,3 +29,5 @@ class Context(Struct, frozen=True):
     limits: Limits = DEFAULTS
     fingerprint: Callable[[bytes], bytes] = digest
     most_subscriptions: int = MOST_SUBSCRIPTIONS
+    is_behind: Callable[[NodeName], bool] = lambda _node: False
+    """Whether so much is to be told of a node that it should have no more."""

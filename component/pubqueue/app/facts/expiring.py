@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.settling import place_of
-from pubqueue.app.listings import Locks, LocksFromLast, Sweepable
-from pubqueue.app.resending import TOLD
+from pubqueue.app.listings import Forgettable, Locks, LocksFromLast, Sweepable
+from pubqueue.app.resending import told
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
-from pubqueue.core.queue.expire import ArriveFacts, BounceFacts, ExpireFacts, LeaveFacts
+from pubqueue.core.queue.expire import (
+    FORGOTTEN,
+    ArriveFacts,
+    BounceFacts,
+    ExpireFacts,
+    LeaveFacts,
+)
 from pubqueue.core.queue.recover import RecoverFacts
 from pubqueue.core.queue.resend import LOOKED_AT, MOST_OCTETS, ResendFacts, untold
 
@@ -43,7 +49,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     rows, now = context.rows, context.now
     if rows.gathering:
         return ResendFacts(now, (0, 0), (), {})
-    span = request.span or (rows.tx.number(TOLD, 0), rows.tx.number("token", 0))
+    span = request.span or (rows.tx.number(told(request.instance), 0), rows.tx.number("token", 0))
     if span[0] >= span[1]:
         return ResendFacts(now, span, (), {})
     locks = rows.page(Locks(), request.after, LOOKED_AT)
@@ -68,6 +74,7 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
     held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
     holders = [rows.subscription(*lock) for lock in held]
     kept_since = Millis(now - context.limits.kept_for)
+    old = rows.page(Forgettable(now), None, FORGOTTEN + 1)
     return ExpireFacts(
         now=now,
         ripe=tuple(due.delayed),
@@ -76,6 +83,7 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
         holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
         sweepable=kept_since if True in rows.page(Sweepable(kept_since)) else None,
+        more_to_forget=sum(old) > FORGOTTEN,
     )
 
 

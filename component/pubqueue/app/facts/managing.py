@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.app.facts.publishing import subscribers
 from pubqueue.app.listings import AffiliationsOf
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, NodeConfig
 from pubqueue.core.nodes import manage
 from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Describe, NodeFacts
+from pubqueue.core.nodes.manage import Configure, Create, Delete, Describe, NodeFacts, Purge
 from pubqueue.core.nodes.nodeconfig import configure
 from pubqueue.core.nodes.subscribe import SubscribeFacts
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rows import AffiliationRow
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Jid, Node, NodeName
-    from pubqueue.core.nodes.manage import Delete, Purge, SetAffiliations
+    from pubqueue.core.nodes.manage import SetAffiliations
     from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
 
@@ -74,6 +75,8 @@ def for_node(
         return replace(known, affiliations=_first_owners(rows, node))
     if isinstance(request, Configure) and not _moves_access(node, request.settings):
         return known
+    if isinstance(request, Delete | Purge):
+        return replace(known, told=subscribers(rows, node))
     if isinstance(request, Configure | Declare):
         everybody = rows.page(AffiliationsOf(node.name), None, ALL)
         known = replace(known, affiliations=_pairs(everybody))

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pubqueue.core.decision import EVERYBODY
 from pubqueue.core.model import Affiliation
+from pubqueue.core.nodes.crowd import CROWD
 from pubqueue.core.queue.publish import Known, PublishFacts
 from pubqueue.core.transactions.model import Usage
 from pubqueue.core.transactions.staging import StageFacts, done
@@ -14,7 +16,8 @@ from pubqueue.core.transactions.staging import StageFacts, done
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName
+    from pubqueue.core.decision import Audience
+    from pubqueue.core.model import Draft, Item, Node, NodeName
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.transactions.staging import StagePublish
 
@@ -64,11 +67,14 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
     return Known.NEW, None
 
 
-def audience(rows: WorkingSet, node: Node) -> tuple[Jid, ...]:
+def audience(rows: WorkingSet, node: Node) -> Audience:
     """Return who hears of what happens in a plain node; a queue's items are handed out."""
-    if node.config.queueing:
-        return ()
-    return rows.audience(node.name)
+    return () if node.config.queueing else subscribers(rows, node)
+
+
+def subscribers(rows: WorkingSet, node: Node) -> Audience:
+    """Return who subscribes to the node; a crowd is not named."""
+    return EVERYBODY if node.subscriptions > CROWD else rows.audience(node.name)
 
 
 def for_stage(context: Context, request: StagePublish) -> StageFacts:

@@ -19,6 +19,7 @@ from pubqueue.core.changes import (
     SetAffiliation,
 )
 from pubqueue.core.decision import (
+    EVERYBODY,
     NOBODY,
     Affiliations,
     Created,
@@ -42,6 +43,7 @@ from pubqueue.core.reading.listing import WHOLE, Page, Part
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pubqueue.core.decision import Audience
     from pubqueue.core.model import ItemId
 
 
@@ -118,7 +120,7 @@ class NodeFacts(Struct, frozen=True, gc=False):
     """The node, the asker's affiliation, and as far as the request needs it who else there is.
 
     `audience` are subscribers, and `affiliations` are those that the request is about or may have to look at: with
-    10,000 people around a node nobody loads all of them to answer one.
+    10,000 people around a node nobody loads all of them to answer one. `told` is who hears of it.
     """
 
     now: Millis
@@ -126,6 +128,7 @@ class NodeFacts(Struct, frozen=True, gc=False):
     affiliation: Affiliation
     policy: CreationPolicy = CreationPolicy.LOCAL
     audience: tuple[Jid, ...] = ()
+    told: Audience = ()
     affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
     items: tuple[ItemId, ...] = ()
     part: Part = WHOLE
@@ -196,9 +199,9 @@ def delete(request: Delete, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    told = facts.audience if node.config.notify_delete else ()
+    told = facts.told if node.config.notify_delete else ()
     notices = to_each(told, Deleted(NOBODY, node.name))
-    return Decision(Done(), (DeleteNode(node.name),), notices)
+    return Decision(Done(), (DeleteNode(node.name, telling=told is EVERYBODY),), notices)
 
 
 def purge(request: Purge, facts: NodeFacts) -> Decision:
@@ -206,7 +209,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    notices = to_each(facts.audience, Purged(NOBODY, node.name))
+    notices = to_each(facts.told, Purged(NOBODY, node.name))
     return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
 
 

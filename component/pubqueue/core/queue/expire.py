@@ -52,6 +52,10 @@ SLICE: Final = 4_000
 """Staged items that one step sweeps at most, so that a batch stays short."""
 
 
+FORGOTTEN: Final = 1_000
+"""Ids of finished work that one step forgets at most; the next step follows at once while there are more."""
+
+
 class Expire(Struct, frozen=True, gc=False):
     """Do what the clock demands."""
 
@@ -69,6 +73,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     """Open versions of transactions that nobody has committed in time."""
     sweepable: Millis | None = None
     """Until when records of transactions are too old, if anything of them is to be swept."""
+    more_to_forget: bool = False
+    """Whether there are more than FORGOTTEN ids of finished work that no longer count."""
 
 
 class Arrive(Struct, frozen=True, gc=False):
@@ -124,7 +130,8 @@ class BounceFacts(Struct, frozen=True, gc=False):
 def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification).
 
-    A delayed item may have come to the end of its life as well: then that is what happens to it.
+    A delayed item may have come to the end of its life as well: then that is what happens to it. No moment is noted for
+    ids of finished work, so while there are more to forget another step follows; in between others have their batches.
     """
     ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
     ends += [_too_old(case, facts.now) for case in facts.lives]
@@ -132,7 +139,7 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     ended = {case.item.seq for case in facts.lives}
     changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
     changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
-    changes.append(Forget(facts.now))
+    changes.append(Forget(facts.now, FORGOTTEN))
     changes += [Abort(app, version) for app, version in facts.overdue]
     if facts.sweepable is not None:
         changes.append(Sweep(facts.sweepable, SLICE))
@@ -140,7 +147,8 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     notices: list[Notice] = [
         Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None
     ]
-    return Decision(Done(), tuple(changes), tuple(notices))
+    then = Expire() if facts.more_to_forget else None
+    return Decision(Done(), tuple(changes), tuple(notices), then=then)
 
 
 def _too_old(case: Case, now: Millis) -> Change:

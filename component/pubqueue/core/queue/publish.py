@@ -30,8 +30,8 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.headers import excess
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import ToEach
-    from pubqueue.core.model import Asker, Draft, Item, Jid, Millis, Node, NodeConfig, NodeName
+    from pubqueue.core.decision import Audience, News
+    from pubqueue.core.model import Asker, Draft, Item, Millis, Node, NodeConfig, NodeName
 
 
 class Publish(Struct, frozen=True, gc=False):
@@ -103,7 +103,7 @@ class PublishFacts(Struct, frozen=True, gc=False):
     affiliation: Affiliation
     subscribed: bool
     existing: tuple[tuple[Known, Item | None], ...]
-    audience: tuple[Jid, ...] = ()
+    audience: Audience = ()
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:
@@ -206,7 +206,7 @@ def life_of(draft: Draft, node: Node) -> Millis | None:
     return seconds(expire) if draft.ttl is None else min(draft.ttl, seconds(expire))
 
 
-def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[ToEach, ...]:
+def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[News, ...]:
     """Tell the subscribers of a plain node; a queue's items are handed out, not announced."""
     if node.config.queueing:
         return ()

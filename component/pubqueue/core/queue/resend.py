@@ -24,11 +24,12 @@ MOST_OCTETS: Final = 1 << 20
 class Resend(Struct, frozen=True, gc=False):
     """Send again what was locked under the tokens of `span`, a slice of the locks at a time behind `after`.
 
-    Without `span`: under those tokens that nobody has noted as told, up to the newest.
+    Without `span`: under those tokens that the process numbered `instance` has not noted as told, up to the newest.
     """
 
     span: tuple[int, int] | None = None
     after: tuple[Millis, int] | None = None
+    instance: int = 0
 
 
 class ResendFacts(Struct, frozen=True, gc=False):

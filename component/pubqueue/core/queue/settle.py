@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.changes import Change
+    from pubqueue.core.decision import Audience
     from pubqueue.core.queue.ending import DeadLetterPlace
 
 
@@ -163,7 +164,7 @@ class SettleFacts(Struct, frozen=True, gc=False):
     items: tuple[Item | None, ...]
     receipts: frozenset[tuple[int, Jid]]
     subscribed: bool
-    audience: tuple[Jid, ...] = ()
+    audience: Audience = ()
     places: tuple[DeadLetterPlace | None, ...] = ()
     digests: tuple[bytes | None, ...] = ()
 

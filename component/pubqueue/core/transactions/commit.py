@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import ToEach
+    from pubqueue.core.decision import Audience, News
     from pubqueue.core.model import (
         Affiliation,
         Asker,
@@ -129,9 +129,11 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     found: tuple[WinnerCount, ...] = ()
     taken: tuple[TakenId, ...] = ()
     """The first of those whose ids are taken."""
-    audience: tuple[Jid, ...] = ()
+    audience: Audience = ()
     drafts: tuple[Draft, ...] = ()
     """Those of a plain node that somebody subscribes to: they are announced."""
+    behind: bool = False
+    """So much is still to be told to them that no more may come now."""
 
 
 class CommitFacts(Struct, frozen=True, gc=False):
@@ -223,6 +225,9 @@ def _node(
     may = PublishFacts(facts.now, node, winners.affiliation, winners.subscribed, ())
     if (no := inadmissible(as_publish, may, node)) is not None:
         return no
+    if winners.behind:
+        reason = f"what happened in node {node.name} before is still being told"
+        return refuse(Refusal.STILL_TELLING, reason)
     places: Counter[Place] = Counter()
     for found in winners.found:
         places[_place(node, found)] += found.count
@@ -342,7 +347,7 @@ def _change(
     )
 
 
-def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[ToEach]:
+def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[News]:
     """Tell the subscribers of plain nodes; a queue's items are handed out, not announced."""
     for winners in nodes:
         for draft in winners.drafts:

@@ -62,7 +62,7 @@ from pubqueue.core.transactions.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.core.decision import ToEach
+    from pubqueue.core.decision import Audience, News
     from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, NodeName, State
 
 
@@ -108,7 +108,7 @@ class MoveFacts(Struct, frozen=True, gc=False):
     owner: Jid
     at: Millis
     winners: tuple[MetWinner, ...]
-    audiences: Mapping[NodeName, tuple[Jid, ...]]
+    audiences: Mapping[NodeName, Audience]
     on_taken: OnTaken = OnTaken.FAIL
     dead_letters: Node | None = None
 
@@ -217,7 +217,7 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
         return Decision(request.reply or Done(), then=None if request.reply else ResumeMoves())
     aside: list[MetWinner] = []
     changes: list[Change] = []
-    notices: list[Notice | ToEach] = []
+    notices: list[Notice | News] = []
     ends: dict[tuple[int, int], int] = {}
     for winner in facts.winners:
         row = winner.row

@@ -22,6 +22,7 @@ from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle
+from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.echo import Echo
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         Notice,
         Reply,
     )
+    from pubqueue.core.model import NodeName
     from pubqueue.faces.xmpp.stream import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
@@ -157,6 +159,7 @@ class XmppFace:
         if not self.component.ready:
             self._lanes.clear()
             self._echo = Echo()
+            self._broker.stream_broke()
         self._broker.outbox.set_up(self, up=False)
 
     # --- in ---
@@ -181,7 +184,7 @@ class XmppFace:
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.brief if asked.short and verb.brief else verb.write
         request = asked.request(self._asker(sender.jid), _new_id)
-        if self._lanes.is_behind(asked.node):
+        if self._broker.is_behind(asked.node):
             self._refuse(asked, _BEHIND)
             return
         octets = len(asked.raw)
@@ -209,7 +212,7 @@ class XmppFace:
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
             self._answer(stanza, request)
-        elif isinstance(request, Publish | Settle) and self._lanes.is_behind(request.node):
+        elif (node := _telling(request)) is not None and self._broker.is_behind(node):
             self._refuse(stanza, _BEHIND)
         else:
             write = verb.brief if verb.brief and wants_short(iq) else verb.write
@@ -273,6 +276,23 @@ class XmppFace:
             elif not self._say(what):
                 unsent.append(what)
         return unsent
+
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Call when the server has taken what is told to many of the node by now, or the stream is lost.
+
+        What is called may have more to tell, so it is not called while that is being written.
+        """
+        if self._lanes.has(node):
+            self._lanes.when_told(node, partial(self._call_soon, call))
+        else:
+            call()
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self.component.loop.call_soon(call)
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much waits to be told to many that the node should have no more."""
+        return self._lanes.is_behind(node)
 
     def _tell(self, many: ToEach) -> None:
         """Have many told, of which those first whom there is room for."""
@@ -371,6 +391,13 @@ _count = itertools.count(1)
 def _new_id() -> str:
     """Return an id that no other process and no other call has made; a counter is cheaper than chance."""
     return f"{_PROCESS}-{next(_count):x}"
+
+
+def _telling(request: object) -> NodeName | None:
+    """Return the node of which subscribers may hear because of the request at once."""
+    if isinstance(request, StagePublish):
+        return request.publish.node if request.mark.immediate else None
+    return request.node if isinstance(request, Publish | Settle) else None
 
 
 def _is_gone(error: Element | None) -> bool:

@@ -10,6 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pubqueue.core.model import Jid, NodeName
 
 MOST_OCTETS: Final = 8 << 20
@@ -22,13 +24,14 @@ _ADDRESS: Final = 8
 class _Told:
     """One notice and its audience, of which those before `at` have been told."""
 
-    __slots__ = ("at", "octets", "text", "to", "white")
+    __slots__ = ("at", "calls", "octets", "text", "to", "white")
 
     def __init__(self, to: tuple[Jid, ...], text: bytes, white: int) -> None:
         self.to = to
         self.text = text
         self.white = white
         self.at = 0
+        self.calls: list[Callable[[], None]] = []
         self.octets = len(text) + _ADDRESS * len(to)
 
 
@@ -53,6 +56,14 @@ class Lanes:
         self._lanes.setdefault(node, deque()).append(told)
         self.octets += told.octets
 
+    def has(self, node: NodeName) -> bool:
+        """Say whether anything waits for the node."""
+        return node in self._lanes
+
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Call when what waits for the node by now, which is something, is told or forgotten."""
+        self._lanes[node][-1].calls.append(call)
+
     def next(self) -> tuple[Jid, bytes, int]:
         """Return the next addressee, with the text and its white space; the node's next turn comes last."""
         node = next(iter(self._lanes))
@@ -65,9 +76,15 @@ class Lanes:
             self.octets -= told.octets
         if lane:
             self._lanes[node] = lane
+        if told.at == len(told.to):
+            for call in told.calls:
+                call()
         return to, told.text, told.white
 
     def clear(self) -> None:
         """Forget what waits: there is nobody to tell it to."""
-        self._lanes.clear()
-        self.octets = 0
+        lanes, self._lanes, self.octets = self._lanes, {}, 0
+        for lane in lanes.values():
+            for told in lane:
+                for call in told.calls:
+                    call()

@@ -84,6 +84,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.LAST_OWNER:               StanzaError("modify", "not-acceptable"),
     Refusal.BAD_REQUEST:              StanzaError("modify", "bad-request"),
     Refusal.TOO_MUCH_STAGED:          StanzaError("wait",   "resource-constraint"),
+    Refusal.STILL_TELLING:            StanzaError("wait",   "resource-constraint"),
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
     Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
-from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
+from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
 from pubqueue.core.event_log import REPLACED, Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Millis
 from pubqueue.core.transactions.model import Abort, App, Commit, Moved, Record, SetAside, Sweep
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 
-    Bulk = PurgeNode | Forget | ForgetEvents | SetAside | Commit | Moved | Abort | Sweep | Judged
+    Bulk = (
+        PurgeNode
+        | PartWith
+        | Forget
+        | ForgetEvents
+        | SetAside
+        | Commit
+        | Moved
+        | Abort
+        | Sweep
+        | Judged
+    )
 
 
 def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
@@ -33,6 +44,8 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
     match change:
         case PurgeNode():
             contents.purge(change.node)
+        case PartWith():
+            contents.nodes.part_with(change.node, change.through)
         case Forget():
             _forget(contents, change)
         case ForgetEvents():
@@ -60,8 +73,8 @@ def _about_winners(change: Judged | SetAside, choice: Choice | None) -> None:
 
 
 def _forget(contents: Contents, change: Forget) -> None:
-    while (first := contents.items.untils.first()) is not None and first[0] <= change.now:
-        contents.items.finished.put(first[1:], None)
+    for key in contents.items.outdated(change.now, change.limit):
+        contents.items.finished.put(key, None)
 
 
 # --- transactions --------------------------------------------------------------------------------

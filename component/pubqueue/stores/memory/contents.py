@@ -50,7 +50,7 @@ class Contents:
         node = self.nodes.node(name)
         if node is not None:
             self.nodes.change(replace(node, items=0))
-        for one in self.nodes.subscribers(name):
+        for one in [one for one in self.nodes.subscribers(name) if one.in_flight]:
             self.nodes.seat(replace(one, in_flight=0), 0)
 
     def delete(self, name: NodeName) -> None:

@@ -92,6 +92,15 @@ class ItemTable:
             found.append(self.items.rows[seq])
         return found
 
+    def outdated(self, now: Millis, limit: int) -> list[tuple[NodeName, ItemId]]:
+        """Return finished work that no longer counts, the longest overdue first, so much at most."""
+        found: list[tuple[NodeName, ItemId]] = []
+        for until, node, name in self.untils:
+            if until > now or len(found) >= limit:
+                break
+            found.append((node, name))
+        return found
+
     def remove(self, seq: int) -> None:
         """Remove an item with all that hangs on it."""
         self.items.put(seq, None)

@@ -33,6 +33,13 @@ class NumberedSubscription(Struct, frozen=True, gc=False):
     subscription: Subscription
 
 
+class FormerNode(Struct, frozen=True, gc=False):
+    """A deleted node whose subscribers are to be told, and those of them that have not been."""
+
+    name: NodeName
+    jids: tuple[Jid, ...]
+
+
 class NodeTable:
     """The tables of nodes, affiliations, subscriptions and resources."""
 
@@ -45,11 +52,14 @@ class NodeTable:
             journal, self._seat_changed
         )
         self.resources: Table[Jid, int] = Table(journal, self._resource_changed)
+        self.former: Table[int, FormerNode] = Table(journal)
+        """By number, which only rises."""
         self.names: Order[NodeName] = Order()
         self.by_number: dict[int, NodeName] = {}
         self._people: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
         self._places: defaultdict[Jid, Order[NodeName]] = defaultdict(Order)
         self._seats_in: defaultdict[NodeName, Order[tuple[int, Jid]]] = defaultdict(Order)
+        self._jids_in: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
         self._seats_of: defaultdict[Jid, set[tuple[NodeName, Jid]]] = defaultdict(set)
         self._seats_of_jid: defaultdict[Jid, set[NodeName]] = defaultdict(set)
         self._here: defaultdict[Jid, Order[tuple[int, Jid]]] = defaultdict(Order)
@@ -76,6 +86,29 @@ class NodeTable:
         if node not in self._seats_in:
             return []
         return [self.seats.rows[node, jid].subscription for _, jid in self._seats_in[node]]
+
+    def seated(self, node: NodeName) -> Order[Jid]:
+        """Return who subscribes to the node, by JID."""
+        return self._jids_in[node] if node in self._jids_in else Order()
+
+    def leave_behind(self, node: NodeName) -> None:
+        """Keep those who subscribe to a node that is about to go, for they are to be told."""
+        number = self.nodes.rows[node].number
+        self.former.put(number, FormerNode(node, tuple(self.seated(node))))
+
+    def untold(self, node: NodeName) -> tuple[int, tuple[Jid, ...]]:
+        """Return the first deleted node of this name whose subscribers are to be told, by number, with these."""
+        found = ((at, one.jids) for at, one in self.former.rows.items() if one.name == node)
+        return min(found, default=(0, ()))
+
+    def part_with(self, node: NodeName, through: Jid | None) -> None:
+        """Forget those of them who have been told, up to this JID or all."""
+        number, jids = self.untold(node)
+        if through is None:
+            self.former.put(number, None)
+        elif number:
+            left = tuple(jid for jid in jids if jid > through)
+            self.former.put(number, FormerNode(node, left))
 
     def of_account(self, account: Jid, node: NodeName | None = None) -> Iterable[Subscription]:
         """Return the subscriptions of the account's JIDs, to any node or to this one."""
@@ -141,10 +174,12 @@ class NodeTable:
         node, jid = key
         if before is None and now is not None:
             self._seats_in[node].add((now.place, jid))
+            self._jids_in[node].add(jid)
             self._seats_of[account_of(jid)].add(key)
             self._seats_of_jid[jid].add(node)
         elif before is not None and now is None:
             _drop(self._seats_in, node, (before.place, jid))
+            _drop(self._jids_in, node, jid)
             _take_out(self._seats_of, account_of(jid), key)
             _take_out(self._seats_of_jid, jid, node)
 

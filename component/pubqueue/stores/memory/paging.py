@@ -43,7 +43,7 @@ def page(
     contents: Contents, choice: Choice | None, which: l.Listing[Any], after: object, limit: int
 ) -> list[Any]:
     """Return so many rows of the listing behind `after` at most."""
-    if isinstance(which, l.Contests | l.AgedEvents):
+    if isinstance(which, l.Contests | l.AgedEvents | l.Forgettable):
         return LIMITED[type(which)](contents, choice, which, limit)
     if type(which) in OF_WINNERS:
         return list(islice(OF_WINNERS[type(which)](choice, which), limit))
@@ -80,6 +80,24 @@ def _free_subscriptions(
     subscribers = contents.nodes.subscribers(which.node)
     free = [one for one in subscribers if has_room(one) and (not after or place(one) > after)]
     return sorted(free, key=place)
+
+
+def _subscribers(contents: Contents, which: l.Subscribers, after: Jid | None) -> Iterator[Jid]:
+    return contents.nodes.seated(which.node).behind(after)
+
+
+def _former_subscribers(
+    contents: Contents, which: l.FormerSubscribers, after: Jid | None
+) -> Iterator[Jid]:
+    return (jid for jid in contents.nodes.untold(which.node)[1] if after is None or jid > after)
+
+
+def _untold_nodes(
+    contents: Contents, _which: l.UntoldNodes, after: int | None
+) -> Iterator[tuple[int, NodeName]]:
+    for number, former in contents.nodes.former.rows.items():
+        if number > (after or 0):
+            yield number, former.name
 
 
 def _affiliations_of(
@@ -304,6 +322,12 @@ def _sweepable(contents: Contents, which: l.Sweepable, _after: object) -> Iterat
     yield bool(staging.dropped.rows) or old or bool(staging.idle(which.before))
 
 
+def _forgettable(
+    contents: Contents, _choice: object, which: l.Forgettable, limit: int
+) -> list[int]:
+    return [len(contents.items.outdated(which.now, limit))]
+
+
 def _attempts_of(contents: Contents, which: l.AttemptsOf, _after: object) -> Iterator[Attempt]:
     for one in contents.staging.attempts_of((which.app, which.version)):
         yield one.attempt
@@ -322,6 +346,9 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Nodes:                 _nodes,
     l.ReadyNodes:            _ready_nodes,
     l.FreeSubscriptions:     _free_subscriptions,
+    l.Subscribers:           _subscribers,
+    l.FormerSubscribers:     _former_subscribers,
+    l.UntoldNodes:           _untold_nodes,
     l.AffiliationsOf:        _affiliations_of,
     l.NodesOfAccount:        _nodes_of_account,
     l.SubscriptionsOfAccount: _subscriptions_of_account,
@@ -345,8 +372,9 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
 }
 
 LIMITED: Final[dict[type, Callable[[Contents, Any, Any, int], list[Any]]]] = {
-    l.AgedEvents: _aged_events,
-    l.Contests:   _contests,
+    l.AgedEvents:  _aged_events,
+    l.Contests:    _contests,
+    l.Forgettable: _forgettable,
 }
 """Those to which the limit is more than a number of rows."""
 

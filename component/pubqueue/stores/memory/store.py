@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.ports import Instance, StoreError
 from pubqueue.stores.memory.contents import Contents
 from pubqueue.stores.memory.transaction import MemoryTransaction
 
@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Alone:
+    """Implements `pubqueue.app.ports.Instances`: there is one process, and with it ends what it has left undone."""
+
+    async def enter(self) -> Instance:
+        """Count this process."""
+        return Instance(0)
+
+    async def abandoned(self) -> list[int]:
+        """Say that no other process has died."""
+        return []
+
+    async def leave(self, number: int) -> None:
+        """Do nothing."""
+
+
 class MemoryStore:
     """Implements `pubqueue.app.ports.Store` in the memory of one process. It does not survive the process.
 
@@ -30,6 +45,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._contents = Contents()
         self._open = False
+        self.instances = Alone()
 
     async def open(self) -> None:
         """Make ready. Opening twice does no harm."""

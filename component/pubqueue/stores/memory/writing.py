@@ -92,6 +92,8 @@ def remove_nodes(contents: Contents, writes: Writes) -> None:
     for one in writes.nodes:
         if one.before is not None and one.after is None:
             _expect_node(one.before, contents.nodes.node(one.before.name))
+            if one.before.name in writes.telling:
+                contents.nodes.leave_behind(one.before.name)
             contents.delete(one.before.name)
 
 

@@ -201,6 +201,22 @@ DELETE FROM contents WHERE id IN (
     SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id) LIMIT $1
 );
 
+-- sweep_subscriptions: a slice of those who subscribed to nodes that are deleted, and have been told if they had to be
+DELETE FROM subscription WHERE id IN (
+    SELECT s.id FROM former_node f JOIN subscription s ON s.node_id = f.id WHERE NOT f.telling LIMIT $1
+);
+
+-- sweep_affiliations: a slice of those who were something to nodes that are deleted
+DELETE FROM affiliation WHERE (node_id, jid) IN (
+    SELECT a.node_id, a.jid FROM former_node f JOIN affiliation a ON a.node_id = f.id WHERE NOT f.telling LIMIT $1
+);
+
+-- sweep_nodes: deleted nodes to which nobody belongs any more
+DELETE FROM former_node WHERE id IN (
+    SELECT f.id FROM former_node f WHERE NOT f.telling AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = f.id)
+        AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = f.id) LIMIT $1
+);
+
 -- sweep_usage: accounts of which nothing waits
 DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;
 

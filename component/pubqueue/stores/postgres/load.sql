@@ -33,11 +33,11 @@ FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.node_i
 
 -- accounts: all subscriptions of accounts
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.account = k.value;
+FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.account = k.value JOIN node n ON n.id = s.node_id;
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.jid = k.value;
+FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.jid = k.value JOIN node n ON n.id = s.node_id;
 
 -- resources: the full JIDs of accounts that are here
 SELECT r.jid FROM json_array_elements_text($1::json) k(value) JOIN resource r ON r.account = k.value ORDER BY r.id;
@@ -147,4 +147,5 @@ SELECT min(m.moment) FROM (
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM former_node WHERE NOT telling)
 ) m;

@@ -37,6 +37,16 @@ FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.que
     AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
 
+-- subscribers_of: who subscribes to a node, by JID
+SELECT jid FROM subscription WHERE node_id = $1 AND jid > $2 ORDER BY jid LIMIT $3;
+
+-- former_subscribers: who subscribed to a deleted node and is to be told
+SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling) AND jid > $2
+ORDER BY jid LIMIT $3;
+
+-- untold_nodes: deleted nodes whose subscribers are to be told
+SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
+
 -- affiliations_of: everybody who is something to a node
 SELECT jid, affiliation FROM affiliation
 WHERE node_id = $1 AND jid > $2 AND ($4::json IS NULL OR affiliation IN (SELECT json_array_elements_text($4::json)))
@@ -209,9 +219,13 @@ WHERE p.name = $1 AND t.version = $2 AND t.committed IS NOT NULL;
 -- litter: whether there is anything to sweep
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
+    OR EXISTS (SELECT 1 FROM former_node WHERE NOT telling)
     OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < $1)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+
+-- forgettable: how many ids of finished work no longer count, counted as far as a limit
+SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= $1 LIMIT $2) old;
 
 -- attempts_of: what each attempt of an open version has staged
 SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app p

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
 from pubqueue.stores.postgres.session import Session
@@ -47,6 +48,7 @@ class PostgresStore:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = completed(conninfo)
+        self.instances = Instances(self._conninfo)
         self._line: Line | None = None
         self._reader: Line | None = None
         self._opening = asyncio.Lock()
@@ -80,6 +82,7 @@ class PostgresStore:
     async def close(self) -> None:
         """Let go of the connections. Closing twice does no harm."""
         self._closing.set()
+        await self.instances.close()
         async with self._opening:
             lines = self._line, self._reader
             self._line = self._reader = None

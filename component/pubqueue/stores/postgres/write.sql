@@ -2,8 +2,9 @@
 -- expected undoes the batch. Nodes come as their ids. What is written of many rows at once comes as arrays, one for
 -- each column.
 
--- number: reserve numbers of a sequence
-UPDATE sequence SET next = next + $1 WHERE name = $2 RETURNING next - $1;
+-- number: reserve numbers of a sequence; it begins with 1
+INSERT INTO sequence AS s (name, next) VALUES ($2, 1 + $1::bigint)
+ON CONFLICT (name) DO UPDATE SET next = s.next + $1::bigint RETURNING next - $1::bigint;
 
 -- add_node: a node that was not there
 INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES ($1, $2, $3, $4, $5, $6);
@@ -18,8 +19,29 @@ SELECT config FROM node WHERE id = $1;
 -- configure: other settings
 UPDATE node SET config = $1 WHERE id = $2;
 
--- drop_node: a node with all around it; its contents are nobody's then
+-- drop_node: a node; its contents are nobody's then
 DELETE FROM node WHERE id = $1;
+
+-- leave_people: those around a node that is about to go are to go, and may have to be told before
+INSERT INTO former_node (id, name, telling) SELECT id, name, $2::bigint <> 0 FROM node WHERE id = $1;
+
+-- drop_subscriptions: those to a deleted node, so many at most
+DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE node_id = $1 LIMIT $2);
+
+-- drop_affiliations: those to a deleted node, so many at most
+DELETE FROM affiliation WHERE (node_id, jid) IN (SELECT node_id, jid FROM affiliation WHERE node_id = $1 LIMIT $2);
+
+-- forget_node: a deleted node, if nobody belongs to it any more
+DELETE FROM former_node WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = $1)
+    AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = $1);
+
+-- part_with: who subscribed to a deleted node has been told, up to a JID
+DELETE FROM subscription WHERE jid <= $2 AND node_id = (
+    SELECT min(id) FROM former_node WHERE name = $1 AND telling
+);
+
+-- all_told: everybody who subscribed to a deleted node has been told
+UPDATE former_node SET telling = false WHERE id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling);
 
 -- add_affiliation: what an account is to a node from now on
 INSERT INTO affiliation (node_id, jid, affiliation) VALUES ($1, $2, $3);
@@ -167,5 +189,8 @@ UPDATE node SET items = 0 WHERE id = $1;
 -- no_locks: and nobody holds anything of it
 UPDATE subscription SET in_flight = 0 WHERE node_id = $1 AND in_flight > 0;
 
--- forget: ids of finished work that no longer count, so many at once that a batch stays short
-DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= $1 LIMIT 50000);
+-- outdated: ids of finished work that no longer count, the longest overdue first
+SELECT node_id, id FROM finished WHERE until <= $1 ORDER BY until LIMIT $2;
+
+-- forget: some of these
+DELETE FROM finished f USING unnest($1::bigint[], $2::text[]) v(node_id, id) WHERE f.node_id = v.node_id AND f.id = v.id;

@@ -22,6 +22,10 @@ MOST_RESOURCES: Final = 100_000
 """Full JIDs that are remembered to be here; the locks of one that is forgotten still time out."""
 
 
+PEOPLE_AT_ONCE: Final = 1_000
+"""Subscriptions, and affiliations, that go at once with their node; more of them are swept."""
+
+
 def _id(session: Session, name: NodeName) -> int:
     found = session.id(name)
     if not found:
@@ -62,14 +66,22 @@ def _check_config(session: Session, node: int, before: Node) -> None:
         raise StaleError("config")
 
 
-def drop_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
-    """Delete nodes, each with all around it: last of all. What they contain is nobody's, and is swept in slices."""
+def drop_nodes(
+    session: Session, writes: Sequence[Write[Node]], telling: Sequence[NodeName]
+) -> None:
+    """Delete nodes: last of all. What hangs on them is nobody's; where it is much, it is swept in slices."""
     for write in writes:
         before = write.before
         if before is not None and write.after is None:
             node = _id(session, before.name)
             _check_config(session, node, before)
+            tells = before.name in telling
+            session.must("leave_people", 1, node, int(tells))
             session.must("drop_node", 1, node)
+            if not tells:
+                session.run("drop_subscriptions", node, PEOPLE_AT_ONCE)
+                session.run("drop_affiliations", node, PEOPLE_AT_ONCE)
+                session.run("forget_node", node)
             session.nodes.forget(before.name)
 
 

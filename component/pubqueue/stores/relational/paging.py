@@ -23,7 +23,7 @@ from pubqueue.stores.relational.node_ids import packed_keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Subscription
+    from pubqueue.core.model import Jid, NodeName, Subscription
     from pubqueue.stores.relational.session import Session, Values
 
 R = TypeVar("R")
@@ -65,6 +65,26 @@ def _free_subscriptions(
     node = session.id(which.node)
     rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
     return [subscription_of({node: which.node}, row) for row in rows]
+
+
+def _subscribers(
+    session: Session, which: li.Subscribers, after: Jid | None, limit: int
+) -> list[Jid]:
+    return [
+        row[0] for row in session.rows("subscribers_of", session.id(which.node), after or "", limit)
+    ]
+
+
+def _former_subscribers(
+    session: Session, which: li.FormerSubscribers, after: Jid | None, limit: int
+) -> list[Jid]:
+    return [row[0] for row in session.rows("former_subscribers", which.node, after or "", limit)]
+
+
+def _untold_nodes(
+    session: Session, _which: li.UntoldNodes, after: int | None, limit: int
+) -> list[tuple[int, NodeName]]:
+    return session.rows("untold_nodes", after or 0, limit)
 
 
 def _affiliations_of(
@@ -244,6 +264,10 @@ def _litter(session: Session, which: li.Sweepable, _after: object, limit: int) -
     return [session.row("litter", which.before)[0] != 0][:limit]
 
 
+def _forgettable(session: Session, which: li.Forgettable, _after: object, limit: int) -> list[int]:
+    return [int(session.row("forgettable", which.now, limit)[0])]
+
+
 def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int) -> list[Attempt]:
     rows = session.rows("attempts_of", which.app, which.version, limit)
     return [Attempt(*row[:-1]) for row in rows]
@@ -254,6 +278,9 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Nodes:                 _nodes,
     li.ReadyNodes:            _ready_nodes,
     li.FreeSubscriptions:     _free_subscriptions,
+    li.Subscribers:           _subscribers,
+    li.FormerSubscribers:     _former_subscribers,
+    li.UntoldNodes:           _untold_nodes,
     li.AffiliationsOf:        _affiliations_of,
     li.NodesOfAccount:        _nodes_of_account,
     li.SubscriptionsOfAccount: _subscriptions_of_account,
@@ -273,6 +300,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Records:               _records,
     li.RecordOf:              _record,
     li.Sweepable:             _litter,
+    li.Forgettable:           _forgettable,
     li.AttemptsOf:            _attempts,
     li.WinnerRows:            moving.rows,
     li.Unmoved:               moving.unmoved,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.rows import Judged
-from pubqueue.core.changes import Forget, ForgetEvents, PurgeNode
+from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.relational import committing, nodes, staging, winners
 from pubqueue.stores.relational.event_log import record
@@ -44,7 +44,7 @@ def _write_rows(session: Session, writes: Writes) -> None:
     for kind, make in ROWS.items():
         if rows := getattr(writes, kind):
             make(session, rows)
-    nodes.drop_nodes(session, writes.nodes)
+    nodes.drop_nodes(session, writes.nodes, writes.telling)
 
 
 def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:
@@ -63,8 +63,15 @@ def _purge(session: Session, change: PurgeNode) -> None:
     session.nodes.forget(change.node)
 
 
+def _part_with(session: Session, change: PartWith) -> None:
+    if change.through is None:
+        session.run("all_told", change.node)
+    else:
+        session.run("part_with", change.node, change.through)
+
+
 def _forget(session: Session, change: Forget) -> None:
-    session.run("forget", change.now)
+    session.many("forget", session.rows("outdated", change.now, change.limit))
 
 
 def _forget_events(session: Session, change: ForgetEvents) -> None:
@@ -90,6 +97,7 @@ ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
 
 BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     PurgeNode:    _purge,
+    PartWith:     _part_with,
     Forget:       _forget,
     ForgetEvents: _forget_events,
     SetAside:     winners.set_aside,

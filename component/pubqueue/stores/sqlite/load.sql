@@ -33,11 +33,11 @@ FROM json_each(?) k CROSS JOIN subscription s ON s.node_id = k.value;
 
 -- accounts: all subscriptions of accounts
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value;
+FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value;
+FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- resources: the full JIDs of accounts that are here
 SELECT r.jid FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
@@ -145,4 +145,5 @@ SELECT min(moment) FROM (
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM former_node WHERE telling = 0)
 );

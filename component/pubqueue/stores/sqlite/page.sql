@@ -16,7 +16,7 @@ SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
 
 -- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
 -- Nodes with a free window are walked, one step of the index to each; items are looked for in what a node contains, for
--- contents are not in the order of nodes.
+-- contents are not in the order of nodes; left to itself, SQLite would walk all items of a node.
 WITH RECURSIVE walk(id) AS (
     SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > ?1
     UNION ALL
@@ -26,8 +26,8 @@ WITH RECURSIVE walk(id) AS (
 SELECT walk.id, (
     SELECT n.name FROM node n CROSS JOIN contents c ON c.node_id = n.id
     WHERE n.id = walk.id AND json_extract(n.config, '$.queueing') AND (
-        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued')
-        OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside)
+        EXISTS (SELECT 1 FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued')
+        OR EXISTS (SELECT 1 FROM item INDEXED BY item_aside WHERE node_id = c.id AND aside)
     )
 ) FROM walk WHERE walk.id IS NOT NULL;
 
@@ -36,6 +36,16 @@ SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_se
 FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
     AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
 ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
+
+-- subscribers_of: who subscribes to a node, by JID
+SELECT jid FROM subscription WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
+
+-- former_subscribers: who subscribed to a deleted node and is to be told
+SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1) AND jid > ?
+ORDER BY jid LIMIT ?;
+
+-- untold_nodes: deleted nodes whose subscribers are to be told
+SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
 
 -- affiliations_of: everybody who is something to a node
 SELECT jid, affiliation FROM affiliation
@@ -191,9 +201,13 @@ WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
 -- litter: whether there is anything to sweep
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
+    OR EXISTS (SELECT 1 FROM former_node WHERE telling = 0)
     OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+
+-- forgettable: how many ids of finished work no longer count, counted as far as a limit
+SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= ? LIMIT ?);
 
 -- attempts_of: what each attempt of an open version has staged
 SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app p

@@ -19,6 +19,7 @@ import aiosqlite
 from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite import private
+from pubqueue.stores.sqlite.instances import Instances
 from pubqueue.stores.sqlite.schema import prepare
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
@@ -88,6 +89,7 @@ class SqliteStore:
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._names = NodeIds()
+        self.instances = Instances(path)
         self._changes_seen = 0
         self._batch_seen: int | None = None
         self._pace = QUICK
@@ -125,6 +127,7 @@ class SqliteStore:
             if self._connection is not None:
                 connection, self._connection = self._connection, None
                 await connection.close()
+            self.instances.close()
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is on disk."""

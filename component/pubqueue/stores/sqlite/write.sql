@@ -1,8 +1,9 @@
 -- Rows as they are written, each guarded by what it was: a statement that finds another number of rows than
 -- expected undoes the batch. Nodes come as their ids.
 
--- number: reserve numbers of a sequence
-UPDATE sequence SET next = next + ?1 WHERE name = ?2 RETURNING next - ?1;
+-- number: reserve numbers of a sequence; it begins with 1
+INSERT INTO sequence (name, next) VALUES (?2, 1 + ?1)
+ON CONFLICT (name) DO UPDATE SET next = next + ?1 RETURNING next - ?1;
 
 -- add_node: a node that was not there
 INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES (?, ?, ?, ?, ?, ?);
@@ -16,8 +17,29 @@ SELECT config FROM node WHERE id = ?;
 -- configure: other settings
 UPDATE node SET config = ? WHERE id = ?;
 
--- drop_node: a node with all around it; its contents are nobody's then
+-- drop_node: a node; its contents are nobody's then
 DELETE FROM node WHERE id = ?;
+
+-- leave_people: those around a node that is about to go are to go, and may have to be told before
+INSERT INTO former_node (id, name, telling) SELECT id, name, ?2 FROM node WHERE id = ?1;
+
+-- drop_subscriptions: those to a deleted node, so many at most
+DELETE FROM subscription WHERE id IN (SELECT id FROM subscription WHERE node_id = ? LIMIT ?);
+
+-- drop_affiliations: those to a deleted node, so many at most
+DELETE FROM affiliation WHERE (node_id, jid) IN (SELECT node_id, jid FROM affiliation WHERE node_id = ? LIMIT ?);
+
+-- forget_node: a deleted node, if nobody belongs to it any more
+DELETE FROM former_node WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = ?1)
+    AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = ?1);
+
+-- part_with: who subscribed to a deleted node has been told, up to a JID
+DELETE FROM subscription WHERE jid <= ?2 AND node_id = (
+    SELECT min(id) FROM former_node WHERE name = ?1 AND telling = 1
+);
+
+-- all_told: everybody who subscribed to a deleted node has been told
+UPDATE former_node SET telling = 0 WHERE id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1);
 
 -- add_affiliation: what an account is to a node from now on
 INSERT INTO affiliation (node_id, jid, affiliation) VALUES (?, ?, ?);
@@ -119,5 +141,8 @@ UPDATE node SET items = 0 WHERE id = ?;
 -- no_locks: and nobody holds anything of it
 UPDATE subscription SET in_flight = 0 WHERE node_id = ? AND in_flight > 0;
 
--- forget: ids of finished work that no longer count, so many at once that a batch stays short
-DELETE FROM finished WHERE (node_id, id) IN (SELECT node_id, id FROM finished WHERE until <= ? LIMIT 50000);
+-- outdated: ids of finished work that no longer count, the longest overdue first
+SELECT node_id, id FROM finished WHERE until <= ? ORDER BY until LIMIT ?;
+
+-- forget: one of these; in one statement with the question all ids of a node would be walked
+DELETE FROM finished WHERE node_id = ? AND id = ?;

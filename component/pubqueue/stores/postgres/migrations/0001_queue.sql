@@ -23,6 +23,11 @@ CREATE TABLE writer (
     seen  timestamptz NOT NULL DEFAULT now()
 );
 
+-- The numbers of the processes that serve from here; each holds an advisory lock as long as it lives.
+CREATE TABLE instance (
+    number integer PRIMARY KEY CHECK (number >= 0)
+);
+
 -- The next number of each sequence; numbers only rise, also when the newest row has gone.
 CREATE TABLE sequence (
     name text   COLLATE "C" PRIMARY KEY,
@@ -54,8 +59,17 @@ CREATE TABLE contents (
 
 CREATE INDEX contents_gone ON contents (id) WHERE node_id IS NULL;
 
+-- Deleted nodes to which somebody still belongs. While telling, their subscribers are to be told.
+CREATE TABLE former_node (
+    id      bigint  PRIMARY KEY,
+    name    text    COLLATE "C" NOT NULL,
+    telling boolean NOT NULL
+);
+
+CREATE INDEX former_node_telling ON former_node (telling, name);
+
 CREATE TABLE affiliation (
-    node_id     bigint NOT NULL REFERENCES node ON DELETE CASCADE,
+    node_id     bigint NOT NULL, -- of a node, or of a former one
     jid         text   COLLATE "C" NOT NULL CHECK (strpos(jid, '/') = 0),
     affiliation text   COLLATE "C" NOT NULL
         CHECK (affiliation IN ('owner', 'publisher', 'publish-only', 'member', 'outcast')),
@@ -66,7 +80,7 @@ CREATE INDEX affiliation_account ON affiliation (jid);
 
 CREATE TABLE subscription (
     id             bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    node_id        bigint  NOT NULL REFERENCES node ON DELETE CASCADE,
+    node_id        bigint  NOT NULL, -- of a node, or of a former one
     jid            text    COLLATE "C" NOT NULL,
     account        text    COLLATE "C" NOT NULL CHECK (strpos(account, '/') = 0),
     subid          text    COLLATE "C" NOT NULL UNIQUE,

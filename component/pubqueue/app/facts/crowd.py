@@ -1,0 +1,34 @@
+"""For those who tell a crowd: the next page of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
+from pubqueue.core.nodes.crowd import PAGE, PageFacts, UntoldFacts
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.nodes.crowd import ListUntold, NextSubscribers, TellFormer
+
+
+def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:
+    """Return the next subscribers of the node; of one that has been deleted meanwhile, those who were there."""
+    rows, node = context.rows, request.node
+    there = rows.node(node) is not None
+    which = Subscribers(node) if there else FormerSubscribers(node)
+    return PageFacts(tuple(rows.page(which, request.after, PAGE)))
+
+
+def for_former(context: Context, request: TellFormer) -> PageFacts:
+    """Return who subscribed to the deleted node, and who of them subscribes to one of that name again."""
+    rows = context.rows
+    there = rows.node(request.node) is not None
+    page = tuple(rows.page(FormerSubscribers(request.node), request.told, PAGE))
+    again = [jid for jid in page if there and rows.subscription(request.node, jid) is not None]
+    return PageFacts(page, frozenset(again))
+
+
+def for_untold(context: Context, request: ListUntold) -> UntoldFacts:
+    """Return the next deleted nodes of whose end not everybody has been told."""
+    return UntoldFacts(tuple(context.rows.page(UntoldNodes(), request.after, PAGE)))

@@ -1,0 +1,85 @@
+"""Who hears of what happens in a node with very many subscribers: they are read in pages, as they can be told.
+
+Nothing that is told to a crowd is made for all of them at once. While a page is being told others are served, and the
+next page is read when the one before has left. Those who subscribed to a node that is deleted are told in the same way;
+their subscriptions go page by page as they have been told, so that a process that ends meanwhile leaves nobody out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.changes import PartWith
+from pubqueue.core.decision import Decision, SubscriberPage, Untold
+from pubqueue.core.model import Asker, Jid
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import NodeName
+
+CROWD: Final = 1000
+"""Subscribers from which on they are not told of at once."""
+
+PAGE: Final = 1000
+"""Subscribers that are read, told and parted with at once."""
+
+SERVICE: Final = Asker(Jid(""))
+"""In whose name pages are read."""
+
+
+class NextSubscribers(Struct, frozen=True, gc=False):
+    """Read the next subscribers of the node, by JID."""
+
+    node: NodeName
+    after: Jid | None = None
+    by: Asker = SERVICE
+
+
+class TellFormer(Struct, frozen=True, gc=False):
+    """Part with those who subscribed to deleted nodes of this name, up to `told`, and read who is to be told next."""
+
+    node: NodeName
+    told: Jid | None = None
+
+
+class ListUntold(Struct, frozen=True, gc=False):
+    """Read which deleted nodes there are of whose end not everybody has been told, numbered behind `after`."""
+
+    after: int = 0
+    by: Asker = SERVICE
+
+
+class UntoldFacts(Struct, frozen=True, gc=False):
+    """The next of them, with their numbers."""
+
+    nodes: tuple[tuple[int, NodeName], ...]
+
+
+class PageFacts(Struct, frozen=True, gc=False):
+    """The next of them; `again` are those who subscribe to a new node of the same name."""
+
+    page: tuple[Jid, ...]
+    again: frozenset[Jid] = frozenset()
+
+
+def next_subscribers(_request: NextSubscribers, facts: PageFacts) -> Decision:
+    """Name the next subscribers, and where there may be more."""
+    more = len(facts.page) >= PAGE
+    return Decision(SubscriberPage(facts.page, facts.page[-1] if more else None))
+
+
+def tell_former(request: TellFormer, facts: PageFacts) -> Decision:
+    """Name who is to be told next. Whoever subscribes to a new node of that name would take it for the end of that."""
+    page = tuple(jid for jid in facts.page if jid not in facts.again)
+    if not facts.page:
+        return Decision(SubscriberPage((), None), (PartWith(request.node, None),))
+    parted = () if request.told is None else (PartWith(request.node, request.told),)
+    return Decision(SubscriberPage(page, facts.page[-1]), parted)
+
+
+def list_untold(_request: ListUntold, facts: UntoldFacts) -> Decision:
+    """Name them."""
+    more = len(facts.nodes) >= PAGE
+    names = tuple(name for _, name in facts.nodes)
+    return Decision(Untold(names, facts.nodes[-1][0] if more else None))

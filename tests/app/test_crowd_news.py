@@ -1,0 +1,352 @@
+"""What is told to a crowd is told page by page, in its order, beside other work, and the end of a node to everybody."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from harness.asks import joins, publishes, retracts
+from harness.facts import ANN, BOSS, ETL, JOBS, NOW, who
+from harness.patience import PATIENCE
+from harness.shell import Shell
+from harness.transactions import commits, committed, in_slices, stages
+from harness.witness import WatchedFace, WatchedStore
+from msgspec.structs import replace
+
+from pubqueue.app import news
+from pubqueue.app.broker import Broker
+from pubqueue.app.facts import crowd as pages
+from pubqueue.app.facts import publishing
+from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
+from pubqueue.core.decision import Announce, Deleted, Done, Refusal, Retracted, singly
+from pubqueue.core.model import Jid, NodeName
+from pubqueue.core.nodes import crowd
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Delete, Purge
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.subscribe import Unsubscribe
+from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.transaction import SqliteTransaction
+
+PAGE = 3
+CROWD = [Jid(f"bot{number}@x/1") for number in range(8)]
+OTHER = NodeName("other")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """Let five subscribers be a crowd, and three a page."""
+    monkeypatch.setattr(publishing, "CROWD", 4)
+    for place in (pages, crowd):
+        monkeypatch.setattr(place, "PAGE", PAGE)
+
+
+class SlowFace(WatchedFace):
+    """Sends when it is let; `most` is how many notices have waited in it at once."""
+
+    def __init__(self, broker, log):
+        super().__init__(broker, log)
+        self.waiting, self.calls, self.most = [], [], 0
+        self.is_stuck = False
+
+    def speak(self, notices):
+        self.waiting += singly(notices)
+        self.most = max(self.most, len(self.waiting))
+        return ()
+
+    def when_told(self, _node, call):
+        if self.is_stuck or self.waiting:
+            self.calls.append(call)
+        else:
+            call()
+
+    def send(self):
+        """Send all that waits; return whether there was anything."""
+        sent, self.waiting = self.waiting, []
+        calls, self.calls = self.calls, []
+        self._log.extend(sent)
+        for call in calls:
+            call()
+        return bool(sent or calls)
+
+
+class Stage:
+    def __init__(self, path):
+        self.heard = []
+        self.store = WatchedStore(SqliteStore(path), [])
+        self.broker = Broker(
+            self.store,
+            clock=lambda: NOW,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+        )
+        self.face = SlowFace(self.broker, self.heard)
+
+    async def do(self, *requests):
+        """Have the requests done and everything told that follows from them; return the replies."""
+        replies = await self.answered(*requests)
+        await self.told()
+        return replies
+
+    async def answered(self, *requests):
+        """Have the requests done, and let what is to be told wait; return the replies."""
+        replies = []
+        for request in requests:
+            self.broker.submit(request, replies.append)
+        await self.broker.settled()
+        return replies
+
+    async def told(self):
+        await self.broker.settled()
+        while self.face.send():
+            await self.broker.settled()
+
+    def words(self, jid):
+        """Return what the subscriber has heard, in its order."""
+        return [_word(one) for one in self.heard if one.to == jid]
+
+    async def page(self, listing):
+        return await self.store.batch(lambda tx: tx.page(listing, None, 99))
+
+
+def _word(notice):
+    match notice:
+        case Announce():
+            return notice.draft.id
+        case Retracted():
+            return f"-{notice.ids[0]}"
+        case _:
+            return type(notice).__name__.lower()
+
+
+@asynccontextmanager
+async def served(path):
+    stage = Stage(path)
+    await stage.store._store.open()
+    stage.broker.start()
+    stage.face.up()
+    await stage.told()
+    try:
+        yield stage
+    finally:
+        await stage.broker.stop()
+        await stage.store._store.close()
+
+
+def plain(name=JOBS):
+    people = (Jid("boss@x"),), (Jid("etl@x"),)
+    return Declare(who(BOSS, admin=True), name, Settings({"access_model": "open"}), *people)
+
+
+def reads(jid, again=""):
+    asked = replace(joins(jid), options=None)
+    return replace(asked, subid=f"{asked.subid}{again}")
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    async with served(tmp_path / "queue.db") as stage:
+        await stage.do(plain(), *map(reads, CROWD))
+        stage.heard.clear()
+        yield stage
+
+
+async def test_everybody_in_a_crowd_is_told_once(stage):
+    await stage.do(publishes("a"))
+    assert [one.to for one in stage.heard] == CROWD
+    assert stage.words(CROWD[5]) == ["a"]
+
+
+async def test_no_more_than_a_page_waits_to_be_told_whatever_is_said(stage):
+    await stage.do(*(publishes(name) for name in "abcd"), Purge(who(BOSS), JOBS))
+    assert stage.face.most == PAGE
+    assert len(stage.heard) == 5 * len(CROWD)
+
+
+async def test_each_hears_in_the_order_of_what_has_happened(stage):
+    await stage.do(publishes("a"), publishes("b"))
+    await stage.do(retracts(ETL, "a"), publishes("c"), Purge(who(BOSS), JOBS), publishes("d"))
+    for jid in CROWD:
+        assert stage.words(jid) == ["a", "b", "-a", "c", "purged", "d"]
+
+
+async def test_who_remains_when_a_crowd_becomes_small_hears_in_that_order_too(stage):
+    await stage.answered(publishes("a"))
+    leavers = [Unsubscribe(who(jid), JOBS, jid) for jid in CROWD[4:]]
+    await stage.do(*leavers, publishes("b"))
+    for jid in CROWD[:4]:
+        assert stage.words(jid) == ["a", "b"]
+
+
+async def test_the_news_of_another_node_do_not_wait(stage):
+    await stage.do(plain(OTHER), replace(reads(ANN), node=OTHER, subid="other"))
+    await stage.answered(publishes("a"))
+    await stage.answered(publishes("b", node=OTHER))
+    assert [one.to for one in stage.face.waiting] == [*CROWD[:PAGE], ANN]
+
+
+@pytest.mark.parametrize("request_of", [publishes, lambda name: Purge(who(BOSS), JOBS)])
+async def test_who_asks_is_answered_before_a_crowd_is_told(stage, request_of):
+    assert len(await stage.answered(request_of("a"))) == 1
+    assert stage.heard == []
+
+
+async def test_nobody_of_a_crowd_is_loaded_to_be_told(stage, monkeypatch):
+    rows = []
+    load = SqliteTransaction.load
+    monkeypatch.setattr(
+        SqliteTransaction, "load", lambda self, needs: rows.append(needs) or load(self, needs)
+    )
+    stage.broker._changes.forget()
+    await stage.do(publishes("a"), Purge(who(BOSS), JOBS), Delete(who(BOSS), JOBS))
+    assert not any(needs.subscribers for needs in rows)
+    assert stage.words(CROWD[7]) == ["a", "purged", "deleted"]
+
+
+async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
+    monkeypatch.setattr(news, "RETRY", 0)
+    await stage.answered(publishes("a"))
+    stage.store.failures = 1
+    stage.face.send()
+    await stage.broker.settled()
+    stage.store.failures = 0
+    async with asyncio.timeout(PATIENCE):
+        while len(stage.heard) < len(CROWD):
+            await asyncio.sleep(0)
+            await stage.told()
+    assert [one.to for one in stage.heard] == CROWD
+
+
+async def test_a_node_of_which_much_is_to_be_told_is_behind(stage, monkeypatch):
+    monkeypatch.setattr(news, "MOST_OCTETS", 3 * news.EACH)
+    for name in "abc":
+        await stage.answered(publishes(name))
+    assert stage.broker.is_behind(JOBS)
+    assert not stage.broker.is_behind(OTHER)
+    await stage.told()
+    assert not stage.broker.is_behind(JOBS)
+
+
+# --- the end of a node ---------------------------------------------------------------------------
+
+
+async def test_the_end_of_a_node_is_told_to_those_who_subscribed_and_their_subscriptions_go(stage):
+    assert await stage.do(Delete(who(BOSS), JOBS)) == [Done()]
+    assert stage.heard == [Deleted(jid, JOBS) for jid in CROWD]
+    assert await stage.page(FormerSubscribers(JOBS)) == []
+    assert await stage.page(UntoldNodes()) == []
+
+
+async def test_subscriptions_go_as_their_subscribers_are_told(stage):
+    await stage.answered(Delete(who(BOSS), JOBS))
+    left = [len(await stage.page(FormerSubscribers(JOBS)))]
+    while stage.face.send():
+        await stage.broker.settled()
+        left.append(len(await stage.page(FormerSubscribers(JOBS))))
+    assert left == [8, 5, 2, 0]
+    assert stage.face.most == PAGE
+
+
+@pytest.mark.parametrize("pages_told", range(4))
+async def test_after_a_kill_between_any_two_pages_everybody_has_been_told(
+    tmp_path, stage, pages_told
+):
+    await stage.answered(Delete(who(BOSS), JOBS))
+    for _ in range(pages_told):
+        stage.face.send()
+        await stage.broker.settled()
+    async with served(tmp_path / "queue.db") as again:
+        assert {one.to for one in [*stage.heard, *again.heard]} == set(CROWD)
+        assert len(again.heard) == len(CROWD) - min(PAGE * pages_told, len(CROWD))
+        assert await again.page(UntoldNodes()) == []
+
+
+async def test_while_nobody_can_be_reached_nobody_is_parted_with(stage):
+    stage.face.down()
+    await stage.do(Delete(who(BOSS), JOBS))
+    assert await stage.page(FormerSubscribers(JOBS)) == CROWD
+    stage.face.up()
+    await stage.told()
+    assert stage.heard == [Deleted(jid, JOBS) for jid in CROWD]
+
+
+async def test_who_subscribes_to_the_next_node_of_that_name_does_not_hear_of_the_end_of_the_last(
+    stage,
+):
+    await stage.answered(Delete(who(BOSS), JOBS))
+    await stage.do(plain(), reads(CROWD[6], " again"))
+    assert [one.to for one in stage.heard] == [*CROWD[:6], CROWD[7]]
+    await stage.do(publishes("a"))
+    assert stage.words(CROWD[6]) == ["a"]
+    assert await stage.page(Subscribers(JOBS)) == [CROWD[6]]
+
+
+async def test_a_node_that_tells_nobody_of_its_end_just_goes(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    settings = Settings({"access_model": "open", "notify_delete": False})
+    shell.do(with_settings(settings))
+    shell.batch(*map(reads, CROWD))
+    assert shell.batch(Delete(who(BOSS), JOBS)).decisions[0].notices == ()
+    assert shell.look_within(lambda tx: tx.page(UntoldNodes(), None, 9)) == []
+    shell.close()
+
+
+def with_settings(settings):
+    return Declare(who(BOSS, admin=True), JOBS, settings, (Jid("boss@x"),), (Jid("etl@x"),))
+
+
+# --- commits -------------------------------------------------------------------------------------
+
+FEW = [Jid(f"few{number}@x/1") for number in range(2)]
+NAMES = [f"i{number}" for number in range(6)]
+WHOLE = (0, 0, len(NAMES))
+
+
+async def staged(stage, subscribers):
+    await stage.do(plain(OTHER), *(replace(reads(jid, " o"), node=OTHER) for jid in subscribers))
+    await stage.do(stages(*NAMES, node=OTHER))
+
+
+@pytest.mark.parametrize(("subscribers", "most"), [(FEW, 4), (CROWD, PAGE)])
+async def test_a_commit_tells_its_items_slice_by_slice(stage, monkeypatch, subscribers, most):
+    in_slices(monkeypatch, 2)
+    await staged(stage, subscribers)
+    assert await stage.do(commits(WHOLE)) == [committed(6)]
+    assert stage.face.most == most
+    for jid in subscribers:
+        assert stage.words(jid) == NAMES
+
+
+async def test_a_slice_of_a_commit_waits_until_the_one_before_is_told_and_nobody_else_does(
+    stage, monkeypatch
+):
+    in_slices(monkeypatch, 2)
+    await staged(stage, FEW)
+    replies = []
+    stage.broker.submit(commits(WHOLE), replies.append)
+    await stage.broker.settled()
+    assert [one.draft.id for one in stage.face.waiting if one.to == FEW[0]] == NAMES[:2]
+    assert len(await stage.answered(publishes("x"))) == 1
+    assert replies == []
+
+
+async def test_at_the_end_who_waits_for_a_commit_is_answered(stage, monkeypatch):
+    in_slices(monkeypatch, 2)
+    await staged(stage, FEW)
+    replies = []
+    stage.broker.submit(commits(WHOLE), replies.append)
+    await stage.broker.settled()
+    await stage.broker.drain(PATIENCE)
+    assert replies == [committed(6)]
+
+
+async def test_while_much_is_still_to_be_told_of_a_node_nothing_more_is_committed_to_it(
+    stage, monkeypatch
+):
+    await staged(stage, FEW)
+    monkeypatch.setattr(stage.face, "is_behind", OTHER.__eq__)
+    (refused,) = await stage.do(commits(WHOLE))
+    assert refused.refusal is Refusal.STILL_TELLING
+    monkeypatch.setattr(stage.face, "is_behind", JOBS.__eq__)
+    assert await stage.do(commits(WHOLE)) == [committed(6)]
+    assert stage.words(FEW[0]) == NAMES

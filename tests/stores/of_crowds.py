@@ -1,0 +1,96 @@
+"""What every store promises about those who subscribe to a node, in pages, and about those who did when it was deleted."""
+
+from __future__ import annotations
+
+import pytest
+from harness.facts import ANN, BOB, EVE, JOBS, window
+from harness.store_contents import everything
+from stores.steps import ANN_ACCOUNT, EMPTY, listed, load, make, sweep
+
+from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
+from pubqueue.app.rows import Rows
+from pubqueue.core import changes as c
+from pubqueue.core.model import Affiliation, Jid
+
+HERE, FORMER = Subscribers(JOBS), FormerSubscribers(JOBS)
+DELETED = c.DeleteNode(JOBS, telling=True)
+
+
+async def fill(store, *jids, again=""):
+    for jid in jids:
+        await make(store, c.AddSubscription(window(jid, subid=f"{jid}{again}")))
+
+
+async def untold(store):
+    return [name for _, name in await listed(store, UntoldNodes())]
+
+
+class OfCrowds:
+    """Part of the contract."""
+
+    async def test_subscribers_come_in_pages_by_jid(self, store):
+        await fill(store, EVE, ANN, BOB)
+        assert await listed(store, HERE) == [ANN, BOB, EVE]
+        assert await listed(store, HERE, ANN, 1) == [BOB]
+        assert await listed(store, HERE, Jid("b")) == [BOB, EVE]
+        assert await listed(store, HERE, EVE) == []
+        await make(store, c.EndSubscription(JOBS, BOB))
+        assert await listed(store, HERE) == [ANN, EVE]
+        assert await listed(store, Subscribers("nowhere")) == []
+
+    async def test_of_a_deleted_node_those_are_known_who_are_to_be_told(self, store):
+        await fill(store, ANN, BOB, EVE)
+        await make(store, DELETED)
+        assert await untold(store) == [JOBS]
+        assert await listed(store, FORMER) == [ANN, BOB, EVE]
+        assert await listed(store, FORMER, ANN, 1) == [BOB]
+        await make(store, c.PartWith(JOBS, BOB))
+        assert await listed(store, FORMER) == [EVE]
+        await make(store, c.PartWith(JOBS, None))
+        assert await untold(store) == await listed(store, FORMER) == []
+        await make(store, c.PartWith(JOBS, EVE), c.PartWith(JOBS, None))
+
+    async def test_of_one_that_nobody_is_to_be_told_of_nobody_is_known(self, store):
+        await fill(store, ANN)
+        await make(store, c.DeleteNode(JOBS))
+        assert await untold(store) == await listed(store, FORMER) == []
+
+    @pytest.mark.parametrize("telling", [True, False])
+    async def test_who_subscribed_to_a_deleted_node_is_in_no_other_answer(self, store, telling):
+        await fill(store, ANN)
+        await make(store, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
+        await make(store, c.DeleteNode(JOBS, telling=telling))
+        keys = {
+            "affiliations": {(JOBS, ANN_ACCOUNT)},
+            "subscriptions": {(JOBS, ANN_ACCOUNT)},
+            "subscribers": {JOBS},
+            "accounts": {ANN_ACCOUNT},
+            "jids": {ANN},
+        }
+        assert await load(store, **keys) == Rows()
+        await make(store, c.CreateNode(EMPTY))
+        assert await load(store, **keys) == Rows()
+        assert await store.batch(everything) == [EMPTY]
+        assert await listed(store, HERE) == []
+
+    async def test_deleted_nodes_of_one_name_are_told_of_one_after_the_other(self, store):
+        await fill(store, ANN, EVE)
+        await make(store, DELETED, c.CreateNode(EMPTY))
+        await fill(store, ANN, BOB, again=" again")
+        await make(store, DELETED)
+        assert await untold(store) == [JOBS, JOBS]
+        (first, _), second = await listed(store, UntoldNodes())
+        assert await listed(store, UntoldNodes(), first) == [second]
+        assert await listed(store, FORMER) == [ANN, EVE]
+        await make(store, c.PartWith(JOBS, EVE), c.PartWith(JOBS, None))
+        assert await listed(store, FORMER) == [ANN, BOB]
+
+    async def test_who_has_to_be_told_is_not_swept(self, store):
+        await fill(store, ANN)
+        await make(store, DELETED)
+        await sweep(store, 1)
+        assert await listed(store, FORMER) == [ANN]
+        await make(store, c.PartWith(JOBS, None))
+        await sweep(store, 1)
+        assert await store.batch(lambda tx: tx.next_due()) is None
+        assert await store.batch(everything) == []

@@ -1,0 +1,59 @@
+"""What a store promises about the processes that serve from it."""
+
+import pytest
+
+from pubqueue.app.ports import Instance
+
+
+class OfInstances:
+    """Each has a number of its own, until it leaves or dies; of those that died somebody learns once."""
+
+    @pytest.fixture
+    async def two_stores(self, store, make_store):
+        """Two stores at one place, as two processes have them."""
+        other = make_store()
+        await other.open()
+        yield store, other
+        for one in (store, other):
+            await one.close()
+        await store.open()
+
+    async def test_each_process_has_a_number_of_its_own(self, two_stores):
+        one, other = two_stores
+        assert (await one.instances.enter(), await other.instances.enter()) == (
+            Instance(0),
+            Instance(1),
+        )
+        assert (await one.instances.abandoned(), await other.instances.abandoned()) == ([], [])
+
+    async def test_who_leaves_gives_the_number_back(self, two_stores):
+        one, other = two_stores
+        for _ in range(2):
+            assert await one.instances.enter() == Instance(0)
+            await one.instances.leave(0)
+        assert await other.instances.enter() == Instance(0)
+        assert await one.instances.abandoned() == []
+
+    async def test_whoever_closes_without_leaving_has_died(self, two_stores):
+        one, other = two_stores
+        await one.instances.enter()
+        await other.instances.enter()
+        await other.close()
+        assert await one.instances.abandoned() == [1]
+        assert await one.instances.abandoned() == []
+        await one.instances.leave(1)
+        await other.open()
+        assert await other.instances.enter() == Instance(1)
+
+    async def test_the_next_process_takes_the_number_of_one_that_died(self, two_stores):
+        one, other = two_stores
+        await one.instances.enter()
+        await one.close()
+        assert await other.instances.enter() == Instance(0, died=True)
+        assert await other.instances.abandoned() == []
+
+    async def test_a_number_that_is_not_ours_is_not_given_back(self, two_stores):
+        one, other = two_stores
+        await one.instances.enter()
+        await other.instances.leave(0)
+        assert await other.instances.enter() == Instance(1)
