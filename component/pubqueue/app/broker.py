@@ -37,6 +37,7 @@ from pubqueue.core.decision import (
     ToEach,
 )
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.transactions.model import DEFAULTS
@@ -229,7 +230,7 @@ class Broker:
         for request, answer in left:
             if isinstance(request, Arrive | Leave | Bounce):
                 self._waiting.append((request, answer))  # said once: nobody would repeat it
-            elif isinstance(request, MoveWinners):
+            elif isinstance(request, MoveWinners | ReviewSubscribers):
                 answer(request.reply or Done())  # it is committed, and goes on at the next start
             else:
                 answer(ENDING)

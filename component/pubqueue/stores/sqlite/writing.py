@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
-from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
+from pubqueue.core.changes import (
+    BeginReview,
+    EndReview,
+    EndSubscriptions,
+    Forget,
+    ForgetEvents,
+    PartWith,
+    PurgeNode,
+)
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.sqlite import committing, nodes, staging, winners
 from pubqueue.stores.sqlite.event_log import record
 from pubqueue.stores.sqlite.items import ItemWrites
+from pubqueue.stores.sqlite.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +77,19 @@ def _purge(session: Session, change: PurgeNode) -> None:
     session.nodes.forget(change.node)
 
 
+def _begin_review(session: Session, change: BeginReview) -> None:
+    session.run("begin_review", session.id(change.node))
+
+
+def _end_review(session: Session, change: EndReview) -> None:
+    session.run("end_review", session.id(change.node))
+
+
+def _end_subscriptions(session: Session, change: EndSubscriptions) -> None:
+    jids = packed_keys(change.jids)
+    session.must("end_subscriptions", len(change.jids), session.id(change.node), jids)
+
+
 def _part_with(session: Session, change: PartWith) -> None:
     if change.through is None:
         session.run("all_told", change.node)
@@ -103,6 +125,9 @@ ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
 BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     PurgeNode:    _purge,
     PartWith:     _part_with,
+    BeginReview:  _begin_review,
+    EndReview:    _end_review,
+    EndSubscriptions: _end_subscriptions,
     Forget:       _forget,
     ForgetEvents: _forget_events,
     SetAside:     winners.set_aside,
