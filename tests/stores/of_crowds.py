@@ -5,10 +5,28 @@ from __future__ import annotations
 import pytest
 from harness.facts import ANN, BOB, EVE, JOBS, window
 from harness.store_contents import everything
-from stores.steps import ANN_ACCOUNT, EMPTY, listed, load, make, sweep
+from msgspec.structs import replace
+from stores.steps import (
+    ANN_ACCOUNT,
+    DEAD,
+    EMPTY,
+    listed,
+    load,
+    make,
+    node_row,
+    sweep,
+    write,
+)
 
-from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
-from pubqueue.app.rows import Rows
+from pubqueue.app.listings import (
+    FormerSubscribers,
+    Reviews,
+    SubscriberRoles,
+    Subscribers,
+    UntoldNodes,
+)
+from pubqueue.app.ports import StaleError
+from pubqueue.app.rows import Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid
 
@@ -84,6 +102,37 @@ class OfCrowds:
         assert await listed(store, FORMER) == [ANN, EVE]
         await make(store, c.PartWith(JOBS, EVE), c.PartWith(JOBS, None))
         assert await listed(store, FORMER) == [ANN, BOB]
+
+    async def test_subscribers_come_with_what_their_accounts_are(self, store):
+        await fill(store, EVE, ANN)
+        await make(store, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
+        roles = [(ANN, Affiliation.MEMBER), (EVE, Affiliation.NONE)]
+        assert await listed(store, SubscriberRoles(JOBS)) == roles
+        assert await listed(store, SubscriberRoles(JOBS), ANN) == roles[1:]
+        assert await listed(store, SubscriberRoles(JOBS), None, 1) == roles[:1]
+
+    async def test_many_subscriptions_end_at_once_and_the_others_stay(self, store):
+        await fill(store, ANN, BOB, EVE)
+        before = await node_row(store)
+        after = replace(before, subscriptions=1)
+        ended = c.EndSubscriptions(JOBS, (ANN, EVE))
+        await write(store, nodes=[Write(before, after)], bulk=[ended])
+        assert await listed(store, HERE) == [BOB]
+        assert await load(store, jids={ANN, EVE}) == Rows()
+        with pytest.raises(StaleError):
+            await write(store, bulk=[c.EndSubscriptions(JOBS, (BOB, EVE))])
+        assert await listed(store, HERE) == [BOB]
+
+    async def test_nodes_to_be_looked_through_are_known_until_they_have_been_or_go(self, store):
+        other = replace(EMPTY, name=DEAD)
+        await make(store, c.CreateNode(other), c.BeginReview(JOBS), c.BeginReview(DEAD))
+        await make(store, c.BeginReview(JOBS))
+        assert await listed(store, Reviews()) == [JOBS, DEAD]
+        assert await listed(store, Reviews(), JOBS) == [DEAD]
+        await make(store, c.EndReview(JOBS), c.EndReview(JOBS))
+        assert await listed(store, Reviews()) == [DEAD]
+        await make(store, c.DeleteNode(DEAD))
+        assert await listed(store, Reviews()) == []
 
     async def test_who_has_to_be_told_is_not_swept(self, store):
         await fill(store, ANN)

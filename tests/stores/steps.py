@@ -56,7 +56,19 @@ ENOUGH = 1_000_000
 """Bytes of payload, more than there are."""
 IN_TIME = after(300)
 
-BULK = (c.PurgeNode, c.PartWith, c.Forget, c.ForgetEvents, SetAside, Commit, Moved, Abort, Sweep)
+BULK = (
+    c.PurgeNode,
+    c.PartWith,
+    c.BeginReview,
+    c.EndReview,
+    c.Forget,
+    c.ForgetEvents,
+    SetAside,
+    Commit,
+    Moved,
+    Abort,
+    Sweep,
+)
 
 NEEDS: Final = {
     "nodes": lambda key: Needs(nodes={key}),

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
+from pubqueue.app.long_work import LongWork, at_the_end
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import Instance, StaleError, StoreError
-from pubqueue.app.reader import ENDING, Reader
+from pubqueue.app.reader import Reader
 from pubqueue.app.resending import Resending, Told
 from pubqueue.app.rules import READS
 from pubqueue.app.share import LARGEST, share
@@ -30,17 +30,13 @@ from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
-    Done,
     Refusal,
     Refused,
-    ToAll,
-    ToEach,
 )
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.transactions.model import DEFAULTS
-from pubqueue.core.transactions.moving import MoveWinners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +46,6 @@ if TYPE_CHECKING:
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
-        Decision,
         News,
         Notice,
         Reply,
@@ -102,9 +97,7 @@ class Broker:
         self._resending = Resending(self.submit, instance.number)
         self._resending_for: list[Resending] = []
         self._news = CrowdNews(self.outbox, self._ask)
-        self._telling: dict[int, Taken] = {}
-        """Requests that go on when the news before them are told."""
-        self._count = itertools.count()
+        self._long_work = LongWork(self._news, self.submit)
         self._moment: Millis | None = None
         self._reader = Reader(store, self._context)
         self._dispatching = False
@@ -145,7 +138,7 @@ class Broker:
         Raises the fault that has ended the work before, if there was one.
         """
         self._stopping = True
-        self._end_telling()
+        self._cut()
         self.pause()
         self._try_unrepeated()
         await self._reader.stop()
@@ -257,34 +250,27 @@ class Broker:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.settled()
-                self._end_telling()
+                self._cut()
                 return await self.settled()
-        self._cutting = True
+        self._cut()
         self._reader.refuse_waiting()
-        self._end_telling()
         left, self._waiting = self._waiting, []
         for request, answer in left:
             if isinstance(request, Arrive | Leave | Bounce):
                 self._waiting.append((request, answer))  # said once: nobody would repeat it
-            elif isinstance(request, MoveWinners):
-                answer(request.reply or Done())  # it is committed, and goes on at the next start
             else:
-                answer(ENDING)
+                answer(at_the_end(request))
         log.warning("drain.refused", requests=len(left) - len(self._waiting))
         return await self.settled()
 
-    def _end_telling(self) -> None:
-        """Answer those whose work waits for news to leave: it goes on at the next start."""
+    def _cut(self) -> None:
+        """Begin no more slices of long work."""
         self._cutting = True
-        left, self._telling = self._telling, {}
-        for request, answer in left.values():
-            answer((request.reply or Done()) if isinstance(request, MoveWinners) else ENDING)
+        self._long_work.end()
 
     async def settled(self) -> None:
         """Wait until nothing is waiting and nothing is being worked on. What waits for news to leave does not count."""
-        while not (
-            self._quiet.is_set() and self._reader.is_quiet
-        ):  # either may give the other work
+        while not (self._quiet.is_set() and self._reader.is_quiet):  # each may give the other work
             await self._quiet.wait()
             await self._reader.settled()
 
@@ -390,7 +376,7 @@ class Broker:
                 answer(decision.reply)
             self._say(decision.notices)
             if decision.then is not None and not self._cutting:
-                self._go_on(cast("Request", decision.then), answer, decision)
+                self._long_work.go_on(decision, answer)
         tell((request for request, _ in taken), done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
@@ -398,22 +384,10 @@ class Broker:
         self._told.said(self._changes.next_token(), self._clock())
         self._note_moment(done)
 
-    def _go_on(self, request: Request, answer: Callable[[Reply], None], decision: Decision) -> None:
-        """Have long work go on when the news of its last slice have left: no more of them than that wait at once."""
-        nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
-        number = next(self._count)
-        self._telling[number] = request, answer
-        self._news.when_told(nodes, partial(self._has_told, number))
-
     def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
         """Have a page of a crowd read; what is not told when the service stops is told to nobody, or at the next start."""
         if not (self._stopping or self._cutting):
             self.submit(request, answer)
-
-    def _has_told(self, number: int) -> None:
-        taken = self._telling.pop(number, None)
-        if taken is not None:
-            self.submit(*taken)
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much is to be told of a node that it should have no more."""

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import Change, SubscriptionChange
 
 
+_UNKNOWN = c.ForgetEvents | c.PartWith | c.BeginReview | c.EndReview | t.Moved
+"""Bulk changes of rows that are not kept between batches."""
+
+
 class ChangeApplier(ItemChanges):
     """What a process does to its working set."""
 
@@ -139,11 +143,25 @@ class ChangeApplier(ItemChanges):
             change, t.Sweep
         ):  # nobody sees what it removes, but for apps that nobody uses
             self._cache.apps.clear()
-        elif not isinstance(change, c.ForgetEvents | c.PartWith | t.Moved):
+        elif not isinstance(change, _UNKNOWN):
             self._cache.forget()
         if isinstance(change, t.Commit):
             self._numbers.forget()  # its items are numbered behind the block
             self.touched.update(dict.fromkeys(committed.node for committed in change.nodes))
+
+    def _end_many(self, asked: object, change: c.EndSubscriptions) -> None:
+        """End subscriptions where they are: of a crowd hardly any is known here."""
+        self.flush()
+        row = self._cache.nodes.get(change.node)
+        if row is None:
+            raise StaleError(f"node {change.node} is not there")
+        self._cache.forget_subscribers(change.node, change.jids)
+        self._put_node(
+            change.node, replace(row, subscriptions=row.subscriptions - len(change.jids))
+        )
+        self._tell(asked, change, None, None)
+        self._write(change)
+        self.touched[change.node] = None
 
     # fmt: off
     _MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
@@ -152,6 +170,9 @@ class ChangeApplier(ItemChanges):
         c.DeleteNode:      _node,
         c.PurgeNode:       _bulk,
         c.PartWith:        _bulk,
+        c.BeginReview:     _bulk,
+        c.EndReview:       _bulk,
+        c.EndSubscriptions: _end_many,
         c.SetAffiliation:  _affiliation,
         c.AddSubscription: _subscription,
         c.SetWindow:       _subscription,

@@ -106,6 +106,16 @@ class Subscribers(Listing[Jid], frozen=True, gc=False):
     node: NodeName
 
 
+class SubscriberRoles(Listing[tuple[Jid, Affiliation]], frozen=True, gc=False):
+    """The same, each with what the account is to the node."""
+
+    node: NodeName
+
+
+class Reviews(Listing[NodeName], frozen=True, gc=False):
+    """Nodes whose subscribers are to be looked through, by name; `after` is a name."""
+
+
 class FormerSubscribers(Listing[Jid], frozen=True, gc=False):
     """Who subscribed to the node, which is deleted, and has not been told, by JID; `after` is a JID.
 

@@ -13,6 +13,8 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, NodeName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pubqueue.app.crowd_windows import CrowdWindows
     from pubqueue.app.free_windows import FreeWindows
     from pubqueue.app.rows import Finished, Needs, NotedKey, Rows, StagedKey
@@ -75,6 +77,17 @@ class RowCache:
             return group.get(jid)
         mine = self.of_jid.get(jid)
         return ABSENT if mine is None else mine.get(node)
+
+    def forget_subscribers(self, node: NodeName, jids: Iterable[Jid]) -> None:
+        """Know of these no more whether they subscribe to the node."""
+        for table in (self.in_node, self.audiences, self.windows):
+            table.pop(node, None)
+        for jid in jids:
+            account = account_of(jid)
+            self.of_account.pop((node, account), None)
+            self.everywhere.pop(account, None)
+            self.of_jid.pop(jid, None)
+            self.silent.pop((node, jid), None)
 
     # --- filling ---
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
+    from pubqueue.core.changes import (
+        BeginReview,
+        EndReview,
+        EndSubscriptions,
+        Forget,
+        ForgetEvents,
+        PartWith,
+        PurgeNode,
+    )
     from pubqueue.core.event_log import LogEntry
     from pubqueue.core.model import (
         Affiliation,
@@ -163,9 +171,9 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 if TYPE_CHECKING:
-    BulkChange = (
-        PurgeNode | PartWith | Forget | ForgetEvents | SetAside | Commit | Moved | Abort | Sweep
-    )
+    BulkOfPeople = PartWith | BeginReview | EndReview | EndSubscriptions
+    BulkOfItems = PurgeNode | SetAside | Commit | Moved | Abort | Sweep
+    BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents
     Bulk = BulkChange | Judged
     """A change of many rows at once, which a store makes where they are."""
 

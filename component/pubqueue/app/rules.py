@@ -18,7 +18,7 @@ from pubqueue.app.facts import (
 from pubqueue.app.facts import reading as read_facts
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
-from pubqueue.core.nodes import account, declare, manage, subscribe
+from pubqueue.core.nodes import account, declare, manage, review, subscribe
 from pubqueue.core.nodes import crowd as crowds
 from pubqueue.core.queue import expire, publish, recover, redrive, resend, settle, touch
 from pubqueue.core.reading import read, retrieve, trim
@@ -49,6 +49,8 @@ Request = (
     | crowds.NextSubscribers
     | crowds.TellFormer
     | crowds.ListUntold
+    | review.ReviewSubscribers
+    | review.ResumeReviews
     | account.ListMyAffiliations
     | account.ListMySubscriptions
     | manage.ListItems
@@ -120,6 +122,8 @@ RULES: Final[dict[type, Rule]] = {
     crowds.NextSubscribers:      _rule(crowd.for_next_subscribers, crowds.next_subscribers),
     crowds.TellFormer:           _rule(crowd.for_former, crowds.tell_former),
     crowds.ListUntold:           _rule(crowd.for_untold, crowds.list_untold),
+    review.ReviewSubscribers:    _rule(crowd.for_review, review.review),
+    review.ResumeReviews:        _rule(crowd.for_resume, review.resume),
     touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
     redrive.Redrive:             _rule(retrieving.for_redrive, redrive.redrive, validity.of_redrive),
     retrieve.Retrieve:           _rule(retrieving.for_retrieve, retrieve.retrieve, validity.of_node),

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.changes import AddSubscription, EndSubscription, GiveUp, Release
+from pubqueue.core.changes import (
+    AddSubscription,
+    EndSubscription,
+    EndSubscriptions,
+    GiveUp,
+    Release,
+)
 from pubqueue.core.decision import Subscribed
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, SetAffiliations
+from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import Subscribe, Unsubscribe
 from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
 from pubqueue.core.queue.settle import Settle
@@ -29,7 +36,7 @@ TOLD: Final[frozenset[type]] = frozenset(
     {
         *(Arrive, Leave, Bounce, Expire),
         *(Subscribe, Unsubscribe, Settle),
-        *(Configure, SetAffiliations, Declare),
+        *(Configure, SetAffiliations, Declare, ReviewSubscribers),
     }
 )
 """Requests that may have something to tell; all others are passed over unread."""
@@ -37,12 +44,14 @@ TOLD: Final[frozenset[type]] = frozenset(
 ONE_BY_ONE: Final = 5
 """Deaths of one kind that are told each with its item; of more together only how many."""
 
+_CLOSED: Final = "the node was closed to it"
+
 _WHY: Final[dict[type, str]] = {
     Bounce: "deliveries come back",
     Leave: "it went away",
-    Configure: "the node was closed to it",
-    SetAffiliations: "the node was closed to it",
-    Declare: "the node was closed to it",
+    Configure: _CLOSED,
+    SetAffiliations: _CLOSED,
+    Declare: _CLOSED,
 }
 
 
@@ -72,6 +81,9 @@ def _tell_of_people(request: Request, decision: Decision) -> None:
         if isinstance(change, EndSubscription):
             why = _WHY.get(type(request), "it asked for it")
             log.info("worker.unsubscribed", node=change.node, jid=change.jid, why=why)
+        elif isinstance(change, EndSubscriptions):
+            count = len(change.jids)
+            log.info("workers.unsubscribed", node=change.node, workers=count, why=_CLOSED)
         elif isinstance(change, AddSubscription) and _is_of_a_queue(decision):
             new = change.subscription
             log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)

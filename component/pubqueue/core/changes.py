@@ -129,6 +129,25 @@ class EndSubscription(Struct, frozen=True, gc=False):
     jid: Jid
 
 
+class BeginReview(Struct, frozen=True, gc=False):
+    """The subscribers of the node are to be looked through, for some of them may have to go."""
+
+    node: NodeName
+
+
+class EndReview(Struct, frozen=True, gc=False):
+    """The subscribers of the node have been looked through."""
+
+    node: NodeName
+
+
+class EndSubscriptions(Struct, frozen=True, gc=False):
+    """The subscriptions of exactly these JIDs to the node go; locks held under them stay."""
+
+    node: NodeName
+    jids: tuple[Jid, ...]
+
+
 class AddItem(Struct, frozen=True, gc=False):
     """An item at the end of the node; `transaction` is the app and the version that published it.
 
@@ -261,6 +280,9 @@ Change = (
     | ConfigureNode
     | DeleteNode
     | PartWith
+    | BeginReview
+    | EndReview
+    | EndSubscriptions
     | PurgeNode
     | SetAffiliation
     | SubscriptionChange

@@ -176,6 +176,9 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.DeleteNode:      _nothing,   # its log goes with it
     c.PurgeNode:       _purged,
     c.PartWith:        _nothing,
+    c.BeginReview:     _nothing,
+    c.EndReview:       _nothing,
+    c.EndSubscriptions: _nothing,
     c.SetAffiliation:  _nothing,
     c.AddSubscription: _nothing,
     c.SetWindow:       _nothing,

@@ -208,13 +208,13 @@ def test_closing_a_node_ends_the_subscriptions_of_strangers():
 @pytest.mark.parametrize("told", [True, False])
 def test_deletion_is_told_to_subscribers_if_the_node_says_so(told):
     node = queue(items=9, notify_delete=told)
-    decision = delete(Delete(who(BOSS), JOBS), facts(node, OWNER, told=(ANN, BOB)))
+    decision = delete(Delete(who(BOSS), JOBS), facts(node, OWNER, audience=(ANN, BOB)))
     notices = (ToEach((ANN, BOB), Deleted(NOBODY, JOBS)),) if told else ()
     assert decision == Decision(Done(), (DeleteNode(JOBS),), notices)
 
 
 def test_a_purge_is_one_event_for_each_subscriber():
-    decision = purge(Purge(who(BOSS), JOBS), facts(queue(items=9), OWNER, told=(ANN, BOB)))
+    decision = purge(Purge(who(BOSS), JOBS), facts(queue(items=9), OWNER, audience=(ANN, BOB)))
     assert decision == Decision(
         Done(), (PurgeNode(JOBS, 9),), (ToEach((ANN, BOB), Purged(NOBODY, JOBS)),)
     )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
+from pubqueue.app.listings import (
+    FormerSubscribers,
+    Reviews,
+    SubscriberRoles,
+    Subscribers,
+    UntoldNodes,
+)
 from pubqueue.core.nodes.crowd import PAGE, PageFacts, UntoldFacts
+from pubqueue.core.nodes.review import ResumeReviewFacts, ReviewFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.core.nodes.crowd import ListUntold, NextSubscribers, TellFormer
+    from pubqueue.core.nodes.review import ResumeReviews, ReviewSubscribers
 
 
 def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:
@@ -27,6 +35,18 @@ def for_former(context: Context, request: TellFormer) -> PageFacts:
     page = tuple(rows.page(FormerSubscribers(request.node), request.told, PAGE))
     again = [jid for jid in page if there and rows.subscription(request.node, jid) is not None]
     return PageFacts(page, frozenset(again))
+
+
+def for_review(context: Context, request: ReviewSubscribers) -> ReviewFacts:
+    """Return the next subscribers with what they are to the node."""
+    rows, node = context.rows, context.rows.node(request.node)
+    page = rows.page(SubscriberRoles(request.node), request.after, PAGE)
+    return ReviewFacts(node, tuple(page))
+
+
+def for_resume(context: Context, _request: ResumeReviews) -> ResumeReviewFacts:
+    """Return a node whose subscribers are to be looked through."""
+    return ResumeReviewFacts(next(iter(context.rows.page(Reviews())), None))
 
 
 def for_untold(context: Context, request: ListUntold) -> UntoldFacts:

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from pubqueue.app.facts.publishing import subscribers
 from pubqueue.app.listings import AffiliationsOf
 from pubqueue.core.addresses import account_of
+from pubqueue.core.decision import Everybody
 from pubqueue.core.model import Affiliation, NodeConfig
 from pubqueue.core.nodes import manage
 from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Delete, Describe, NodeFacts, Purge
+from pubqueue.core.nodes.manage import Configure, Create, Describe, NodeFacts
 from pubqueue.core.nodes.nodeconfig import configure
 from pubqueue.core.nodes.subscribe import SubscribeFacts
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rows import AffiliationRow
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Jid, Node, NodeName
-    from pubqueue.core.nodes.manage import SetAffiliations
+    from pubqueue.core.nodes.manage import Delete, Purge, SetAffiliations
     from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
 
@@ -75,13 +76,15 @@ def for_node(
         return replace(known, affiliations=_first_owners(rows, node))
     if isinstance(request, Configure) and not _moves_access(node, request.settings):
         return known
-    if isinstance(request, Delete | Purge):
-        return replace(known, told=subscribers(rows, node))
-    if isinstance(request, Configure | Declare):
+    known = replace(known, audience=subscribers(rows, node))
+    if isinstance(request, Declare):
         everybody = rows.page(AffiliationsOf(node.name), None, ALL)
-        known = replace(known, affiliations=_pairs(everybody))
-    audience = tuple(subscription.jid for subscription in rows.subscribers(node.name))
-    return replace(known, audience=audience)
+        return replace(known, affiliations=_pairs(everybody))
+    if isinstance(request, Configure) and not isinstance(known.audience, Everybody):
+        accounts = dict.fromkeys(map(account_of, known.audience))
+        roles = tuple((account, rows.affiliation(node.name, account)) for account in accounts)
+        return replace(known, affiliations=roles)
+    return known
 
 
 def _first_owners(rows: WorkingSet, node: Node) -> Pairs:

@@ -15,7 +15,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
 from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
-from pubqueue.core.nodes.manage import NodeFacts, make_node, shut_out
+from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, shut_out
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _bring(
         kept=tuple(kept),
         unnamed=tuple(jid for jid in before if jid not in people) if people else (),
     )
-    return Decision(reply, tuple(changes))
+    return reviewed(node.name, reply, tuple(changes))
 
 
 def _mode_kept(node: Node, wanted: NodeConfig, misfit: Refused) -> Difference:

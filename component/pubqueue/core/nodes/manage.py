@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
+    BeginReview,
     Change,
     ConfigureNode,
     CreateNode,
@@ -27,6 +28,7 @@ from pubqueue.core.decision import (
     Deleted,
     Described,
     Done,
+    Everybody,
     Listed,
     Purged,
     Refusal,
@@ -38,12 +40,13 @@ from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfi
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
+from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from pubqueue.core.decision import Audience
+    from pubqueue.core.decision import Audience, Reply
     from pubqueue.core.model import ItemId
 
 
@@ -120,15 +123,14 @@ class NodeFacts(Struct, frozen=True, gc=False):
     """The node, the asker's affiliation, and as far as the request needs it who else there is.
 
     `audience` are subscribers, and `affiliations` are those that the request is about or may have to look at: with
-    10,000 people around a node nobody loads all of them to answer one. `told` is who hears of it.
+    10,000 people around a node nobody loads all of them to answer one.
     """
 
     now: Millis
     node: Node | None
     affiliation: Affiliation
     policy: CreationPolicy = CreationPolicy.LOCAL
-    audience: tuple[Jid, ...] = ()
-    told: Audience = ()
+    audience: Audience = ()
     affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
     items: tuple[ItemId, ...] = ()
     part: Part = WHOLE
@@ -191,7 +193,7 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     if config.access_model is not node.config.access_model:
         after = replace(node, config=config)
         changes += shut_out(after, facts.audience, dict(facts.affiliations))
-    return Decision(Done(), changes)
+    return reviewed(node.name, Done(), changes)
 
 
 def delete(request: Delete, facts: NodeFacts) -> Decision:
@@ -199,7 +201,7 @@ def delete(request: Delete, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    told = facts.told if node.config.notify_delete else ()
+    told = facts.audience if node.config.notify_delete else ()
     notices = to_each(told, Deleted(NOBODY, node.name))
     return Decision(Done(), (DeleteNode(node.name, telling=told is EVERYBODY),), notices)
 
@@ -209,7 +211,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    notices = to_each(facts.told, Purged(NOBODY, node.name))
+    notices = to_each(facts.audience, Purged(NOBODY, node.name))
     return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
 
 
@@ -236,17 +238,21 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
         no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
         return Decision(replace(no, unchanged=tuple(owners)))
     changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
-    named = [jid for jid in facts.audience if account_of(jid) in dict(wanted)]
+    subscribers = () if isinstance(facts.audience, Everybody) else facts.audience
+    named = tuple(jid for jid in subscribers if account_of(jid) in dict(wanted))
     return Decision(Done(), changes + shut_out(node, named, after))
 
 
 def shut_out(
-    node: Node, subscribers: Iterable[Jid], affiliations: Mapping[Jid, Affiliation]
-) -> tuple[EndSubscription, ...]:
+    node: Node, subscribers: Audience, affiliations: Mapping[Jid, Affiliation]
+) -> tuple[Change, ...]:
     """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3).
 
-    What they hold stays theirs until settled or timed out, as after an unsubscription.
+    What they hold stays theirs until settled or timed out, as after an unsubscription. A crowd is looked through
+    page by page.
     """
+    if isinstance(subscribers, Everybody):
+        return (BeginReview(node.name),)
     return tuple(
         EndSubscription(node.name, jid)
         for jid in subscribers
@@ -254,6 +260,12 @@ def shut_out(
             affiliations.get(account_of(jid), Affiliation.NONE), Action.SUBSCRIBE, node
         )
     )
+
+
+def reviewed(node: NodeName, reply: Reply, changes: tuple[Change, ...]) -> Decision:
+    """Make the changes; if a crowd is to be looked through, go on with that and answer behind it."""
+    review = any(isinstance(change, BeginReview) for change in changes)
+    return Decision(reply, changes, then=ReviewSubscribers(node, reply) if review else None)
 
 
 def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:

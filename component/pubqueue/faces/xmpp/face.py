@@ -20,14 +20,11 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Refused, Retracted, ToEach, Unlocked
 from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
-from pubqueue.core.queue.publish import Publish
-from pubqueue.core.queue.settle import Settle
-from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
-from pubqueue.faces.xmpp.intake import Intake, weight
+from pubqueue.faces.xmpp.intake import Intake, told_of, weight
 from pubqueue.faces.xmpp.lanes import Lanes
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
@@ -212,7 +209,7 @@ class XmppFace:
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
             self._answer(stanza, request)
-        elif (node := _telling(request)) is not None and self._broker.is_behind(node):
+        elif (node := told_of(request)) is not None and self._broker.is_behind(node):
             self._refuse(stanza, _BEHIND)
         else:
             write = verb.brief if verb.brief and wants_short(iq) else verb.write
@@ -391,13 +388,6 @@ _count = itertools.count(1)
 def _new_id() -> str:
     """Return an id that no other process and no other call has made; a counter is cheaper than chance."""
     return f"{_PROCESS}-{next(_count):x}"
-
-
-def _telling(request: object) -> NodeName | None:
-    """Return the node of which subscribers may hear because of the request at once."""
-    if isinstance(request, StagePublish):
-        return request.publish.node if request.mark.immediate else None
-    return request.node if isinstance(request, Publish | Settle) else None
 
 
 def _is_gone(error: Element | None) -> bool:

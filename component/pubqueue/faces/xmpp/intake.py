@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.rules import READS
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle
+from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
+    from pubqueue.core.model import NodeName
 
 MOST: Final = 1024
 """Requests that wait at most: two full batches, so that one gathers while the other is made durable."""
@@ -26,6 +30,13 @@ MOST_OCTETS: Final = 4 << 20
 def weight(request: Request, octets: int) -> int:
     """Return what a request of so many bytes counts, together with its answer; that of one that reads may be large."""
     return octets + LARGEST_ANSWER if type(request) in READS else octets
+
+
+def told_of(request: object) -> NodeName | None:
+    """Return the node whose subscribers may hear of the request as soon as it is done."""
+    if isinstance(request, StagePublish):
+        return request.publish.node if request.mark.immediate else None
+    return request.node if isinstance(request, Publish | Settle) else None
 
 
 class Intake:

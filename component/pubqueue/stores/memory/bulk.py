@@ -8,7 +8,15 @@ from msgspec.structs import replace
 
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
-from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
+from pubqueue.core.changes import (
+    BeginReview,
+    EndReview,
+    EndSubscriptions,
+    Forget,
+    ForgetEvents,
+    PartWith,
+    PurgeNode,
+)
 from pubqueue.core.event_log import REPLACED, Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Millis
 from pubqueue.core.transactions.model import Abort, App, Commit, Moved, Record, SetAside, Sweep
@@ -20,18 +28,9 @@ if TYPE_CHECKING:
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 
-    Bulk = (
-        PurgeNode
-        | PartWith
-        | Forget
-        | ForgetEvents
-        | SetAside
-        | Commit
-        | Moved
-        | Abort
-        | Sweep
-        | Judged
-    )
+    BulkOfPeople = PartWith | BeginReview | EndReview | EndSubscriptions
+    BulkOfItems = PurgeNode | SetAside | Commit | Moved | Abort | Sweep | Judged
+    Bulk = BulkOfPeople | BulkOfItems | Forget | ForgetEvents
 
 
 def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
@@ -44,8 +43,8 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
     match change:
         case PurgeNode():
             contents.purge(change.node)
-        case PartWith():
-            contents.nodes.part_with(change.node, change.through)
+        case PartWith() | BeginReview() | EndReview() | EndSubscriptions():
+            _about_people(contents, change)
         case Forget():
             _forget(contents, change)
         case ForgetEvents():
@@ -61,6 +60,26 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
             _sweep(contents, change)
         case Judged() | SetAside():
             _about_winners(change, choice)
+        case _:
+            assert_never(change)
+
+
+def _about_people(
+    contents: Contents, change: PartWith | BeginReview | EndReview | EndSubscriptions
+) -> None:
+    nodes = contents.nodes
+    match change:
+        case PartWith():
+            nodes.part_with(change.node, change.through)
+        case BeginReview():
+            nodes.reviews.put(change.node, True)  # noqa: FBT003  # a row that says so
+        case EndReview():
+            nodes.reviews.put(change.node, None)
+        case EndSubscriptions():
+            for jid in change.jids:
+                if (change.node, jid) not in nodes.seats.rows:
+                    raise StaleError(f"{jid} does not subscribe to {change.node}")
+                nodes.seats.put((change.node, jid), None)
         case _:
             assert_never(change)
 

@@ -54,6 +54,8 @@ class NodeTable:
         self.resources: Table[Jid, int] = Table(journal, self._resource_changed)
         self.former: Table[int, FormerNode] = Table(journal)
         """By number, which only rises."""
+        self.reviews: Table[NodeName, bool] = Table(journal)
+        """Nodes whose subscribers are to be looked through."""
         self.names: Order[NodeName] = Order()
         self.by_number: dict[int, NodeName] = {}
         self._people: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
@@ -134,6 +136,7 @@ class NodeTable:
 
     def empty(self, node: NodeName) -> None:
         """Let everybody leave the node."""
+        self.reviews.put(node, None)
         for jid in list(self.people(node)):
             self.affiliations.put((node, jid), None)
         for subscription in self.subscribers(node):

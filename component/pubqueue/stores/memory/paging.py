@@ -7,8 +7,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import listings as l
+from pubqueue.core.addresses import account_of
 from pubqueue.core.after import has_room
-from pubqueue.core.model import State
+from pubqueue.core.model import Affiliation, State
 from pubqueue.core.queue.dispatch import place
 from pubqueue.core.reading.pages import ItemEntry, NodeEntry
 from pubqueue.stores.memory import moving
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rows import AffiliationRow, Contest
     from pubqueue.core.model import (
-        Affiliation,
         Draft,
         Item,
         ItemId,
@@ -84,6 +84,19 @@ def _free_subscriptions(
 
 def _subscribers(contents: Contents, which: l.Subscribers, after: Jid | None) -> Iterator[Jid]:
     return contents.nodes.seated(which.node).behind(after)
+
+
+def _subscriber_roles(
+    contents: Contents, which: l.SubscriberRoles, after: Jid | None
+) -> Iterator[tuple[Jid, Affiliation]]:
+    people = contents.nodes.affiliations.rows
+    for jid in contents.nodes.seated(which.node).behind(after):
+        row = people.get((which.node, account_of(jid)))
+        yield jid, Affiliation.NONE if row is None else row.affiliation
+
+
+def _reviews(contents: Contents, _which: l.Reviews, after: NodeName | None) -> Iterator[NodeName]:
+    return (name for name in sorted(contents.nodes.reviews.rows) if after is None or name > after)
 
 
 def _former_subscribers(
@@ -347,6 +360,8 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.ReadyNodes:            _ready_nodes,
     l.FreeSubscriptions:     _free_subscriptions,
     l.Subscribers:           _subscribers,
+    l.SubscriberRoles:       _subscriber_roles,
+    l.Reviews:               _reviews,
     l.FormerSubscribers:     _former_subscribers,
     l.UntoldNodes:           _untold_nodes,
     l.AffiliationsOf:        _affiliations_of,

@@ -75,6 +75,19 @@ def _subscribers(
     ]
 
 
+def _subscriber_roles(
+    session: Session, which: li.SubscriberRoles, after: Jid | None, limit: int
+) -> list[tuple[Jid, Affiliation]]:
+    rows = session.rows("subscriber_roles", session.id(which.node), after or "", limit)
+    return [(jid, Affiliation(word)) for jid, word in rows]
+
+
+def _reviews(
+    session: Session, _which: li.Reviews, after: NodeName | None, limit: int
+) -> list[NodeName]:
+    return [row[0] for row in session.rows("reviews", after or "", limit)]
+
+
 def _former_subscribers(
     session: Session, which: li.FormerSubscribers, after: Jid | None, limit: int
 ) -> list[Jid]:
@@ -279,6 +292,8 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.ReadyNodes:            _ready_nodes,
     li.FreeSubscriptions:     _free_subscriptions,
     li.Subscribers:           _subscribers,
+    li.SubscriberRoles:       _subscriber_roles,
+    li.Reviews:               _reviews,
     li.FormerSubscribers:     _former_subscribers,
     li.UntoldNodes:           _untold_nodes,
     li.AffiliationsOf:        _affiliations_of,

@@ -9,11 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.rows import Judged
-from pubqueue.core.changes import Forget, ForgetEvents, PartWith, PurgeNode
+from pubqueue.core.changes import (
+    BeginReview,
+    EndReview,
+    EndSubscriptions,
+    Forget,
+    ForgetEvents,
+    PartWith,
+    PurgeNode,
+)
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.relational import committing, nodes, staging, winners
 from pubqueue.stores.relational.event_log import record
 from pubqueue.stores.relational.items import ItemWrites
+from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,6 +72,19 @@ def _purge(session: Session, change: PurgeNode) -> None:
     session.nodes.forget(change.node)
 
 
+def _begin_review(session: Session, change: BeginReview) -> None:
+    session.run("begin_review", session.id(change.node))
+
+
+def _end_review(session: Session, change: EndReview) -> None:
+    session.run("end_review", session.id(change.node))
+
+
+def _end_subscriptions(session: Session, change: EndSubscriptions) -> None:
+    jids = packed_keys(change.jids)
+    session.must("end_subscriptions", len(change.jids), session.id(change.node), jids)
+
+
 def _part_with(session: Session, change: PartWith) -> None:
     if change.through is None:
         session.run("all_told", change.node)
@@ -98,6 +120,9 @@ ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
 BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     PurgeNode:    _purge,
     PartWith:     _part_with,
+    BeginReview:  _begin_review,
+    EndReview:    _end_review,
+    EndSubscriptions: _end_subscriptions,
     Forget:       _forget,
     ForgetEvents: _forget_events,
     SetAside:     winners.set_aside,

@@ -40,6 +40,14 @@ ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMI
 -- subscribers_of: who subscribes to a node, by JID
 SELECT jid FROM subscription WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
 
+-- subscriber_roles: the same with what their accounts are to the node
+SELECT s.jid, coalesce(a.affiliation, 'none') FROM subscription s
+LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
+WHERE s.node_id = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
+
+-- reviews: nodes whose subscribers are to be looked through
+SELECT n.name FROM review r CROSS JOIN node n ON n.id = r.node_id WHERE n.name > ? ORDER BY n.name LIMIT ?;
+
 -- former_subscribers: who subscribed to a deleted node and is to be told
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1) AND jid > ?
 ORDER BY jid LIMIT ?;

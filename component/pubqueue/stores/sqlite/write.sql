@@ -33,6 +33,15 @@ DELETE FROM affiliation WHERE (node_id, jid) IN (SELECT node_id, jid FROM affili
 DELETE FROM former_node WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = ?1)
     AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = ?1);
 
+-- begin_review: the subscribers of a node are to be looked through
+INSERT OR IGNORE INTO review (node_id) VALUES (?);
+
+-- end_review: they have been
+DELETE FROM review WHERE node_id = ?;
+
+-- end_subscriptions: those of these JIDs to a node
+DELETE FROM subscription WHERE node_id = ? AND jid IN (SELECT value FROM json_each(?));
+
 -- part_with: who subscribed to a deleted node has been told, up to a JID
 DELETE FROM subscription WHERE jid <= ?2 AND node_id = (
     SELECT min(id) FROM former_node WHERE name = ?1 AND telling = 1

@@ -9,6 +9,11 @@ CREATE TABLE former_node (
 
 CREATE INDEX former_node_telling ON former_node (telling, name);
 
+-- Nodes that were closed to some: their subscribers are to be looked through, for those may have to go.
+CREATE TABLE review (
+    node_id INTEGER PRIMARY KEY REFERENCES node ON DELETE CASCADE
+) STRICT;
+
 -- Subscriptions and affiliations stay when their node goes, and no question by node, account or JID meets them: numbers
 -- of nodes are never used again. This only changes what a column refers to, so no row is written anew.
 PRAGMA writable_schema = ON;

@@ -1,0 +1,56 @@
+"""Long work between two slices: it goes on when the news of its last slice have left, so that no more than those wait."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from pubqueue.app.reader import ENDING
+from pubqueue.core.decision import Done, ToAll, ToEach
+from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.transactions.moving import MoveWinners
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.news import CrowdNews
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Decision, Reply
+
+    Answer = Callable[[Reply], None]
+
+
+class LongWork:
+    """Keeps what is to go on until it may; then it is submitted."""
+
+    def __init__(self, news: CrowdNews, submit: Callable[[Request, Answer], None]) -> None:
+        self._news = news
+        self._submit = submit
+        self._waiting: dict[int, tuple[Request, Answer]] = {}
+        self._count = itertools.count()
+
+    def go_on(self, decision: Decision, answer: Answer) -> None:
+        """Have the next slice done; whoever asked is answered behind the last one."""
+        nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
+        number = next(self._count)
+        self._waiting[number] = cast("Request", decision.then), answer
+        self._news.when_told(nodes, partial(self._has_told, number))
+
+    def _has_told(self, number: int) -> None:
+        taken = self._waiting.pop(number, None)
+        if taken is not None:
+            self._submit(*taken)
+
+    def end(self) -> None:
+        """Answer all who wait: the service stops."""
+        left, self._waiting = self._waiting, {}
+        for request, answer in left.values():
+            answer(at_the_end(request))
+
+
+def at_the_end(request: Request) -> Reply:
+    """Return the answer to what is not done when the service stops: what is committed goes on at the next start."""
+    if isinstance(request, MoveWinners | ReviewSubscribers):
+        return request.reply or Done()
+    return ENDING
