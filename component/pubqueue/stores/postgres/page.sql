@@ -40,6 +40,14 @@ ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
 -- subscribers_of: who subscribes to a node, by JID
 SELECT jid FROM subscription WHERE node_id = $1 AND jid > $2 ORDER BY jid LIMIT $3;
 
+-- subscriber_roles: the same with what their accounts are to the node
+SELECT s.jid, coalesce(a.affiliation, 'none') FROM subscription s
+LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
+WHERE s.node_id = $1 AND s.jid > $2 ORDER BY s.jid LIMIT $3;
+
+-- reviews: nodes whose subscribers are to be looked through
+SELECT n.name FROM review r JOIN node n ON n.id = r.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
+
 -- former_subscribers: who subscribed to a deleted node and is to be told
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling) AND jid > $2
 ORDER BY jid LIMIT $3;

@@ -35,6 +35,15 @@ DELETE FROM affiliation WHERE (node_id, jid) IN (SELECT node_id, jid FROM affili
 DELETE FROM former_node WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = $1)
     AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = $1);
 
+-- begin_review: the subscribers of a node are to be looked through
+INSERT INTO review (node_id) VALUES ($1) ON CONFLICT DO NOTHING;
+
+-- end_review: they have been
+DELETE FROM review WHERE node_id = $1;
+
+-- end_subscriptions: those of these JIDs to a node
+DELETE FROM subscription WHERE node_id = $1 AND jid IN (SELECT json_array_elements_text($2::json));
+
 -- part_with: who subscribed to a deleted node has been told, up to a JID
 DELETE FROM subscription WHERE jid <= $2 AND node_id = (
     SELECT min(id) FROM former_node WHERE name = $1 AND telling

@@ -68,6 +68,11 @@ CREATE TABLE former_node (
 
 CREATE INDEX former_node_telling ON former_node (telling, name);
 
+-- Nodes that were closed to some: their subscribers are to be looked through, for those may have to go.
+CREATE TABLE review (
+    node_id bigint PRIMARY KEY REFERENCES node ON DELETE CASCADE
+);
+
 CREATE TABLE affiliation (
     node_id     bigint NOT NULL, -- of a node, or of a former one
     jid         text   COLLATE "C" NOT NULL CHECK (strpos(jid, '/') = 0),
