@@ -15,7 +15,7 @@ from msgspec.structs import replace
 PARTS = "nodes", "items", "time", "batches", "staging", "commits", "slices", "history"
 for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PARTS)):
     pytest.register_assert_rewrite(f"stores.{part}")
-from stores.contract import StoreContract  # noqa: E402  # after the line above
+from stores.contract import SharedStoreContract  # noqa: E402  # after the line above
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release  # noqa: E402  # as above
 
 from pubqueue.app.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes  # noqa: E402  # as above
@@ -23,16 +23,26 @@ from pubqueue.core import changes as c  # noqa: E402  # as above
 from pubqueue.core.model import NO_TIME, State  # noqa: E402  # as above
 from pubqueue.core.transactions.model import Sweep  # noqa: E402  # as above
 from pubqueue.stores.memory import MemoryStore  # noqa: E402  # as above
+from pubqueue.stores.memory.contents import Contents  # noqa: E402  # as above
 from pubqueue.stores.memory.order import LONGEST, Order  # noqa: E402  # as above
 from pubqueue.stores.sqlite import SqliteStore  # noqa: E402  # as above
 
 
-class TestMemory(StoreContract):
-    """The contract; what one store keeps, another knows nothing of."""
+class TestMemory(SharedStoreContract):
+    """The contract, of stores beside each other on the same contents."""
 
     @pytest.fixture
     def make_store(self):
-        return MemoryStore
+        return partial(MemoryStore, Contents())
+
+
+async def test_what_one_store_keeps_another_knows_nothing_of():
+    one, another = MemoryStore(), MemoryStore()
+    for store in (one, another):
+        await store.open()
+    await one.batch(lambda tx: tx.number("token", 5))
+    assert await another.batch(next_token) == 1
+    assert not await another.changes()
 
 
 # --- sorted pieces -------------------------------------------------------------------------------
