@@ -115,6 +115,15 @@ class Network:
             self._instances.remove(stream)
         stream.cut()
 
+    def restart(self) -> None:
+        """Forget everybody who is connected; all their streams are cut."""
+        for instance in self._instances:
+            instance.cut()
+        for client in self._clients.values():
+            client.cut()
+        self._instances.clear()
+        self._clients.clear()
+
     # --- clients ---
 
     def connect(self, jid: Jid, hear: Callable[[ToClient], None]) -> ClientStream:

@@ -20,6 +20,8 @@ from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
 from pubqueue.core.event_log import EventKind
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.transactions.commit import CommitVersion
+from pubqueue.core.transactions.staging import StagePublish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
 COUNTED: Final = 25
 """Commits from one recount of everything to the next."""
 
+FROM_PUBLISHERS: Final = (Publish, StagePublish, CommitVersion)
+
 MAY_BE_REFUSED: Final = frozenset({Refusal.STORE_FAILED})
-"""What a publisher may be told."""
+"""What a publisher may be told of these."""
 
 
 class Oracle:
@@ -142,9 +146,9 @@ class Oracle:
         if isinstance(reply, Refused):
             if reply.refusal is Refusal.INTERNAL_FAULT:
                 self.broken(f"met a fault of ours: {type(asked).__name__}")
-            if isinstance(asked, Publish) and reply.refusal not in MAY_BE_REFUSED:
-                self.broken(f"a publish was refused: {reply.refusal.name}")
-        elif isinstance(reply, Published):
+            if isinstance(asked, FROM_PUBLISHERS) and reply.refusal not in MAY_BE_REFUSED:
+                self.broken(f"a publisher was refused: {reply.refusal.name}")
+        elif isinstance(reply, Published) and isinstance(asked, Publish):
             for item in reply.ids:
                 if (reply.node, item) not in self._published:
                     self.broken(f"publish confirmed before its commit: {item}")

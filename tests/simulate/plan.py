@@ -26,6 +26,12 @@ COMMITTED: Final = WITHIN + 1
 """The step between a commit and its words; those after it are between the words."""
 
 
+INSTANCES: Final = tuple(f"instance {number}" for number in (1, 2, 3))
+WORKERS: Final = ("ann@x/1", "bob@x/1", "cat@x/phone", "dan@x/1", "eva@x/1", "dan@x/2")
+CLIENTS: Final = (*WORKERS, "etl@x/a", "etl@x/b", "etl@x/spark", "boss@x/screen")
+"""Who takes part: workers, publishers, and a reader of the event log."""
+
+
 class Kind(Enum):
     """What goes wrong; its value is how the report calls it."""
 
@@ -35,6 +41,8 @@ class Kind(Enum):
     CLOCK = "clock of an instance set"
     REFUSE = "store refused"
     LATE = "store answered late"
+    POWER = "all instances killed at once"
+    SERVER = "XMPP server killed"
     SLOW = "network slow"
     HANG = "client hung"
     DEATH = "client died without a word"
@@ -54,6 +62,8 @@ SHARES: Final[dict[Kind, int]] = {
     Kind.REFUSE: 2,
     Kind.LATE: 2,
     Kind.RESTART: 1,
+    Kind.POWER: 1,
+    Kind.SERVER: 1,
     Kind.SLOW: 1,
     Kind.LEAVE: 1,
 }
@@ -65,6 +75,8 @@ SPANS: Final[dict[Kind, float]] = {
     Kind.CLOCK: 90,
     Kind.REFUSE: 10,
     Kind.LATE: 30,
+    Kind.POWER: 10,
+    Kind.SERVER: 5,
     Kind.SLOW: 30,
     Kind.HANG: 60,
     Kind.DEATH: 60,
@@ -77,7 +89,7 @@ SPANS: Final[dict[Kind, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens at a time, for a span, to one of those concerned: `whom` is any number, modulo how many.
+    """Something that happens at a time, for a span, to one of those who take part, or to all.
 
     `size` is the rest of what has to be known: the step of a crash, the seconds that a clock is set, how long the
     other side does not notice, how many answers are lost.
@@ -85,7 +97,7 @@ class Fault:
 
     at: float
     kind: Kind
-    whom: int
+    whom: str
     span: float
     size: float
 
@@ -105,9 +117,21 @@ def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
     while at < minutes * 60:
         (kind,) = random.choices(kinds, [SHARES[kind] for kind in kinds])
         span = random.expovariate(1 / SPANS[kind]) if SPANS[kind] else 0.0
-        faults.append(Fault(at, kind, random.randrange(12), span, _size(kind, random)))
+        faults.append(Fault(at, kind, _whom(kind, random), span, _size(kind, random)))
         at += random.expovariate(1 / every)
     return faults
+
+
+def _whom(kind: Kind, random: Random) -> str:
+    match kind:
+        case Kind.SLOW | Kind.SERVER | Kind.POWER:
+            return ""
+        case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF:
+            return random.choice(CLIENTS)
+        case Kind.LEAVE:
+            return random.choice(WORKERS)
+        case _:
+            return random.choice(INSTANCES)
 
 
 def _size(kind: Kind, random: Random) -> float:
@@ -120,7 +144,7 @@ def _size(kind: Kind, random: Random) -> float:
             return random.choice([0.3, 1, 3])
         case Kind.DEAF:
             return random.randrange(1, 4)
-        case Kind.CUT | Kind.LINE | Kind.DEATH:
+        case Kind.CUT | Kind.LINE | Kind.DEATH | Kind.SERVER:
             return random.choice([0, 0.5, 5, 60])
         case _:
             return 0
@@ -140,29 +164,27 @@ def step(size: float) -> str:
 
 _WORDS: Final = {
     Kind.CRASH: lambda f: (
-        f"instance {f.whom} dies in its next batch, {step(f.size)}; it is started {f.span:.1f} s later"
+        f"{f.whom} dies in its next batch, {step(f.size)}; it is started {f.span:.1f} s later"
     ),
-    Kind.RESTART: lambda f: (
-        f"instance {f.whom} is stopped in order and started {f.span:.1f} s later"
-    ),
+    Kind.RESTART: lambda f: f"{f.whom} is stopped in order and started {f.span:.1f} s later",
     Kind.CUT: lambda f: (
-        f"the stream of instance {f.whom} is cut; the server notices after {f.size:g} s, the instance after {f.span:.1f} s"
+        f"the stream of {f.whom} is cut; the server notices after {f.size:g} s, the instance after {f.span:.1f} s"
     ),
-    Kind.CLOCK: lambda f: (
-        f"the clock of instance {f.whom} is set by {f.size:+g} s, for {f.span:.1f} s"
-    ),
-    Kind.REFUSE: lambda f: f"the store refuses instance {f.whom} for {f.span:.1f} s",
-    Kind.LATE: lambda f: (
-        f"the store answers instance {f.whom} up to {f.size:g} s late, for {f.span:.1f} s"
+    Kind.CLOCK: lambda f: f"the clock of {f.whom} is set by {f.size:+g} s, for {f.span:.1f} s",
+    Kind.REFUSE: lambda f: f"the store refuses {f.whom} for {f.span:.1f} s",
+    Kind.LATE: lambda f: f"the store answers {f.whom} up to {f.size:g} s late, for {f.span:.1f} s",
+    Kind.POWER: lambda f: f"all instances die, and are started {f.span:.1f} s later",
+    Kind.SERVER: lambda f: (
+        f"the XMPP server dies; instances notice after {f.size:g} s, clients come back after {f.span:.1f} s"
     ),
     Kind.SLOW: lambda f: f"the network takes {f.size:g} s for each stanza, for {f.span:.1f} s",
-    Kind.HANG: lambda f: f"client {f.whom} hangs for {f.span:.1f} s",
+    Kind.HANG: lambda f: f"{f.whom} hangs for {f.span:.1f} s",
     Kind.DEATH: lambda f: (
-        f"client {f.whom} dies; the server notices after {f.size:g} s, it comes back after {f.span:.1f} s"
+        f"{f.whom} dies; the server notices after {f.size:g} s, it comes back after {f.span:.1f} s"
     ),
-    Kind.LEAVE: lambda f: f"worker {f.whom} leaves and comes back after {f.span:.1f} s",
+    Kind.LEAVE: lambda f: f"{f.whom} leaves and comes back after {f.span:.1f} s",
     Kind.LINE: lambda f: (
-        f"the stream of client {f.whom} is cut; the server notices after {f.size:g} s, the client after {f.span:.1f} s"
+        f"the stream of {f.whom} is cut; the server notices after {f.size:g} s, the client after {f.span:.1f} s"
     ),
-    Kind.DEAF: lambda f: f"the next {f.size:g} answers to client {f.whom} are lost",
+    Kind.DEAF: lambda f: f"the next {f.size:g} answers to {f.whom} are lost",
 }

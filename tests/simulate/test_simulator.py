@@ -15,12 +15,14 @@ from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publish import Publish
 from simulate import run, shrink
 from simulate.__main__ import main
-from simulate.plan import COMMITTED, Fault, Kind, draw
+from simulate.places import MemoryPlace
+from simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, Kind, draw
 from simulate.report import command, told
 from simulate.virtual_time import StandstillError
 from simulate.virtual_time import run as run_virtually
+from simulate.world import World
 
-MINUTES = 4.0
+MINUTES = 3.0
 SEEDS = range(1, 4)
 
 
@@ -92,7 +94,7 @@ def test_a_plan_is_shrunk_to_the_fault_that_it_takes(monkeypatch):
     assert shortest.rule == found.rule == "publish confirmed before its commit"
     assert [fault.kind for fault in shortest.plan] == [Kind.REFUSE]
     words = list(told(shortest))
-    assert "the store refuses instance" in words[-1]
+    assert "the store refuses instance " in words[-1]
     assert f"SEED={found.seed} STORE=memory" in command(shortest)
     assert command(shortest).endswith(f"ONLY={draw(found.seed, MINUTES).index(shortest.plan[0])}")
     assert go(found.seed, plan=shortest.plan).violation == shortest.violation
@@ -107,9 +109,15 @@ def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):
     assert "repeat it: make simulate SEED=1 STORE=memory HOURS=0.1 ONLY=-\n" in result.output
 
 
+def test_whoever_something_befalls_takes_part():
+    world = World(1, MemoryPlace(), mock.Mock())
+    assert [client.jid for client in world.clients] == list(CLIENTS)
+    assert len(world.instances) == len(INSTANCES)
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_every_fault_can_be_told(kind):
-    fault = Fault(61.5, kind, 3, 2.0, 1)
+    fault = Fault(61.5, kind, "instance 1", 2.0, 1)
     assert fault.told().startswith("  1:01.500  ")
 
 

@@ -12,9 +12,11 @@ from harness.facts import BOSS, JOBS, who
 
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.queue.redrive import Redrive
+from simulate.batch_publisher import BatchPublisher
+from simulate.follower import Follower
 from simulate.instance import PAUSE, Instance
 from simulate.network import USUAL, Network
-from simulate.plan import Kind
+from simulate.plan import INSTANCES, Kind
 from simulate.publisher import Publisher
 from simulate.worker import Work, Worker
 
@@ -27,29 +29,32 @@ if TYPE_CHECKING:
     from simulate.places import Place
     from simulate.plan import Fault
 
-INSTANCES: Final = 3
 LOCK: Final = 30
 ORDERS, LOST = NodeName("orders"), NodeName("lost")
-PUBLISHERS: Final = (Jid("etl@x/a"), Jid("etl@x/b"))
+PUBLISHERS: Final[dict[Jid, type[Publisher | BatchPublisher]]] = {
+    Jid("etl@x/a"): Publisher,
+    Jid("etl@x/b"): Publisher,
+    Jid("etl@x/spark"): BatchPublisher,
+}
+FOLLOWER: Final = Jid("boss@x/screen")
 DAY: Final = 86_400
 DEAD: Final = {"dead_letter_node": LOST, "max_failures": 3}
 
 
 class World:
-    """Instances on one store, a network, publishers and workers of two queues."""
+    """Instances on one store, a network, publishers and workers of two queues, and a reader of the log."""
 
     def __init__(self, seed: int, place: Place, oracle: Oracle) -> None:
         def random(name: str) -> Random:
             return Random(f"{seed}/{name}")
 
         self.network = network = Network(random("network"))
-        self.instances = [
-            Instance(place, network, oracle, random(f"instance {n}")) for n in range(INSTANCES)
+        self.instances = [Instance(place, network, oracle, random(n)) for n in INSTANCES]
+        self.publishers: list[Publisher | BatchPublisher] = [
+            kind(jid, network, random(jid), nodes=(JOBS, ORDERS), oracle=oracle)
+            for jid, kind in PUBLISHERS.items()
         ]
-        self.publishers = [
-            Publisher(jid, network, random(jid), nodes=(JOBS, ORDERS), oracle=oracle)
-            for jid in PUBLISHERS
-        ]
+        follower = Follower(FOLLOWER, network, random(FOLLOWER), oracle=oracle)
 
         def worker(
             name: str, node: NodeName, window: int, *, careful: bool = True, account: str = ""
@@ -66,7 +71,7 @@ class World:
             worker("eva@x/1", ORDERS, 2),
             worker("dan@x/2", ORDERS, 3, careful=False),
         ]
-        self.clients: list[Client] = [*self.workers, *self.publishers]
+        self.clients: list[Client] = [*self.workers, *self.publishers, follower]
         self._tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> Millis:
@@ -127,12 +132,30 @@ class World:
             case Kind.SLOW:
                 self.network.pace.mean = fault.size
                 self._later(fault.span, partial(setattr, self.network.pace, "mean", USUAL))
-            case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF:
-                self._befall_client(fault, self.clients[fault.whom % len(self.clients)])
-            case Kind.LEAVE:
-                self._befall_client(fault, self.workers[fault.whom % len(self.workers)])
+            case Kind.SERVER:
+                self._restart_server(fault)
+            case Kind.POWER:
+                for instance in self.instances:
+                    instance.gone_for = fault.span
+                    instance.die()
+            case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF | Kind.LEAVE:
+                self._befall_client(fault, self._client(fault.whom))
             case _:
-                self._befall_instance(fault, self.instances[fault.whom % len(self.instances)])
+                self._befall_instance(fault, self.instances[INSTANCES.index(fault.whom)])
+
+    def _client(self, jid: str) -> Client:
+        return next(client for client in self.clients if client.jid == jid)
+
+    def _restart_server(self, fault: Fault) -> None:
+        """Have the server die: all streams end, and nobody is told of those who were connected."""
+        streams = [(instance, instance.cut()) for instance in self.instances]
+        self.network.restart()
+        for instance, stream in streams:
+            if stream is not None:
+                self._later(fault.size, partial(instance.notice_cut, stream))
+        for client in self.clients:
+            client.cut()
+            self._later(fault.span, client.come_back)
 
     def _befall_instance(self, fault: Fault, instance: Instance) -> None:
         troubles = instance.troubles
