@@ -89,7 +89,7 @@ def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, n
 
 def test_a_plan_is_shrunk_to_the_fault_that_it_takes(monkeypatch):
     monkeypatch.setattr(Broker, "_lose", confirms_what_is_lost)
-    found = next(outcome for seed in range(1, 20) if (outcome := go(seed)).violation)
+    found = next(outcome for seed in range(8, 20) if (outcome := go(seed)).violation)
     shortest = shrink.shrink(found)
     assert shortest.rule == found.rule == "publish confirmed before its commit"
     assert [fault.kind for fault in shortest.plan] == [Kind.REFUSE]
