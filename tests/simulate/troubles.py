@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.ports import StaleError, StoreError
 from simulate.plan import COMMITTED, WITHIN
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pubqueue.app.ports import Store, Transaction
 
 T = TypeVar("T")
+
+
+LOST_RACES = 0.5
+"""Of batches that have to race: the part that is lost."""
 
 
 class DeadError(BaseException):
@@ -29,11 +33,13 @@ class Troubles:
         self._random = random
         self.dies_at: int | None = None
         self.refuses = False
+        self.races = False
+        """Others change the rows of its batches meanwhile, as stores let them that do not lock from the beginning."""
         self.late = 0.0
 
     def clear(self) -> None:
         """Have none."""
-        self.dies_at, self.refuses, self.late = None, False, 0.0
+        self.dies_at, self.refuses, self.races, self.late = None, False, False, 0.0
 
     def refuse(self) -> None:
         """Refuse whatever is asked from now on."""
@@ -43,9 +49,21 @@ class Troubles:
         """Refuse nothing more."""
         self.refuses = False
 
-    def refused_at(self) -> int | None:
-        """Return the step at which the next batch is refused, if it is."""
-        return self._random.randrange(WITHIN) if self.refuses else None
+    def race(self) -> None:
+        """Lose races from now on."""
+        self.races = True
+
+    def win(self) -> None:
+        """Lose none more."""
+        self.races = False
+
+    def next_end(self) -> Callable[[Transaction], Steps] | None:
+        """Return how the next batch comes to nothing, at some step of it, if it does."""
+        loses = self.races and self._random.random() < LOST_RACES
+        if not self.refuses and not loses:
+            return None
+        at = self._random.randrange(WITHIN)
+        return partial(Steps, at=at, end=_refuse if self.refuses else _lose)
 
     async def delay(self) -> None:
         """Let pass what the store takes."""
@@ -59,14 +77,14 @@ class Steps:
     def __init__(self, tx: Transaction, at: int, end: Callable[[], NoReturn]) -> None:
         self._tx = tx
         self._left = at
-        self._end = end
+        self.end = end
         self.foreign = tx.foreign
         self.wrote = False
 
     def __getattr__(self, call: str) -> Any:  # whatever the transaction has
         self._left -= 1
         if self._left == 0:
-            self._end()
+            self.end()
         self.wrote |= call == "write"
         return getattr(self._tx, call)
 
@@ -100,11 +118,11 @@ class TroubledStore:
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         await self._troubles.delay()
         await self._must_live()
-        dies_at, refused_at = self._troubles.dies_at, self._troubles.refused_at()
+        dies_at, ending = self._troubles.dies_at, self._troubles.next_end()
         if dies_at == 0:
             await self._end()
         try:
-            result, dies_now = await self._store.batch(partial(self._do, job, dies_at, refused_at))
+            result, dies_now = await self._store.batch(partial(self._do, job, dies_at, ending))
         except DeadError:
             await self._end()
         await self._must_live()
@@ -133,7 +151,7 @@ class TroubledStore:
         self,
         job: Callable[[Transaction], T],
         dies_at: int | None,
-        refused_at: int | None,
+        ending: Callable[[Transaction], Steps] | None,
         tx: Transaction,
     ) -> tuple[T, bool]:
         """Run the job, and end it at its step, or at the commit if there are fewer; say whether to die after that.
@@ -142,9 +160,10 @@ class TroubledStore:
         """
         if self._dead:
             _die()
-        if refused_at is not None:
-            job(Steps(tx, refused_at, _refuse))
-            _refuse()
+        if ending is not None:
+            steps = ending(tx)
+            job(steps)
+            steps.end()
         if dies_at is None or dies_at > COMMITTED:
             return job(tx), False
         steps = Steps(tx, dies_at if dies_at <= WITHIN else 0, _die)
@@ -161,6 +180,10 @@ class TroubledStore:
     async def _must_live(self) -> None:
         if self._dead:
             await asyncio.Event().wait()
+
+
+def _lose() -> NoReturn:
+    raise StaleError("another was quicker")
 
 
 def _refuse() -> NoReturn:

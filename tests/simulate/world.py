@@ -177,6 +177,9 @@ class World:
             case Kind.REFUSE:
                 troubles.refuse()
                 self._later(fault.span, troubles.accept)
+            case Kind.RACE:
+                troubles.race()
+                self._later(fault.span, troubles.win)
             case Kind.LATE:
                 troubles.late = fault.size
                 self._later(fault.span, partial(setattr, troubles, "late", 0.0))
