@@ -51,6 +51,12 @@ class Instance:
         """Return the time by the clock of this machine."""
         return Millis(NOW + round((asyncio.get_running_loop().time() + self.ahead) * 1000))
 
+    @property
+    def is_well(self) -> bool:
+        """Whether the process can do all that it is there for."""
+        stream = None if self.process is None else self.process.stream
+        return stream is not None and not stream.is_cut and not self.troubles
+
     async def start(self) -> None:
         """Start the process, unless it runs, and connect it."""
         while self._left:

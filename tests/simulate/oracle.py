@@ -61,7 +61,7 @@ class Oracle:
         self._done: set[Key] = set()
         self._tokens: dict[int, int] = {}
         self._holders: dict[int, tuple[int, Jid]] = {}
-        self._lying: tuple[set[Key], set[Key]] = (set(), set())
+        self._waiting: tuple[set[Key], set[Key]] = (set(), set())
         self.confirmed: set[Key] = set()
         self.delivered = self.completed = self.died = self.trace = 0
 
@@ -176,14 +176,17 @@ class Oracle:
     def _trace(self, *said: object) -> None:
         self.trace = crc32(repr((asyncio.get_running_loop().time(), said)).encode(), self.trace)
 
-    # --- when all is well ---
+    # --- while somebody could hand out ---
 
-    def watch(self, now: Millis) -> None:
-        """Look whether anything waits while somebody could have it, who had it neither at the last two looks."""
-        lying = self._place.look(partial(_lying, now))
-        if stuck := lying & self._lying[0] & self._lying[1]:
-            self.broken(f"waits while somebody is free: {sorted(stuck)[:4]}")
-        self._lying = (lying, self._lying[0])
+    def watch(self, now: Millis | None) -> None:
+        """Look what waits while somebody could have it; what did so at the last two looks as well lies there.
+
+        None: nobody could hand it out, so nobody is to blame.
+        """
+        waiting = set() if now is None else self._place.look(partial(_waiting, now))
+        if lying := waiting & self._waiting[0] & self._waiting[1]:
+            self.broken(f"waits while somebody is free: {sorted(lying)[:4]}")
+        self._waiting = (waiting, self._waiting[0])
 
     def left(self, *names: str) -> list[str]:
         """Return the items that are still in these nodes."""
@@ -201,7 +204,7 @@ class Oracle:
             self.broken(f"lost: {sorted(lost)[:5]}")
 
 
-def _lying(now: Millis, tx: Transaction) -> set[Key]:
+def _waiting(now: Millis, tx: Transaction) -> set[Key]:
     """Return what is ready in nodes where somebody has room, who is not the one to be avoided."""
     found: set[Key] = set()
     for node in nodes(tx):

@@ -19,16 +19,18 @@ from simulate.quiet import listening
 from simulate.world import ORDERS, World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from simulate.plan import Fault
 
 DRAINED: Final = 300.0
-"""Virtual seconds after the last fault within which every queue is empty, and as long again as a clock was ahead: who
-was told to wait waits until the time has come by that clock."""
+"""Virtual seconds after the last fault within which every queue is empty; with one for each item that waits then, and
+with as many as a clock was ahead: who was told to wait waits until the time has come by that clock."""
 
 REDRIVEN: Final = 60.0
 LOOK: Final = 5.0
+WATCH: Final = 2.0
+"""Virtual seconds between two looks at what waits: what is seen three times has waited for more than four."""
 
 
 @dataclass
@@ -73,6 +75,7 @@ class Run:
         self._minutes = minutes
         self.outcome = Outcome(seed, store, draw(seed, minutes) if plan is None else plan, minutes)
         self._violated = asyncio.Event()
+        self._time: Callable[[], float] = lambda: 0.0
 
     def run(self) -> Outcome:
         """Run to the end, or to the first violation."""
@@ -85,7 +88,7 @@ class Run:
     def _object(self, what: str) -> None:
         if not self._violated.is_set():
             self.outcome.violation = what
-            self.outcome.at = asyncio.get_running_loop().time()
+            self.outcome.at = self._time()
             self._violated.set()
 
     def _fault_of_loop(self, _loop: object, context: dict[str, Any]) -> None:
@@ -94,18 +97,21 @@ class Run:
         )
 
     async def _main(self) -> None:
-        asyncio.get_running_loop().set_exception_handler(self._fault_of_loop)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._fault_of_loop)
+        self._time = loop.time
         place = PLACES[self.outcome.store]()
         oracle = Oracle(place, self._object)
         world = World(self.outcome.seed, place, oracle)
-        living = asyncio.create_task(self._live(world, oracle))
-        violated = asyncio.create_task(self._violated.wait())
+        parts = self._live(world, oracle), _watch(world, oracle), self._violated.wait()
+        tasks = [asyncio.ensure_future(part) for part in parts]
         try:
-            await asyncio.wait({living, violated}, return_when=asyncio.FIRST_COMPLETED)
-            if living.done():
-                living.result()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()  # raises what has gone wrong in the simulator itself
         finally:
-            for task in (living, violated):
+            for task in tasks:
                 task.cancel()
             world.end()
             await asyncio.sleep(0)
@@ -119,16 +125,16 @@ class Run:
             loop.call_at(fault.at, partial(self._befall, world, fault))
         await asyncio.sleep(self._minutes * 60 - loop.time())
         await world.recover()
-        began, longest = loop.time(), DRAINED + _ahead(self.outcome.plan)
-        while not all(one.is_done for one in world.publishers) or oracle.left(JOBS, ORDERS):
+        left = oracle.left(JOBS, ORDERS)
+        began, longest = loop.time(), DRAINED + len(left) + _ahead(self.outcome.plan)
+        while not all(one.is_done for one in world.publishers) or left:
             if loop.time() - began > longest:
-                left = oracle.left(JOBS, ORDERS)
                 self._object(f"not drained: {len(left)} items are left, {left[:4]}")
                 return
             if (loop.time() - began) % REDRIVEN < LOOK:
                 await world.redrive()
             await asyncio.sleep(LOOK)
-            oracle.watch(world.now())
+            left = oracle.left(JOBS, ORDERS)
         self.outcome.drained = loop.time() - began
         oracle.finish()
 
@@ -138,10 +144,17 @@ class Run:
 
     def _sum_up(self, oracle: Oracle) -> None:
         outcome = self.outcome
-        outcome.at = outcome.at or asyncio.get_running_loop().time()
+        outcome.at = outcome.at or self._time()
         outcome.items = len(oracle.confirmed)
         outcome.delivered, outcome.completed = oracle.delivered, oracle.completed
         outcome.died, outcome.trace = oracle.died, oracle.trace
+
+
+async def _watch(world: World, oracle: Oracle) -> None:
+    """Look all the time whether anything lies there."""
+    while True:
+        await asyncio.sleep(WATCH)
+        oracle.watch(world.time_if_well())
 
 
 def _ahead(plan: Sequence[Fault]) -> float:

@@ -37,6 +37,10 @@ class Troubles:
         """Others change the rows of its batches meanwhile, as stores let them that do not lock from the beginning."""
         self.late = 0.0
 
+    def __bool__(self) -> bool:
+        """Say whether there are any."""
+        return self.dies_at is not None or self.refuses or self.races or bool(self.late)
+
     def clear(self) -> None:
         """Have none."""
         self.dies_at, self.refuses, self.races, self.late = None, False, False, 0.0
