@@ -9,6 +9,9 @@ PICTURE ?=
 SEED ?=
 SERVER ?=
 SCALE ?=
+HOURS ?=
+STORE ?=
+ONLY ?=
 PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
@@ -59,6 +62,9 @@ pauses: setup ## what a trickle of work waits beside long work, and what memory 
 faults: setup ## 10,000 items while component, server and workers are killed (ITEMS=300, SERVER=prosody)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER))
 
+simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=memory)
+	cd tests && PYTHONHASHSEED=0 ../.venv/bin/python -m simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
+
 fuzz: setup ## 100,000 stanzas for the XMPP face, and a queue's life at random (SEED=2 for other stanzas)
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
@@ -70,4 +76,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults fuzz lock clean
+.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz lock clean

@@ -11,7 +11,7 @@ from harness.store_contents import ALL, contents, everything, next_token, recoun
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from stores.contract import StoreContract
+from stores.contract import SharedStoreContract
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
 from pubqueue.app.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
@@ -19,16 +19,26 @@ from pubqueue.core import changes as c
 from pubqueue.core.model import NO_TIME, State
 from pubqueue.core.transactions.model import Sweep
 from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.memory.contents import Contents
 from pubqueue.stores.memory.order import LONGEST, Order
 from pubqueue.stores.sqlite import SqliteStore
 
 
-class TestMemory(StoreContract):
-    """The contract; what one store keeps, another knows nothing of."""
+class TestMemory(SharedStoreContract):
+    """The contract, of stores beside each other on the same contents."""
 
     @pytest.fixture
     def make_store(self):
-        return MemoryStore
+        return partial(MemoryStore, Contents())
+
+
+async def test_what_one_store_keeps_another_knows_nothing_of():
+    one, another = MemoryStore(), MemoryStore()
+    for store in (one, another):
+        await store.open()
+    await one.batch(lambda tx: tx.number("token", 5))
+    assert await another.batch(next_token) == 1
+    assert not await another.changes()
 
 
 # --- sorted pieces -------------------------------------------------------------------------------

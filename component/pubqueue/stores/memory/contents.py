@@ -25,6 +25,9 @@ class Contents:
         self.items = ItemTable(self.journal)
         self.staging = Staging(self.journal)
         self.log = EventLog(self.journal)
+        self.commits = 0
+        """How often they were changed, by whichever store has them."""
+        self.instances: dict[int, object] = {}
         self._sequences: Table[str, int] = Table(self.journal)
 
     def number(self, sequence: str, count: int = 1) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.ports import Instance, StoreError
+from pubqueue.app.ports import StoreError
 from pubqueue.stores.memory.contents import Contents
+from pubqueue.stores.memory.instances import Instances
 from pubqueue.stores.memory.transaction import MemoryTransaction
 
 if TYPE_CHECKING:
@@ -21,31 +22,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Alone:
-    """Implements `pubqueue.app.ports.Instances`: there is one process, and with it ends what it has left undone."""
-
-    async def enter(self) -> Instance:
-        """Count this process."""
-        return Instance(0)
-
-    async def abandoned(self) -> list[int]:
-        """Say that no other process has died."""
-        return []
-
-    async def leave(self, number: int) -> None:
-        """Do nothing."""
-
-
 class MemoryStore:
     """Implements `pubqueue.app.ports.Store` in the memory of one process. It does not survive the process.
 
-    What was there when it was closed is there when the same store is opened again.
+    What was there when it was closed is there when the same store is opened again. Several may be given the
+    same contents, as several processes have one file.
     """
 
-    def __init__(self) -> None:
-        self._contents = Contents()
+    def __init__(self, contents: Contents | None = None) -> None:
+        self._contents = Contents() if contents is None else contents
         self._open = False
-        self.instances = Alone()
+        self.instances = Instances(self._contents)
+        self._own = 0
+        self._seen_by_batch = self._seen_by_changes = self._of_others
 
     async def open(self) -> None:
         """Make ready. Opening twice does no harm."""
@@ -54,6 +43,7 @@ class MemoryStore:
     async def close(self) -> None:
         """Answer no more; closing twice does no harm."""
         self._open = False
+        self.instances.close()
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result.
@@ -64,11 +54,16 @@ class MemoryStore:
         """
         await self._turn()
         journal = self._contents.journal
+        seen, self._seen_by_batch = self._seen_by_batch, self._of_others
+        foreign = seen != self._seen_by_batch
         try:
-            result = job(MemoryTransaction(self._contents, writing=True))
+            result = job(MemoryTransaction(self._contents, writing=True, foreign=foreign))
         except BaseException:
             journal.undo()
             raise
+        if journal.mark():
+            self._contents.commits += 1
+            self._own += 1
         journal.keep()
         return result
 
@@ -80,17 +75,23 @@ class MemoryStore:
 
         """
         await self._turn()
-        return job(MemoryTransaction(self._contents, writing=False))
+        return job(MemoryTransaction(self._contents, writing=False, foreign=True))
 
     async def changes(self) -> bool:
-        """Say that nobody else has changed the store: nobody else has it.
+        """Say whether another store on these contents has changed them since the last call.
 
         Raises:
             StoreError: the store is closed.
 
         """
         self._must_be_open()
-        return False
+        seen, self._seen_by_changes = self._seen_by_changes, self._of_others
+        return seen != self._seen_by_changes
+
+    @property
+    def _of_others(self) -> int:
+        """How many commits were made by other stores on these contents."""
+        return self._contents.commits - self._own
 
     async def _turn(self) -> None:
         """Let others have their turn first: whoever asks again and again must not keep them from it."""

@@ -26,12 +26,10 @@ R = TypeVar("R")
 class MemoryTransaction:
     """Implements `pubqueue.app.ports.Transaction` on the contents."""
 
-    foreign = False
-    """Nobody else has these contents."""
-
-    def __init__(self, contents: Contents, *, writing: bool) -> None:
+    def __init__(self, contents: Contents, *, writing: bool, foreign: bool) -> None:
         self._contents = contents
         self._writing = writing
+        self.foreign = foreign
         self._choice: Choice | None = None
 
     def load(self, needs: Needs) -> Rows:

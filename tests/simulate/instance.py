@@ -1,0 +1,232 @@
+"""One instance of the service: what `pubqueue serve` puts together, with a face of the simulated network."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from harness.facts import NOW
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.other_processes import OtherProcesses
+from pubqueue.app.reaper import Reaper
+from pubqueue.core.decision import singly
+from pubqueue.core.model import Millis
+from pubqueue.core.nodes.access import CreationPolicy
+from simulate.plan import COMMITTED
+from simulate.troubles import TroubledStore, Troubles
+from simulate.words import Answer, Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from pubqueue.app import ports
+    from pubqueue.core.decision import Notice, Reply, ToEach
+    from pubqueue.core.model import Jid
+    from simulate.network import InstanceStream, Network
+    from simulate.oracle import Oracle
+    from simulate.places import Place
+    from simulate.words import ToClient, ToService
+
+PAUSE = 0.5
+"""Seconds between two attempts to connect."""
+
+
+class Instance:
+    """A machine with a clock, and on it a process that is started, stopped and killed."""
+
+    def __init__(self, place: Place, network: Network, oracle: Oracle, random: Random) -> None:
+        self._place, self._network, self._oracle = place, network, oracle
+        self.troubles = Troubles(random)
+        self.ahead = 0.0
+        self.gone_for = 0.0
+        """Seconds from the end of the process to its next start."""
+        self.process: Process | None = None
+        self._left: list[TroubledStore] = []
+        self._next_start: asyncio.TimerHandle | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    def clock(self) -> Millis:
+        """Return the time by the clock of this machine."""
+        return Millis(NOW + round((asyncio.get_running_loop().time() + self.ahead) * 1000))
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the process can do all that it is there for."""
+        stream = None if self.process is None else self.process.stream
+        return stream is not None and not stream.is_cut and not self.troubles
+
+    async def start(self) -> None:
+        """Start the process, unless it runs, and connect it."""
+        while self._left:
+            await self._left.pop().close()
+        if self.process is None:
+            kept = self._place.store()
+            store = TroubledStore(kept, self.troubles, self.die, self._oracle.look)
+            await store.open()
+            number = await store.instances.enter()
+            self.process = Process(self, store, number, self._oracle)
+            self.process.start()
+            self.connect()
+
+    def connect(self) -> None:
+        """Connect the process, if there is one that has no stream."""
+        process = self.process
+        if process is not None and process.stream is None:
+            process.up(self._network.attach(process.hear))
+
+    def cut(self) -> InstanceStream | None:
+        """Cut the stream; nobody notices yet."""
+        stream = None if self.process is None else self.process.stream
+        if stream is not None:
+            stream.cut()
+        return stream
+
+    def notice_cut(self, stream: InstanceStream) -> None:
+        """Notice in the process that its stream has ended, if it still has this one; connect again in a while."""
+        self._network.detach(stream)
+        process = self.process
+        if process is not None and process.stream is stream:
+            process.down()
+            asyncio.get_running_loop().call_later(PAUSE, self.connect)
+
+    def die(self) -> None:
+        """Let the process end without a word; what it has said leaves or not, as chance will have it."""
+        process, self.process = self.process, None
+        self.troubles.dies_at = None
+        if process is not None:
+            process.kill()
+            self._left.append(process.store)
+            if process.stream is not None:
+                self._network.detach(process.stream)
+            self._next_start = asyncio.get_running_loop().call_later(
+                self.gone_for, self._start_again
+            )
+
+    def end(self) -> None:
+        """Let the process end for good."""
+        self.die()
+        if self._next_start is not None:
+            self._next_start.cancel()
+
+    def _start_again(self) -> None:
+        self._starting = asyncio.get_running_loop().create_task(self.start())
+
+    async def stop(self) -> None:
+        """End the process in order."""
+        process = self.process
+        if process is not None and await process.stop() and self.process is process:
+            self.die()
+
+
+class Process:
+    """Broker, reaper and the look at other processes; and the face that the broker speaks through."""
+
+    def __init__(
+        self, instance: Instance, store: TroubledStore, number: ports.Instance, oracle: Oracle
+    ) -> None:
+        self.store = store
+        self.stream: InstanceStream | None = None
+        self._instance, self._oracle = instance, oracle
+        self._dead = False
+        self._taking = True
+        clock = instance.clock
+        self._reaper, self._others = Reaper(clock=clock), OtherProcesses(store)
+        self.broker = Broker(
+            store,
+            clock=clock,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+            on_moment=self._reaper.on_moment,
+            instance=number,
+        )
+        self.broker.outbox.attach(self)
+
+    def start(self) -> None:
+        """Begin as the wiring does."""
+        self.broker.start()
+        self.broker.task.add_done_callback(self._ended)
+        self._reaper.start(self.broker)
+        self._others.start(self.broker)
+
+    def kill(self) -> None:
+        """End at once: nothing is said, written or begun from now on."""
+        self._dead = True
+        self.store.kill()
+        self.broker.pause()
+        tasks = self.broker._task, self.broker._reader._task, self._reaper._task, self._others._task
+        for task in tasks:
+            if task is not None:
+                task.cancel()
+
+    async def stop(self) -> bool:
+        """Hand out nothing more, answer what was asked; say whether that came to its end."""
+        self._taking = False
+        self.broker.outbox.set_up(self, up=False)
+        await self.broker.drain(1.5)
+        if not self._dead:
+            await self.broker.note_all_told()
+        return not self._dead
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not self._dead and not task.cancelled():
+            self._oracle.broken(f"a broker has ended: {task.exception()!r}")
+
+    # --- the face ---
+
+    def up(self, stream: InstanceStream) -> None:
+        """Have a stream."""
+        self.stream = stream
+        if self._taking:
+            self.broker.outbox.set_up(self, up=True)
+
+    def down(self) -> None:
+        """Have none any more."""
+        self.stream = None
+        self.broker.stream_broke()
+        self.broker.outbox.set_up(self, up=False)
+
+    def claims(self, address: Jid) -> bool:
+        """Say yes: there is no other face."""
+        return bool(address)
+
+    def hear(self, stanza: ToService) -> None:
+        """Take what comes from the network."""
+        if self._dead or not self._taking:
+            return
+        if isinstance(stanza, Ask):
+            self.broker.submit(stanza.request, partial(self._answer, stanza))
+        else:
+            self.broker.submit(stanza, _ignore)
+
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        """Say what there is a stream for."""
+        return [notice for notice in singly(notices) if not self._say(notice)]
+
+    def _answer(self, asked: Ask, reply: Reply) -> None:
+        if not self._dead:
+            self._oracle.answers(asked.request, reply)
+            self._say(Answer(asked.by, asked.number, reply))
+
+    def _say(self, what: ToClient) -> bool:
+        if self._dead:
+            return True
+        if self.stream is None:
+            return False
+        self._oracle.says(what)
+        self.stream.say(what)
+        self._die_between_words()
+        return True
+
+    def _die_between_words(self) -> None:
+        troubles = self._instance.troubles
+        if troubles.dies_at is not None and troubles.dies_at > COMMITTED:
+            troubles.dies_at -= 1
+            if troubles.dies_at == COMMITTED:
+                self._instance.die()
+
+
+def _ignore(_reply: Reply) -> None:
+    """Nobody waits for it."""

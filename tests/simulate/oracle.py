@@ -1,0 +1,214 @@
+"""What has to be true, held against every commit and every word; the first thing that is not is a violation.
+
+The event log says what has become of each item, and is held against what is there. All looks are at the store's own
+record, as it is committed: what was confirmed by then, to whom and under which token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from harness.replay import Replay, there
+from harness.store_contents import ALL, contents, nodes, recount, subscribers
+
+from pubqueue.app.listings import Events
+from pubqueue.core.after import has_room
+from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
+from pubqueue.core.event_log import EventKind
+from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.transactions.commit import CommitVersion
+from pubqueue.core.transactions.staging import StagePublish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.ports import Transaction
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Item, Jid, Millis
+    from pubqueue.core.reading.pages import EventEntry
+    from simulate.places import Place
+    from simulate.words import ToClient
+
+    Key = tuple[str, str | None]
+
+COUNTED: Final = 25
+"""Commits from one recount of everything to the next."""
+
+FROM_PUBLISHERS: Final = (Publish, StagePublish, CommitVersion)
+
+MAY_BE_REFUSED: Final = frozenset({Refusal.STORE_FAILED})
+"""What a publisher may be told of these."""
+
+
+class Oracle:
+    """Follows what is committed and what is said.
+
+    `on_violation` is told of what breaks a promise: which one, a colon, and how. `trace` is a sum over all that is said.
+    """
+
+    def __init__(self, place: Place, on_violation: Callable[[str], None]) -> None:
+        self._place = place
+        self._on_violation = on_violation
+        self._replay = Replay()
+        self._commits = 0
+        self._published: set[Key] = set()
+        self._gone: set[Key] = set()
+        self._done: set[Key] = set()
+        self._tokens: dict[int, int] = {}
+        self._holders: dict[int, tuple[int, Jid]] = {}
+        self._waiting: tuple[set[Key], set[Key]] = (set(), set())
+        self.confirmed: set[Key] = set()
+        self.delivered = self.completed = self.died = self.trace = 0
+
+    def broken(self, what: str) -> None:
+        """Say that a promise is broken."""
+        self._on_violation(what)
+
+    # --- commits ---
+
+    def look(self) -> None:
+        """Look at what has just been committed."""
+        try:
+            self._place.look(self._follow)
+        except AssertionError as problem:
+            self.broken(f"the event log tells what cannot be: {problem!r}")
+
+    def _follow(self, tx: Transaction) -> None:
+        last = self._replay.seq
+        entries = tx.page(Events(None, ALL), last or None, ALL)
+        numbers = [entry.seq for entry in entries]
+        if numbers != list(range(last + 1, last + 1 + len(numbers))):
+            self.broken(f"events are numbered with gaps: behind {last} come {numbers}")
+        self._replay.follow(entries)
+        delivered = {key for entry in entries if (key := self._take(entry)) is not None}
+        for node in nodes(tx):
+            for item, _ in contents(tx, node.name):
+                self._see(item, anew=(item.node, item.id) in delivered)
+        self._commits += 1
+        if self._commits % COUNTED == 0:
+            self._count(tx)
+
+    def _take(self, entry: EventEntry) -> Key | None:
+        """Take note of an event; return which item was delivered by it."""
+        event = entry.event
+        key = event.node, event.item
+        match event.kind:
+            case EventKind.PUBLISHED:
+                self._published.add(key)
+                if key in self._done:
+                    self.broken(f"came back after a confirmed retract: {event.item}")
+            case EventKind.COMPLETED | EventKind.RETRACTED:
+                self.completed += 1
+                self._gone.add(key)
+            case EventKind.DEAD:
+                self.died += 1
+                if event.to is not None:
+                    self._gone.add(key)
+            case EventKind.DELIVERED:
+                self.delivered += 1
+                return key
+            case _:
+                pass
+        return None
+
+    def _see(self, item: Item, *, anew: bool) -> None:
+        """Hold an item as it is stored against what was stored of it before."""
+        before = self._tokens.get(item.seq, 0)
+        self._tokens[item.seq] = item.token
+        if item.token < before or (anew and item.token == before):
+            self.broken(
+                f"locked without a new token: {item.id} under {before} and then {item.token}"
+            )
+        if item.holder is not None:
+            known = self._holders.setdefault(item.token, (item.seq, item.holder))
+            if known != (item.seq, item.holder):
+                self.broken(
+                    f"one token for two locks: {item.token} of {known} and of {item.seq, item.holder}"
+                )
+
+    def _count(self, tx: Transaction) -> None:
+        for wrong in recount(tx):
+            self.broken(f"counts are wrong: {wrong}")
+        if (found := there(tx)) != self._replay.items:
+            differ = sorted(found.items() ^ self._replay.items.items(), key=repr)
+            self.broken(f"the event log does not tell what is there: {differ[:4]}")
+
+    # --- words ---
+
+    def answers(self, asked: Request, reply: Reply) -> None:
+        """Hold an answer against what is committed."""
+        self._trace(type(asked).__name__, type(reply).__name__)
+        if isinstance(reply, Refused):
+            if reply.refusal is Refusal.INTERNAL_FAULT:
+                self.broken(f"met a fault of ours: {type(asked).__name__}")
+            if isinstance(asked, FROM_PUBLISHERS) and reply.refusal not in MAY_BE_REFUSED:
+                self.broken(f"a publisher was refused: {reply.refusal.name}")
+        elif isinstance(reply, Published) and isinstance(asked, Publish):
+            for item in reply.ids:
+                if (reply.node, item) not in self._published:
+                    self.broken(f"publish confirmed before its commit: {item}")
+        elif isinstance(reply, Done) and isinstance(asked, Settle) and asked.verb is Verb.RETRACT:
+            for item in asked.ids:
+                self._retracted((asked.node, item))
+
+    def _retracted(self, key: Key) -> None:
+        if key in self._done:
+            self.broken(f"retract confirmed twice: {key[1]}")
+        self._done.add(key)
+        if key in self._replay.items:
+            self.broken(f"retract confirmed, and the item is there: {key[1]}")
+
+    def says(self, what: ToClient) -> None:
+        """Hold a delivery against what is committed: a lock of that token, for that holder."""
+        self._trace(type(what).__name__, what.to)
+        if isinstance(what, Deliver):
+            item = what.item
+            if self._holders.get(item.token) != (item.seq, what.to):
+                self.broken(
+                    f"delivered under a token that is not its own: {item.id} to {what.to} under {item.token}"
+                )
+
+    def _trace(self, *said: object) -> None:
+        self.trace = crc32(repr((asyncio.get_running_loop().time(), said)).encode(), self.trace)
+
+    # --- while somebody could hand out ---
+
+    def watch(self, now: Millis | None) -> None:
+        """Look what waits while somebody could have it; what did so at the last two looks as well lies there.
+
+        None: nobody could hand it out, so nobody is to blame.
+        """
+        waiting = set() if now is None else self._place.look(partial(_waiting, now))
+        if lying := waiting & self._waiting[0] & self._waiting[1]:
+            self.broken(f"waits while somebody is free: {sorted(lying)[:4]}")
+        self._waiting = (waiting, self._waiting[0])
+
+    def left(self, *names: str) -> list[str]:
+        """Return the items that are still in these nodes."""
+        return [
+            f"{item}: {state}"
+            for (node, item), state in self._replay.items.items()
+            if node in names
+        ]
+
+    def finish(self) -> None:
+        """Count everything, at the end."""
+        self._place.look(self._count)
+        lost = self.confirmed - self._gone - self._replay.items.keys()
+        if lost:
+            self.broken(f"lost: {sorted(lost)[:5]}")
+
+
+def _waiting(now: Millis, tx: Transaction) -> set[Key]:
+    """Return what is ready in nodes where somebody has room, who is not the one to be avoided."""
+    found: set[Key] = set()
+    for node in nodes(tx):
+        free = {one.jid for one in subscribers(tx, node.name) if has_room(one)}
+        ready = tx.ready({node.name: ALL}, now, ALL) if free else []
+        found |= {(node.name, i.id) for i, _ in ready if free - ({i.avoid} if i.aside else set())}
+    return found

@@ -1,0 +1,194 @@
+"""What shall go wrong in a run, and when: all of it follows from the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Final
+
+BEGIN: Final = 10.0
+"""Seconds after which the first fault may come: the queues are there by then."""
+
+MINUTES: Final = 25.0
+"""Virtual minutes of faults in a run; then they end, and the queues have to become empty."""
+
+EVERY: Final = (8.0, 20.0, 60.0)
+"""Seconds from one fault to the next, in the mean: one of these in each run."""
+
+LEFT_OUT: Final = 0.3
+"""The part of the kinds that a run is without: some faults are only met when others do not come between."""
+
+WITHIN: Final = 8
+"""Steps within a batch at which an instance may die: at the first call of its transaction, at the second, and so on."""
+
+COMMITTED: Final = WITHIN + 1
+"""The step between a commit and its words; those after it are between the words."""
+
+
+INSTANCES: Final = tuple(f"instance {number}" for number in (1, 2, 3))
+WORKERS: Final = ("ann@x/1", "bob@x/1", "cat@x/phone", "dan@x/1", "eva@x/1", "dan@x/2")
+CLIENTS: Final = (*WORKERS, "etl@x/a", "etl@x/b", "etl@x/spark", "boss@x/screen")
+"""Who takes part: workers, publishers, and a reader of the event log."""
+
+
+class Kind(Enum):
+    """What goes wrong; its value is how the report calls it."""
+
+    CRASH = "instance crashed"
+    RESTART = "instance restarted in order"
+    CUT = "stream of an instance cut"
+    CLOCK = "clock of an instance set"
+    REFUSE = "store refused"
+    RACE = "store changed under batches"
+    LATE = "store answered late"
+    POWER = "all instances killed at once"
+    SERVER = "XMPP server killed"
+    SLOW = "network slow"
+    HANG = "client hung"
+    DEATH = "client died without a word"
+    LEAVE = "worker left and came back"
+    LINE = "stream of a client cut"
+    DEAF = "answers to a client lost"
+
+
+SHARES: Final[dict[Kind, int]] = {
+    Kind.CRASH: 10,
+    Kind.CUT: 4,
+    Kind.CLOCK: 3,
+    Kind.HANG: 3,
+    Kind.DEATH: 3,
+    Kind.LINE: 3,
+    Kind.DEAF: 3,
+    Kind.REFUSE: 2,
+    Kind.RACE: 1,
+    Kind.LATE: 2,
+    Kind.RESTART: 1,
+    Kind.POWER: 1,
+    Kind.SERVER: 1,
+    Kind.SLOW: 1,
+    Kind.LEAVE: 1,
+}
+
+SPANS: Final[dict[Kind, float]] = {
+    Kind.CRASH: 10,
+    Kind.RESTART: 10,
+    Kind.CUT: 5,
+    Kind.CLOCK: 90,
+    Kind.REFUSE: 10,
+    Kind.RACE: 20,
+    Kind.LATE: 30,
+    Kind.POWER: 10,
+    Kind.SERVER: 5,
+    Kind.SLOW: 30,
+    Kind.HANG: 60,
+    Kind.DEATH: 60,
+    Kind.LEAVE: 30,
+    Kind.LINE: 5,
+    Kind.DEAF: 0,
+}
+"""Seconds that each lasts, in the mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that happens at a time, for a span, to one of those who take part, or to all.
+
+    `size` is the rest of what has to be known: the step of a crash, the seconds that a clock is set, how long the
+    other side does not notice, how many answers are lost.
+    """
+
+    at: float
+    kind: Kind
+    whom: str
+    span: float
+    size: float
+
+    def told(self) -> str:
+        """Say it in plain words."""
+        minutes, seconds = divmod(self.at, 60)
+        return f"{minutes:3.0f}:{seconds:06.3f}  {_WORDS[self.kind](self)}"
+
+
+def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
+    """Return the faults of a run, in their order."""
+    random = Random(f"{seed}/plan")
+    every = random.choice(EVERY)
+    kinds = [kind for kind in Kind if random.random() >= LEFT_OUT] or list(Kind)
+    faults = []
+    at = BEGIN + random.expovariate(1 / every)
+    while at < minutes * 60:
+        (kind,) = random.choices(kinds, [SHARES[kind] for kind in kinds])
+        span = random.expovariate(1 / SPANS[kind]) if SPANS[kind] else 0.0
+        faults.append(Fault(at, kind, _whom(kind, random), span, _size(kind, random)))
+        at += random.expovariate(1 / every)
+    return faults
+
+
+def _whom(kind: Kind, random: Random) -> str:
+    match kind:
+        case Kind.SLOW | Kind.SERVER | Kind.POWER:
+            return ""
+        case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF:
+            return random.choice(CLIENTS)
+        case Kind.LEAVE:
+            return random.choice(WORKERS)
+        case _:
+            return random.choice(INSTANCES)
+
+
+def _size(kind: Kind, random: Random) -> float:
+    match kind:
+        case Kind.CRASH:
+            return random.randrange(COMMITTED + 4)
+        case Kind.CLOCK:
+            return random.choice([-1, 1]) * random.choice([0.5, 5, 45, 600])
+        case Kind.SLOW | Kind.LATE:
+            return random.choice([0.3, 1, 3])
+        case Kind.DEAF:
+            return random.randrange(1, 4)
+        case Kind.CUT | Kind.LINE | Kind.DEATH | Kind.SERVER:
+            return random.choice([0, 0.5, 5, 60])
+        case _:
+            return 0
+
+
+def step(size: float) -> str:
+    """Say at which step of its next batch an instance dies."""
+    number = round(size)
+    if number == 0:
+        return "before it begins"
+    if number <= WITHIN:
+        return f"at call {number} of its transaction, or at its commit"
+    if number == COMMITTED:
+        return "between its commit and its words"
+    return f"after {number - COMMITTED} of its words"
+
+
+_WORDS: Final = {
+    Kind.CRASH: lambda f: (
+        f"{f.whom} dies in its next batch, {step(f.size)}; it is started {f.span:.1f} s later"
+    ),
+    Kind.RESTART: lambda f: f"{f.whom} is stopped in order and started {f.span:.1f} s later",
+    Kind.CUT: lambda f: (
+        f"the stream of {f.whom} is cut; the server notices after {f.size:g} s, the instance after {f.span:.1f} s"
+    ),
+    Kind.CLOCK: lambda f: f"the clock of {f.whom} is set by {f.size:+g} s, for {f.span:.1f} s",
+    Kind.REFUSE: lambda f: f"the store refuses {f.whom} for {f.span:.1f} s",
+    Kind.RACE: lambda f: f"half of the batches of {f.whom} lose a race, for {f.span:.1f} s",
+    Kind.LATE: lambda f: f"the store answers {f.whom} up to {f.size:g} s late, for {f.span:.1f} s",
+    Kind.POWER: lambda f: f"all instances die, and are started {f.span:.1f} s later",
+    Kind.SERVER: lambda f: (
+        f"the XMPP server dies; instances notice after {f.size:g} s, clients come back after {f.span:.1f} s"
+    ),
+    Kind.SLOW: lambda f: f"the network takes {f.size:g} s for each stanza, for {f.span:.1f} s",
+    Kind.HANG: lambda f: f"{f.whom} hangs for {f.span:.1f} s",
+    Kind.DEATH: lambda f: (
+        f"{f.whom} dies; the server notices after {f.size:g} s, it comes back after {f.span:.1f} s"
+    ),
+    Kind.LEAVE: lambda f: f"{f.whom} leaves and comes back after {f.span:.1f} s",
+    Kind.LINE: lambda f: (
+        f"the stream of {f.whom} is cut; the server notices after {f.size:g} s, the client after {f.span:.1f} s"
+    ),
+    Kind.DEAF: lambda f: f"the next {f.size:g} answers to {f.whom} are lost",
+}

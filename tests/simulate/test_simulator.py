@@ -1,0 +1,143 @@
+"""A short form of `make simulate`; and that the simulator would see a broken promise, and shows it again."""
+
+import asyncio
+from unittest import mock
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from pubqueue.app import dispatcher
+from pubqueue.app.broker import Broker
+from pubqueue.core.changes import Lock
+from pubqueue.core.decision import Published
+from pubqueue.core.queue.dispatch import dispatch as real_dispatch
+from pubqueue.core.queue.publish import Publish
+from simulate import run, shrink
+from simulate.__main__ import main
+from simulate.places import MemoryPlace
+from simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, Kind, draw
+from simulate.report import command, told
+from simulate.virtual_time import StandstillError
+from simulate.virtual_time import run as run_virtually
+from simulate.world import World
+
+MINUTES = 3.0
+SEEDS = range(1, 4)
+
+
+def go(seed, store="memory", **more):
+    return run.Run(seed, store, minutes=MINUTES, **more).run()
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_all_promises_are_kept_whatever_befalls_the_service(store):
+    outcomes = [go(seed, store) for seed in SEEDS]
+    assert [outcome.violation for outcome in outcomes] == [""] * len(SEEDS)
+    assert all(outcome.completed > 10 for outcome in outcomes)
+    assert sum((outcome.faults for outcome in outcomes), start=outcomes[0].faults).total() > 20
+
+
+def test_a_seed_replays_to_the_same_word_and_others_do_not():
+    assert go(5).trace == go(5).trace != go(6).trace
+    assert draw(5) == draw(5) != draw(6)
+
+
+# --- planted defects -----------------------------------------------------------------------------
+
+
+def all_published(request):
+    return Published(request.node, tuple(draft.id for draft in request.drafts))
+
+
+def confirms_early(broker, request, answer, submit=Broker.submit):
+    if isinstance(request, Publish):
+        answer(all_published(request))
+        answer = mock.Mock()
+    submit(broker, request, answer)
+
+
+def locks_under_the_old_token(*asked, **more):
+    return [
+        replace(change, token=change.item.token)
+        if isinstance(change, Lock) and change.item.token
+        else change
+        for change in real_dispatch(*asked, **more)
+    ]
+
+
+async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):
+    for request, answer in taken:
+        if isinstance(request, Publish):
+            answer(all_published(request))
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "defect", "rule"),
+    [
+        (Broker, "submit", confirms_early, "publish confirmed before its commit"),
+        (dispatcher, "dispatch", locks_under_the_old_token, "locked without a new token"),
+    ],
+)
+def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, name, defect, rule):
+    monkeypatch.setattr(of, name, defect)
+    found = next(outcome for seed in SEEDS if (outcome := go(seed)).violation)
+    assert found.rule == rule
+    again = go(found.seed)
+    assert (again.violation, again.at, again.trace) == (found.violation, found.at, found.trace)
+
+
+def test_a_plan_is_shrunk_to_the_fault_that_it_takes(monkeypatch):
+    monkeypatch.setattr(Broker, "_lose", confirms_what_is_lost)
+    found = next(outcome for seed in range(8, 20) if (outcome := go(seed)).violation)
+    shortest = shrink.shrink(found)
+    assert shortest.rule == found.rule == "publish confirmed before its commit"
+    assert [fault.kind for fault in shortest.plan] == [Kind.REFUSE]
+    words = list(told(shortest))
+    assert "the store refuses instance " in words[-1]
+    assert f"SEED={found.seed} STORE=memory" in command(shortest)
+    assert command(shortest).endswith(f"ONLY={draw(found.seed, MINUTES).index(shortest.plan[0])}")
+    assert go(found.seed, plan=shortest.plan).violation == shortest.violation
+
+
+def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):
+    result = CliRunner().invoke(main, ["--hours", "0.1", "--store", "memory", "--only", "-"])
+    assert (result.exit_code, "promises broken" in result.output) == (0, True), result.output
+    monkeypatch.setattr(Broker, "submit", confirms_early)
+    result = CliRunner().invoke(main, ["--hours", "0.1", "--store", "memory"])
+    assert result.exit_code == 1
+    assert "repeat it: make simulate SEED=1 STORE=memory HOURS=0.1 ONLY=-\n" in result.output
+
+
+def test_whoever_something_befalls_takes_part():
+    world = World(1, MemoryPlace(), mock.Mock())
+    assert [client.jid for client in world.clients] == list(CLIENTS)
+    assert len(world.instances) == len(INSTANCES)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_fault_can_be_told(kind):
+    fault = Fault(61.5, kind, "instance 1", 2.0, 1)
+    assert fault.told().startswith("  1:01.500  ")
+
+
+def test_a_crash_can_come_at_every_step():
+    steps = {fault.size for seed in range(40) for fault in draw(seed) if fault.kind is Kind.CRASH}
+    assert steps == set(range(COMMITTED + 4))
+
+
+# --- time ----------------------------------------------------------------------------------------
+
+
+def test_time_leaps_to_the_next_timer_and_stands_still_for_good_without_one():
+    async def hours():
+        await asyncio.gather(asyncio.sleep(7200), asyncio.sleep(3600))
+        return asyncio.get_running_loop().time()
+
+    assert run_virtually(hours()) == 7200
+    with pytest.raises(StandstillError):
+        run_virtually(forever())
+
+
+async def forever():
+    await asyncio.Event().wait()

@@ -1,0 +1,214 @@
+"""Everybody who takes part in a run, and what each fault does to them."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from harness.asks import a_queue
+from harness.facts import BOSS, JOBS, who
+
+from pubqueue.core.model import Jid, NodeName
+from pubqueue.core.queue.redrive import Redrive
+from simulate.batch_publisher import BatchPublisher
+from simulate.follower import Follower
+from simulate.instance import PAUSE, Instance
+from simulate.network import USUAL, Network
+from simulate.plan import INSTANCES, Kind
+from simulate.publisher import Publisher
+from simulate.worker import Work, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from pubqueue.core.model import Millis
+    from simulate.client import Client
+    from simulate.oracle import Oracle
+    from simulate.places import Place
+    from simulate.plan import Fault
+
+LOCK: Final = 30
+ORDERS, LOST = NodeName("orders"), NodeName("lost")
+PUBLISHERS: Final[dict[Jid, type[Publisher | BatchPublisher]]] = {
+    Jid("etl@x/a"): Publisher,
+    Jid("etl@x/b"): Publisher,
+    Jid("etl@x/spark"): BatchPublisher,
+}
+FOLLOWER: Final = Jid("boss@x/screen")
+DAY: Final = 86_400
+DEAD: Final = {"dead_letter_node": LOST, "max_failures": 3}
+
+
+class World:
+    """Instances on one store, a network, publishers and workers of two queues, and a reader of the log."""
+
+    def __init__(self, seed: int, place: Place, oracle: Oracle) -> None:
+        def random(name: str) -> Random:
+            return Random(f"{seed}/{name}")
+
+        self.network = network = Network(random("network"))
+        self.instances = [Instance(place, network, oracle, random(n)) for n in INSTANCES]
+        self.publishers: list[Publisher | BatchPublisher] = [
+            kind(jid, network, random(jid), nodes=(JOBS, ORDERS), oracle=oracle)
+            for jid, kind in PUBLISHERS.items()
+        ]
+        follower = Follower(FOLLOWER, network, random(FOLLOWER), oracle=oracle)
+
+        def worker(
+            name: str, node: NodeName, window: int, *, careful: bool = True, account: str = ""
+        ) -> Worker:
+            jid, subscriber = Jid(name), Jid(account or name)
+            mine = Work(node, window, careful=careful, subscriber=subscriber)
+            return Worker(jid, network, random(name), mine)
+
+        self.workers = [
+            worker("ann@x/1", JOBS, 1),
+            worker("bob@x/1", JOBS, 3),
+            worker("cat@x/phone", JOBS, 2, account="cat@x"),
+            worker("dan@x/1", JOBS, 2, careful=False),
+            worker("eva@x/1", ORDERS, 2),
+            worker("dan@x/2", ORDERS, 3, careful=False),
+        ]
+        self.clients: list[Client] = [*self.workers, *self.publishers, follower]
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def time_if_well(self) -> Millis | None:
+        """Return the time, if all clocks show it and there is an instance without trouble, that could hand out."""
+        if any(instance.ahead for instance in self.instances) or self.network.pace.mean != USUAL:
+            return None
+        return next((it.clock() for it in self.instances if it.is_well), None)
+
+    async def begin(self) -> None:
+        """Start everybody, on queues that are there."""
+        await self.instances[0].start()
+        process = self.instances[0].process
+        assert process is not None
+        times = {"lock_timeout": LOCK, "backoff_min": 1, "backoff_max": 20, "dedup_window": DAY}
+        for name, settings in ((LOST, {}), (JOBS, {}), (ORDERS, DEAD)):
+            await process.broker.handle(a_queue(name, event_log=1, **times, **settings))
+        for instance in self.instances[1:]:
+            await instance.start()
+        for client in self.clients:
+            client.start()
+
+    async def recover(self) -> None:
+        """End all faults, and have everybody do well."""
+        self.network.pace.mean = USUAL
+        for instance in self.instances:
+            instance.troubles.clear()
+            instance.ahead = 0.0
+            await instance.start()
+        await asyncio.sleep(PAUSE)
+        for instance in self.instances:
+            stream = None if instance.process is None else instance.process.stream
+            if stream is not None and stream.is_cut:
+                instance.notice_cut(stream)
+        for worker in self.workers:
+            worker.diligent = True
+        for publisher in self.publishers:
+            publisher.finish()
+        for client in self.clients:
+            client.recover()
+
+    async def redrive(self) -> None:
+        """Have the owner give what is dead another life; of orders that is what had no place among the lost."""
+        process = self.instances[0].process
+        if process is not None:
+            for node in (JOBS, ORDERS):
+                await process.broker.handle(Redrive(who(BOSS), node))
+
+    def end(self) -> None:
+        """Let everybody stop, without a word."""
+        for client in self.clients:
+            client.die()
+        for instance in self.instances:
+            instance.end()
+
+    # --- faults ---
+
+    def befall(self, fault: Fault) -> None:
+        """Let a fault happen, and what ends it happen in its time."""
+        match fault.kind:
+            case Kind.SLOW:
+                self.network.pace.mean = fault.size
+                self._later(fault.span, partial(setattr, self.network.pace, "mean", USUAL))
+            case Kind.SERVER:
+                self._restart_server(fault)
+            case Kind.POWER:
+                for instance in self.instances:
+                    instance.gone_for = fault.span
+                    instance.die()
+            case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF | Kind.LEAVE:
+                self._befall_client(fault, self._client(fault.whom))
+            case _:
+                self._befall_instance(fault, self.instances[INSTANCES.index(fault.whom)])
+
+    def _client(self, jid: str) -> Client:
+        return next(client for client in self.clients if client.jid == jid)
+
+    def _restart_server(self, fault: Fault) -> None:
+        """Have the server die: all streams end, and nobody is told of those who were connected."""
+        streams = [(instance, instance.cut()) for instance in self.instances]
+        self.network.restart()
+        for instance, stream in streams:
+            if stream is not None:
+                self._later(fault.size, partial(instance.notice_cut, stream))
+        for client in self.clients:
+            client.cut()
+            self._later(fault.span, client.come_back)
+
+    def _befall_instance(self, fault: Fault, instance: Instance) -> None:
+        troubles = instance.troubles
+        match fault.kind:
+            case Kind.CRASH:
+                if instance.process is not None:
+                    troubles.dies_at, instance.gone_for = round(fault.size), fault.span
+            case Kind.RESTART:
+                instance.gone_for = fault.span
+                self._do(instance.stop())
+            case Kind.CUT:
+                stream = instance.cut()
+                if stream is not None:
+                    self._later(fault.size, partial(self.network.detach, stream))
+                    self._later(fault.span, partial(instance.notice_cut, stream))
+            case Kind.CLOCK:
+                instance.ahead = fault.size
+                self._later(fault.span, partial(setattr, instance, "ahead", 0.0))
+            case Kind.REFUSE:
+                troubles.refuse()
+                self._later(fault.span, troubles.accept)
+            case Kind.RACE:
+                troubles.race()
+                self._later(fault.span, troubles.win)
+            case Kind.LATE:
+                troubles.late = fault.size
+                self._later(fault.span, partial(setattr, troubles, "late", 0.0))
+            case _:
+                raise ValueError(fault.kind)
+
+    def _befall_client(self, fault: Fault, client: Client) -> None:
+        match fault.kind:
+            case Kind.HANG:
+                client.hang(fault.span)
+            case Kind.DEAF:
+                client.deaf += round(fault.size)
+            case Kind.LEAVE:
+                client.leave()
+                self._later(fault.span, client.come_back)
+            case Kind.DEATH | Kind.LINE:
+                stream = client.die() if fault.kind is Kind.DEATH else client.cut()
+                self._later(fault.size, partial(client.notice_end, stream))
+                self._later(fault.span, client.come_back)
+            case _:
+                raise ValueError(fault.kind)
+
+    def _do(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    def _later(seconds: float, what: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_later(seconds, what)
