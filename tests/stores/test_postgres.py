@@ -37,11 +37,7 @@ class TestPostgres(SharedStoreContract, OfRelational):
         return lambda: PostgresStore(postgres.address)
 
     async def ask(self, store, statement):
-        def job(tx):
-            tx._session._connection.execute(statement.encode())
-            tx._session._pipeline.sync()
-
-        await store.batch(job)
+        await store.batch(lambda tx: tx._session._connection.execute(statement.encode()) and None)
 
 
 # --- schemas ---------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ def drop_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
         if before is not None and write.after is None:
             node = _id(session, before.name)
             _check_config(session, node, before)
+            session.forget_nodes()
             session.must("drop_node", 1, node)
             session.nodes.forget(before.name)
 
