@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.postgres.doubts import doubts
 from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
 from pubqueue.stores.postgres.session import Session
@@ -104,6 +105,11 @@ class PostgresStore:
         changes = await line.run(lambda: line.tried(lambda: self._of_others(line.connection())))
         seen, self._changes_seen = self._changes_seen, changes
         return seen != changes
+
+    async def doubts(self) -> list[str]:
+        """Return a sentence about each setting of the server that may lose what is confirmed."""
+        line = self._opened(self._reader)
+        return await line.run(lambda: line.tried(lambda: doubts(line.connection())))
 
     def _opened(self, line: Line | None) -> Line:
         if line is None:
