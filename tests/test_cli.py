@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from harness.ejabberd import Ejabberd
 from harness.live import component
 from harness.patience import PATIENCE
+from harness.postgres import Postgres
 from harness.program import PUBQUEUE, write_config
 from harness.server import StubServer
 
@@ -102,6 +103,18 @@ async def test_check_says_what_is_good(tmp_path):
         "configuration: good, 0 declared nodes",
         "store: good, 0 nodes",
         f"server: {server.host}:{server.port} accepts {server.domain}",
+    ]
+
+
+async def test_check_tells_what_a_database_may_lose(tmp_path):
+    with Postgres() as database:  # without fsync, as tests have it
+        async with StubServer(secret=SECRET) as server:
+            arguments = flags(server, tmp_path, store=database.address)
+            code, out, err = await said("check", *arguments)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1:3] == [
+        "store: good, 0 nodes",
+        "store: the server has fsync off: a loss of power may destroy everything",
     ]
 
 

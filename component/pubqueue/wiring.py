@@ -21,6 +21,7 @@ from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.reloading import trim_of
+from pubqueue.stores import Doubtful
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -194,6 +195,7 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
     await store.open()
     try:
         nodes, about_nodes = await store.read(Comparison(settings.node, _service(settings)).lines)
+        doubts = await store.doubts() if isinstance(store, Doubtful) else []
     finally:
         await store.close()
     component = Component(
@@ -210,4 +212,5 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
     finally:
         await component.leave()
     server = f"server: {settings.server} accepts {settings.jid}"
-    return [f"store: good, {nodes} nodes", *about_nodes, server]
+    about_store = [f"store: good, {nodes} nodes", *(f"store: {doubt}" for doubt in doubts)]
+    return [*about_store, *about_nodes, server]

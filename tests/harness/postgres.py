@@ -33,7 +33,7 @@ WIPE: Final = """
         WHERE schemaname = 'pubqueue' AND tablename != 'pubqueue';
         IF names IS NOT NULL THEN
             EXECUTE 'TRUNCATE ' || names || ' RESTART IDENTITY';
-            INSERT INTO pubqueue.writing VALUES (0);
+            INSERT INTO pubqueue.writing VALUES (0, 0);
             INSERT INTO pubqueue.sequence VALUES ('item', 1), ('token', 1), ('told', 1);
         END IF;
     END $$

@@ -21,11 +21,7 @@ class TestPostgres(SharedStoreContract, OfRelational):
         return lambda: PostgresStore(postgres.address)
 
     async def ask(self, store, statement):
-        def job(tx):
-            tx._session._connection.execute(statement.encode())
-            tx._session._pipeline.sync()
-
-        await store.batch(job)
+        await store.batch(lambda tx: tx._session._connection.execute(statement.encode()) and None)
 
 
 # --- schemas ---------------------------------------------------------------------------------------
@@ -106,6 +102,23 @@ async def test_many_processes_may_make_the_schema_at_once(database):
     await asyncio.gather(*(store.open() for store in stores))
     assert [await store.batch(lambda tx: tx.page(Nodes())) for store in stores] == [[]] * 6
     await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_settings_that_lose_what_is_confirmed_are_told(postgres):
+    async def told():
+        store = PostgresStore(postgres.address)
+        await store.open()
+        said = await store.doubts()
+        await store.close()
+        return [sentence.partition(":")[0] for sentence in said]
+
+    assert await told() == ["the server has fsync off"]  # as the tests have it
+    postgres.ask("ALTER ROLE queue SET synchronous_commit = off")
+    try:
+        expected = ["the server has fsync off", "the server has synchronous_commit off"]
+        assert await told() == expected
+    finally:
+        postgres.ask("ALTER ROLE queue RESET synchronous_commit")
 
 
 async def test_what_is_confirmed_is_on_disk_whatever_the_server_says(postgres):

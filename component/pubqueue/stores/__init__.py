@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from pubqueue.stores import memory, postgres, sqlite
@@ -22,6 +22,19 @@ STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
 """Of each how its address is written, and what makes the store at an address."""
 
 WANTED: Final = " or ".join(written for written, _ in STORES.values())
+
+
+@runtime_checkable
+class Doubtful(Protocol):
+    """A store whose place others set up: some of their settings may lose what is confirmed."""
+
+    async def doubts(self) -> list[str]:
+        """Return a sentence about each of these settings.
+
+        Raises:
+            StoreError: the store cannot say.
+
+        """
 
 
 def store_at(address: str) -> Store:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.ports import StoreError
+from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.schema import prepare
 
 if TYPE_CHECKING:
@@ -34,10 +34,6 @@ named the one is taken that can be written to."""
 PREPARED: Final = 512
 """Prepared statements to keep: more than there are."""
 
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it warns of what it raises as well
-
-RACES: Final = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-
 
 class Line:
     """One connection. What is done with it is done on its thread, one after the other."""
@@ -54,14 +50,14 @@ class Line:
 
     async def run(self, job: Callable[[], T]) -> T:
         """Run a job on the thread; what PostgreSQL or the way to it refuses is a StoreError."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _translating, job)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _translated, job)
 
     def tried(self, job: Callable[[], T], again: Callable[[], bool] = lambda: True) -> T:
         """Do a job, on the thread; once more on a new connection if it was the old one that was lost."""
         fresh = self.is_new
         try:
             return job()
-        except psycopg.OperationalError:
+        except (psycopg.OperationalError, StoreError):
             if fresh or not self.is_new or not again():
                 raise
         return job()
@@ -128,15 +124,6 @@ def _connected(conninfo: str) -> psycopg.Connection:
     return connection
 
 
-def _translating(job: Callable[[], T]) -> T:
-    try:
+def _translated(job: Callable[[], T]) -> T:
+    with translated():
         return job()
-    except RACES as problem:
-        raise StaleError(said(problem)) from None
-    except psycopg.Error as problem:
-        raise StoreError(said(problem)) from problem
-
-
-def said(problem: psycopg.Error) -> str:
-    """Return what went wrong, in one line."""
-    return " ".join(str(problem).split()) or type(problem).__name__

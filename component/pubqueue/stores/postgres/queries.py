@@ -17,3 +17,22 @@ ARRAYS: Final = {
     if (found := _ARRAY.findall(text))
 }
 """Of a statement for many rows the types of its arrays, in their order."""
+
+
+def guarded(statement: str) -> str:
+    """Return a statement that fails unless it changes as many rows as its last value says.
+
+    So nobody has to wait for the number of rows before the commit is sent.
+    """
+    last = 1 + max((int(number) for number in re.findall(r"\$(\d+)", statement)), default=0)
+    return (
+        f"WITH done AS ({statement} RETURNING 1) SELECT 1 / (count(*) = ${last})::integer FROM done"  # noqa: S608  # ours
+    )
+
+
+GUARDED: Final = {
+    name: guarded(text)
+    for name, text in SQL.items()
+    if re.match(r"(--.*\n)*(INSERT|UPDATE|DELETE)", text) and "RETURNING" not in text
+}
+"""What changes rows, for where it matters how many."""

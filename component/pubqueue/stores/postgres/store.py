@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.postgres.doubts import doubts
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
@@ -57,6 +58,7 @@ class PostgresStore:
         self._batch = 0
         self._committed = 0
         self._changes_seen = 0
+        self._nodes_seen = 0
         self._batch_seen: int | None = None
         self._closing = threading.Event()
 
@@ -107,6 +109,11 @@ class PostgresStore:
         seen, self._changes_seen = self._changes_seen, changes
         return seen != changes
 
+    async def doubts(self) -> list[str]:
+        """Return a sentence about each setting of the server that may lose what is confirmed."""
+        line = self._opened(self._reader)
+        return await line.run(lambda: line.tried(lambda: doubts(line.connection())))
+
     def _opened(self, line: Line | None) -> Line:
         if line is None:
             raise StoreError("the store is closed")
@@ -114,7 +121,7 @@ class PostgresStore:
 
     def _of_others(self, connection: psycopg.Connection) -> int:
         """Return how many batches are committed besides our own."""
-        return _batches(connection) - self._committed
+        return _counts(connection)[0] - self._committed
 
     # --- on the thread ---
 
@@ -127,14 +134,13 @@ class PostgresStore:
         connection = line.connection()
         self._batch += 1
         try:
-            with connection.pipeline() as pipeline:
-                session = Session(pipeline, connection, self._names, (self._id, self._batch))
+            with connection.pipeline():
+                session = Session(connection, self._names, (self._id, self._batch))
                 connection.execute("BEGIN")
                 connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
                 transaction = PostgresTransaction(session, foreign=self._others_wrote(connection))
                 batch.begun = True
                 result = job(transaction)
-                session.settle()
                 batch.ending = session.written
                 committing = connection.execute("COMMIT", prepare=False)
             _check_committed(committing)
@@ -149,12 +155,13 @@ class PostgresStore:
 
     def _others_wrote(self, connection: psycopg.Connection) -> bool:
         """Say whether another process has written since the last batch began."""
-        others = self._of_others(connection)
+        batches, nodes = _counts(connection)
+        if nodes != self._nodes_seen:
+            self._names.clear()
+        self._nodes_seen = nodes
+        others = batches - self._committed
         seen, self._batch_seen = self._batch_seen, others
-        if seen == others:
-            return False
-        self._names.clear()
-        return True
+        return seen != others
 
     def _is_committed(self, line: Line, problem: BaseException) -> bool:
         """Find out what became of our last batch, whose commit was not answered; that may take long.
@@ -187,20 +194,21 @@ def _check_committed(cursor: psycopg.Cursor[Any]) -> None:
         raise StoreError("the transaction is lost")
 
 
-def _batches(connection: psycopg.Connection) -> int:
-    row = connection.execute("SELECT batches FROM writing").fetchone()
+def _counts(connection: psycopg.Connection) -> tuple[int, int]:
+    """Return how many batches were written, and how many nodes purged or deleted, by all processes."""
+    row = connection.execute("SELECT batches, nodes FROM writing").fetchone()
     if row is None:
         raise StoreError("the store has lost its count of batches")
-    return int(row[0])
+    return int(row[0]), int(row[1])
 
 
 def _look(line: Line, job: Callable[[Transaction], T]) -> T:
     """Run a job on one snapshot; it neither waits for the writer nor makes it wait."""
     connection = line.connection()
     try:
-        with connection.pipeline() as pipeline:
+        with connection.pipeline():
             connection.execute(READING)
-            session = Session(pipeline, connection, NodeIds(), None)
+            session = Session(connection, NodeIds(), None)
             return job(PostgresTransaction(session, foreign=True))
     finally:
         line.undo()

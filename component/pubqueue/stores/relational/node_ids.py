@@ -50,6 +50,10 @@ class NodeIds:
         self._names.pop(self._ids.pop(name, 0), None)
         self._holding.pop(self._contents.pop(name, 0), None)
 
+    def knows(self, names: Iterable[NodeName]) -> bool:
+        """Say whether the ids of all these nodes, and of their contents, are remembered."""
+        return all(name in self._ids and name in self._contents for name in names)
+
     def ids(self, session: Session, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids by name, of all nodes that are remembered and of these as far as they are there."""
         if missing := [name for name in names if name not in self._ids]:

@@ -77,6 +77,7 @@ def drop_nodes(
             _check_config(session, node, before)
             tells = before.name in telling
             session.must("leave_people", 1, node, int(tells))
+            session.forget_nodes()
             session.must("drop_node", 1, node)
             if not tells:
                 session.run("drop_subscriptions", node, PEOPLE_AT_ONCE)

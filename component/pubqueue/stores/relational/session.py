@@ -26,6 +26,10 @@ class Session(ABC):
         """Return all rows of a statement."""
 
     @abstractmethod
+    def ask(self, query: str, *values: object) -> Iterable[Any]:
+        """Ask for the rows of a statement, which may come later: when they are looked at, once."""
+
+    @abstractmethod
     def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
         """Return the first row, None if there is none."""
 
@@ -48,6 +52,13 @@ class Session(ABC):
     @abstractmethod
     def each(self, query: str, values: Sequence[Values]) -> None:
         """Run a statement for each of these, that has to change one row each time, or the write is stale."""
+
+    def forget_nodes(self) -> None:  # noqa: B027  # most stores have nobody to tell
+        """Take note that a node is purged or deleted, whose ids others may remember."""
+
+    def knows(self, names: Iterable[NodeName]) -> bool:
+        """Say whether the ids of all these nodes are remembered."""
+        return self.nodes.knows(names)
 
     def ids(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids of nodes by name; those that are not there are not in it."""

@@ -67,6 +67,7 @@ def _add_receipts(session: Session, receipts: Sequence[tuple[int, Jid]]) -> None
 def _purge(session: Session, change: PurgeNode) -> None:
     """Let the node have other contents; a sweep removes what was in it, slice by slice."""
     node = session.id(change.node)
+    session.forget_nodes()
     for query in ("leave_contents", "new_contents", "no_items", "no_locks"):
         session.run(query, node)
     session.nodes.forget(change.node)

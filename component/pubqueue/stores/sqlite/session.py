@@ -38,6 +38,8 @@ class Session(session.Session):
         """Return all rows of a statement."""
         return self.connection.execute(SQL[query], values).fetchall()
 
+    ask = rows
+
     def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
         """Return the first row, None if there is none."""
         return self.connection.execute(SQL[query], values).fetchone()

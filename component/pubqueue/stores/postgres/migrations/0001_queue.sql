@@ -9,12 +9,14 @@ CREATE TABLE pubqueue (
 CREATE UNIQUE INDEX pubqueue_only ON pubqueue ((true));
 INSERT INTO pubqueue VALUES ('pubqueue', 0);
 
--- One row: how many batches have been written by all processes together.
+-- One row: how many batches have been written by all processes together, and how many times a node was purged or
+-- deleted: until then every process may remember the ids of nodes.
 CREATE TABLE writing (
-    batches bigint NOT NULL
+    batches bigint NOT NULL,
+    nodes   bigint NOT NULL
 );
 CREATE UNIQUE INDEX writing_only ON writing ((true));
-INSERT INTO writing VALUES (0);
+INSERT INTO writing VALUES (0, 0);
 
 -- Of each process its last batch: whoever lost the connection in a commit finds out here what became of it.
 CREATE TABLE writer (

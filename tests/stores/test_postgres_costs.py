@@ -1,0 +1,87 @@
+"""How often a batch waits for PostgreSQL: it does not depend on how much is in the batch."""
+
+import pytest
+from harness.asks import a_queue, joins, publishes, retracts
+from harness.facts import NOW
+from harness.postgres_wire import PostgresWire
+from harness.witness import WatchedFace
+
+from pubqueue.app.broker import Broker
+from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.model import Jid
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.stores.postgres.store import PostgresStore
+
+WORKERS = tuple(Jid(f"bot{number}@x/1") for number in range(4))
+
+
+class Service:
+    """A broker on a store at the other end of a wire."""
+
+    def __init__(self, wire, store, broker, said):
+        self.wire, self.store, self.broker, self.said = wire, store, broker, said
+
+    async def trips(self, *requests):
+        """Have them done in one batch; return how often the store waited, and what was delivered."""
+        self.said.clear()
+        before = self.wire.trips
+        for request in requests:
+            self.broker.submit(request, self.said.append)
+        await self.broker.settled()
+        assert not [reply for reply in self.said if isinstance(reply, Refused)]
+        delivered = [each for each in self.said if isinstance(each, Deliver)]
+        return self.wire.trips - before, delivered
+
+    async def live(self, names):
+        """Take items through their life in two batches; return the trips of each."""
+        publishing, delivered = await self.trips(*map(publishes, names))
+        assert len(delivered) == len(names)
+        retracting, _ = await self.trips(*(retracts(each.to, each.item.id) for each in delivered))
+        return publishing, retracting
+
+
+@pytest.fixture
+async def start(postgres):
+    running = []
+
+    async def start():
+        wire = await PostgresWire(postgres.port).__aenter__()
+        store = PostgresStore(wire.address(postgres.address))
+        await store.open()
+        said = []
+        broker = Broker(
+            store, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+        )
+        face = WatchedFace(broker, said)
+        broker.start()
+        face.up()
+        await broker.settled()
+        running.append(Service(wire, store, broker, said))
+        return running[-1]
+
+    yield start
+    for service in running:
+        await service.broker.stop()
+        await service.store.close()
+        await service.wire.__aexit__(None, None, None)
+
+
+def named(letter, count):
+    return [f"{letter}{number}" for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+async def test_a_batch_waits_a_handful_of_times_whatever_its_size(start, count):
+    service = await start()
+    await service.trips(a_queue(), *(joins(jid, 50) for jid in WORKERS))
+    assert await service.live(named("first", count)) == (6, 3)
+    assert await service.live(named("usual", count)) == (4, 3)
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+async def test_after_another_process_has_written_rows_and_numbers_are_asked_for_anew(start, count):
+    service, other = await start(), await start()
+    await service.trips(a_queue(), *(joins(jid, 50) for jid in WORKERS))
+    await service.live(named("first", count))
+    await other.trips(publishes("elsewhere"))
+    assert await service.live(named("next", count)) == (10, 4)
