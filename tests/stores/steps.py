@@ -318,7 +318,7 @@ async def ready(
     store: Store, room: int = 9, octets: int = ENOUGH, now: Millis = NOW
 ) -> tuple[str, str]:
     """Return the names of what is ready in JOBS: of what is queued, and of what is put aside."""
-    rows = await store.batch(lambda tx: tx.ready({JOBS: room}, now, octets))
+    rows = await store.batch(lambda tx: tx.ready({JOBS: room}, now, octets).rows)
     return of_state(rows, aside=False), of_state(rows, aside=True)
 
 
