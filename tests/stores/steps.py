@@ -226,7 +226,10 @@ class Desk:
             ("waiting", "", StagedTotals("")),
         ):
             row = self._row(kind, key)[1] or none
-            self._put(kind, key, replace(row, items=row.items + more, bytes=row.bytes + size))
+            told = {"items": row.items + more, "bytes": row.bytes + size}
+            if kind == "attempts":
+                told["known"] = row.known + sum(one.known for one in change.rows if not one.over)
+            self._put(kind, key, replace(row, **told))
         self._writes.staged += [
             StagedRow(StagedKey(*place, change.node, row.draft.id), row) for row in change.rows
         ]

@@ -485,7 +485,6 @@ PLANS = {
     "place": "sqlite_autoindex_attempt_1",
     "sweep_staged": "sqlite_autoindex_attempt_1 (txn_id=?)",
     "drop_until": "sqlite_autoindex_attempt_1 (txn_id=?)",
-    "noted_winners": "PRIMARY KEY (attempt_id=?)",
 }
 
 

@@ -260,14 +260,6 @@ class Winners(Listing[NodeWinners], frozen=True, gc=False):
     parts: tuple[tuple[int, int], ...]
 
 
-class NotedWinners(Listing[tuple[int, int]], frozen=True, gc=False):
-    """One row: how many items these attempts at an immediate version have noted, how many were known."""
-
-    app: str
-    version: int
-    parts: tuple[tuple[int, int], ...]
-
-
 class Contests(Listing[Contest], frozen=True, gc=False):
     """Winners of a node of which it is open whether they mean the same as what is there; no `after`.
 

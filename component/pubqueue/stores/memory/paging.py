@@ -359,7 +359,6 @@ LIMITED: Final[dict[type, Callable[[Contents, Any, Any, int], list[Any]]]] = {
 
 OF_WINNERS: Final[dict[type, Callable[[Any, Any], Rows]]] = {
     l.Winners:       lambda choice, _which: choice.meet(),
-    l.NotedWinners:  lambda choice, _which: [choice.noted()],
     l.WinnerClasses: lambda choice, which: choice.classes(which.node),
     l.TakenWinners:  lambda choice, which: choice.taken(which.node),
     l.WinningDrafts: _winning_drafts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.listings import NotedWinners, Winners
+from pubqueue.app.listings import Winners
 from pubqueue.app.ports import FAR, StoreError
 from pubqueue.app.rows import Due
 from pubqueue.core.model import NO_TIME
@@ -70,7 +70,7 @@ class MemoryTransaction:
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
         """Return rows of a listing behind `after`, so many at most."""
-        if isinstance(which, Winners | NotedWinners):
+        if isinstance(which, Winners):
             self._choice = Choice(self._contents, which.app, which.version, which.parts)
         return paging.page(self._contents, self._choice, which, after, limit)
 

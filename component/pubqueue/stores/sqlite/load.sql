@@ -71,7 +71,7 @@ CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL;
 
 -- attempts: attempts at parts of open versions
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes FROM json_each(?) k
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known FROM json_each(?) k
 CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL
 CROSS JOIN attempt a ON a.txn_id = t.id AND a.part = json_extract(k.value, '$[2]')

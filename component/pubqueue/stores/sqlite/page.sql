@@ -199,7 +199,7 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
 SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= ? LIMIT ?);
 
 -- attempts_of: what each attempt of an open version has staged
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app p
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.id FROM txn_app p
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL ORDER BY a.part, a.number LIMIT ?;
 

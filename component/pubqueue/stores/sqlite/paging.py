@@ -285,7 +285,6 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.WinnerRows:            moving.rows,
     li.Unmoved:               moving.unmoved,
     li.Winners:               winners.begin,
-    li.NotedWinners:          winners.noted,
     li.Contests:              winners.contests,
     li.WinnerClasses:         winners.classes,
     li.TakenWinners:          winners.taken,
