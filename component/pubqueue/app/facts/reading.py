@@ -25,9 +25,11 @@ from pubqueue.core.reading.read import NodeAccess, ReadFacts, owns, readable
 from pubqueue.core.reading.trim import SLICE, TrimFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Asker, NodeName
+    from pubqueue.core.model import Asker, Node, NodeName
     from pubqueue.core.reading.pages import ItemEntry
     from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
     from pubqueue.core.reading.trim import Trim
@@ -39,6 +41,9 @@ MOST_NODES: Final = 50
 
 SCANNED: Final = 20_000
 """Events of all nodes, or items in all states, that are looked at for one answer: so that none takes long."""
+
+COUNTED: Final = 100_000
+"""Items of the nodes in one answer, at most: they are counted for it. A node that has more comes alone."""
 
 OBSERVERS: Final = access.holders_of(Action.OBSERVE)
 
@@ -113,10 +118,22 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     if not readable(by, nodes):
         return ReadFacts(nodes, None)
     owned = {known.node.name for known in behind if owns(by, known)}
-    names = tuple(known.node.name for known in behind[:limit])
+    names = _countable(known.node for known in behind[:limit])
     entries = rows.page(NodeEntries(names), None, limit)
     shown = tuple(replace(entry, owned=entry.node.name in owned) for entry in entries)
-    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > limit))
+    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > len(names)))
+
+
+def _countable(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
+    """Return the first of the nodes whose items can be counted for one answer."""
+    names: list[NodeName] = []
+    items = 0
+    for node in nodes:
+        items += node.items
+        if names and items > COUNTED:
+            break
+        names.append(node.name)
+    return tuple(names)
 
 
 def for_trim(context: Context, request: Trim) -> TrimFacts:

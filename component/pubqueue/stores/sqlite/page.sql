@@ -129,10 +129,21 @@ WITH locked(node_id, items) AS MATERIALIZED (
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
     (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued'),
     ifnull((SELECT items FROM locked WHERE node_id = c.id), 0),
-    (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead'),
+    (SELECT count(*) FROM item INDEXED BY item_death WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead'),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
-        SELECT min(seq) FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued'
+        -- the oldest of each priority is the first of it: one step of the index to each
+        WITH RECURSIVE level(priority) AS (
+            SELECT max(priority) FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued'
+            UNION ALL SELECT (
+                SELECT max(priority) FROM item INDEXED BY item_ready
+                WHERE node_id = c.id AND state = 'queued' AND priority < level.priority
+            ) FROM level WHERE level.priority IS NOT NULL
+        )
+        SELECT min((
+            SELECT min(seq) FROM item INDEXED BY item_ready
+            WHERE node_id = c.id AND state = 'queued' AND priority = level.priority
+        )) FROM level WHERE level.priority IS NOT NULL
     ))
 FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id
 WHERE n.name > ? ORDER BY n.name LIMIT ?;
