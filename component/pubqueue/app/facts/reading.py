@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.listings import (
     AgedEvents,
+    Counted,
     Events,
     ItemEntries,
     LogEnds,
@@ -21,7 +22,7 @@ from pubqueue.core.model import Affiliation, Millis, State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading import pages
-from pubqueue.core.reading.read import NodeAccess, ReadFacts, owns, readable
+from pubqueue.core.reading.read import Counting, NodeAccess, ReadFacts, owns, readable
 from pubqueue.core.reading.trim import SLICE, TrimFacts
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ SCANNED: Final = 20_000
 """Events of all nodes, or items in all states, that are looked at for one answer: so that none takes long."""
 
 COUNTED: Final = 100_000
-"""Items of the nodes in one answer, at most: they are counted for it. A node that has more comes alone."""
+"""Items of the nodes in one answer, at most: they are counted for it. A node that has more comes alone, and is counted in
+slices, between which other readers have their turn."""
 
 OBSERVERS: Final = access.holders_of(Action.OBSERVE)
 
@@ -119,8 +121,18 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
         return ReadFacts(nodes, None)
     owned = {known.node.name for known in behind if owns(by, known)}
     names = _countable(known.node for known in behind[:limit])
-    entries = rows.page(NodeEntries(names), None, limit)
-    shown = tuple(replace(entry, owned=entry.node.name in owned) for entry in entries)
+    counted = None
+    if behind and behind[0].node.items > COUNTED:
+        counting = _count_on(rows, names[0], request.counted)
+        if counting.state is not None:
+            return ReadFacts(nodes, None, then=replace(request, counted=counting))
+        counted = counting.queued, counting.dead
+    entries = rows.page(NodeEntries(names, counted), None, limit)
+    shown = tuple(
+        # of a long node the counts are of several moments, and what is neither of them may seem to be less than none
+        replace(entry, delayed=max(0, entry.delayed), owned=entry.node.name in owned)
+        for entry in entries
+    )
     return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > len(names)))
 
 
@@ -134,6 +146,18 @@ def _countable(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
             break
         names.append(node.name)
     return tuple(names)
+
+
+def _count_on(rows: WorkingSet, name: NodeName, so_far: Counting | None) -> Counting:
+    """Count another slice of a node's items: first those that are queued, then the dead."""
+    now = so_far if so_far is not None and so_far.node == name else Counting(name)
+    if now.state is None:
+        return now
+    found, end = next(iter(rows.page(Counted(name, now.state), now.behind, SCANNED)), (0, None))
+    queueing = now.state is State.QUEUED
+    queued, dead = (found, 0) if queueing else (0, found)
+    state = now.state if end is not None else State.DEAD if queueing else None
+    return Counting(name, now.queued + queued, now.dead + dead, state, end)
 
 
 def for_trim(context: Context, request: Trim) -> TrimFacts:
