@@ -4,6 +4,8 @@ Each question is asked of a small store and of one many times as large. What is 
 the connection that reads, and the writer's has nothing to do meanwhile.
 """
 
+import asyncio
+
 import pytest
 from bench.pause_loads_reading import (
     LONG,
@@ -193,6 +195,48 @@ async def test_looking_for_a_rare_state_looks_at_so_many_items_and_goes_on(laid,
         after = page.through
     assert [page.entries for page in pages] == [()] * len(pages)
     assert len(pages) == LARGE // 1000
+
+
+async def test_a_long_queue_is_counted_in_parts_and_others_read_in_between(laid, monkeypatch):
+    monkeypatch.setattr("pubqueue.app.facts.reading.COUNTED", 1000)
+    monkeypatch.setattr("pubqueue.app.facts.reading.SCANNED", 500)
+    service = await laid(lay_long_queue, LARGE)
+    read, costs = service.store.read, []
+
+    async def counted(job):
+        service.steps["reads"] = 0
+        done = await read(job)
+        costs.append(service.steps["reads"])
+        return done
+
+    monkeypatch.setattr(service.store, "read", counted)
+    answered = []
+    asked = [
+        asyncio.create_task(service.do(request))
+        for request in (ReadNodes(OWNER), Describe(OWNER, LONG, manage=False), ListNodes(STRANGER))
+    ]
+    for at, task in enumerate(asked):
+        task.add_done_callback(lambda _task, at=at: answered.append(at))
+    page, *_ = await asyncio.gather(*asked)
+    (entry,) = page.entries
+    assert (entry.queued, entry.locked, entry.delayed, entry.dead) == (LARGE, 0, 0, 0)
+    assert (page.more, answered) == (False, [2, 0, 1])
+    assert len(costs) >= LARGE // 500
+    assert max(costs) < 40 * 500
+
+
+async def test_a_page_of_nodes_ends_before_there_is_too_much_to_count(laid, monkeypatch):
+    monkeypatch.setattr("pubqueue.app.facts.reading.COUNTED", 3)
+    service = await laid(lay_many_nodes, 10)
+    names, after, pages = [], None, 0
+    while True:
+        page = await service.do(ReadNodes(OWNER, after))
+        names += [entry.node.name for entry in page.entries]
+        assert all(entry.queued == 1 for entry in page.entries)
+        pages, after = pages + 1, names[-1]
+        if not page.more:
+            break
+    assert (names, pages) == ([f"n{number:06}" for number in range(10)], 4)
 
 
 OF_ALL_NODES = {

@@ -216,6 +216,13 @@ def test_more_that_is_staged_is_added():
     assert counts == [(2, 32)] * 4
 
 
+def test_what_was_known_before_is_counted_once():
+    again, fresh = (replace(row, known=True) for row in reversed(ROWS))
+    change = replace(STAGE, rows=(fresh, again))
+    _, _, attempt, _, _ = a.staged(change, None, None, None, None, None)
+    assert attempt == t.Attempt("app", 3, 1, 2, 1, 16, known=1)
+
+
 def test_a_subscription_is_set_and_ended():
     before = window(ANN, 1, available=False)
     changes = (

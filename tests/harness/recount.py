@@ -36,7 +36,7 @@ WRONG: Final = (
     """SELECT 'version ' || version || ' counts ' || items || ' staged items' FROM txn AS t WHERE committed IS NULL
        AND items != (SELECT count(*) FROM staged WHERE txn_id = t.id)""",
     """SELECT 'attempt ' || number || ' counts ' || items || ' items' FROM attempt AS a WHERE txn_id IS NOT NULL AND NOT committed
-       AND items != (SELECT count(*) FROM staged WHERE attempt_id = a.id)""",
+       AND (items, known) != (SELECT count(*), coalesce(sum(staged.known), 0) FROM staged WHERE attempt_id = a.id)""",
     """SELECT 'items of ' || account || ' that wait are counted as ' || items FROM staged_usage WHERE items !=
        (SELECT coalesce(sum(t.items), 0) FROM txn t JOIN txn_app p ON p.id = t.app_id
         WHERE t.committed IS NULL AND account IN (p.owner, ''))""",

@@ -54,7 +54,7 @@ class StoreReader:
         return self.tx.page(Sweepable(Millis(0))) == [True]
 
     def ready(self, node: NodeName, now: Millis) -> list[Item]:
-        return [item for item, _ in self.tx.ready({node: ALL}, now, ALL)]
+        return [item for item, _ in self.tx.ready({node: ALL}, now, ALL).rows]
 
     def with_room(self, node: NodeName) -> set[Jid]:
         return {one.jid for one in self.subscribers(node) if has_room(one)}

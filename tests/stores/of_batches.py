@@ -302,7 +302,7 @@ def other(row):
 
 def look(tx):
     """Return what is ready, and when something ends."""
-    return tx.ready({JOBS: 9}, NOW, 999), tx.next_due()
+    return tx.ready({JOBS: 9}, NOW, 999).rows, tx.next_due()
 
 
 class OfSharing:

@@ -73,8 +73,8 @@ async def seen(store: Store, node: NodeName = JOBS) -> dict[str, object]:
 async def _found(store: Store, node: NodeName, numbers: list[int]) -> dict[str, object]:
     newest = (await listed(store, li.NewestItem(node, dead=False)))[0]
     (entry,) = await listed(store, li.NodeEntries((node,)))
-    ready = await store.batch(lambda tx: tx.ready({node: 9}, NOW, ENOUGH))
-    both = await store.batch(lambda tx: tx.ready({node: 9, DEAD: 9}, NOW, ENOUGH))
+    ready = await store.batch(lambda tx: tx.ready({node: 9}, NOW, ENOUGH).rows)
+    both = await store.batch(lambda tx: tx.ready({node: 9, DEAD: 9}, NOW, ENOUGH).rows)
     due = await store.batch(lambda tx: tx.due(after(99), 99))
     by_id = await load(store, items={(node, ItemId(name)) for name in NAMES})
     held = await load(store, held={ANN, BOB})

@@ -19,7 +19,15 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import AgedEvents, Events, ItemEntries, LogEnds, NewestItem, NodeEntries
+from pubqueue.app.listings import (
+    AgedEvents,
+    Counted,
+    Events,
+    ItemEntries,
+    LogEnds,
+    NewestItem,
+    NodeEntries,
+)
 from pubqueue.app.rows import Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.event_log import Event, EventKind
@@ -237,3 +245,46 @@ class OfHistory:
         await make(store, c.GiveUp(a, NOW, "x", 1, to=DEAD))
         (tally,) = await listed(store, NodeEntries((DEAD,)))
         assert (tally.queued, tally.dead) == (1, 0)
+
+    async def test_the_oldest_that_waits_is_so_whatever_its_priority(self, store):
+        for moment, (name, priority) in enumerate([("a", 0), ("b", 9), ("c", -3), ("d", 9)]):
+            change = replace(add(name, priority=priority), published=after(moment))
+            await make(store, change)
+        for expected in range(4):
+            (tally,) = await listed(store, NodeEntries((JOBS,)))
+            assert (tally.queued, tally.oldest) == (4 - expected, after(expected))
+            (item,) = await items(store, "abcd"[expected])
+            await make(store, c.RemoveItem(item))
+
+    async def test_what_is_queued_and_what_is_dead_are_counted_part_by_part(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, *(add(name, priority=ord(name) % 3) for name in "abcdefgh"))
+        for name in "bdfh":
+            (item,) = await items(store, name)
+            await make(store, c.GiveUp(item, NOW, "x", 1, to=DEAD if name == "b" else None))
+        found = {
+            (node, state): await counts(store, node, state)
+            for node in (JOBS, DEAD)
+            for state in (State.QUEUED, State.DEAD)
+        }
+        assert found == {
+            (JOBS, State.QUEUED): [2, 2, 0],
+            (JOBS, State.DEAD): [2, 1],
+            (DEAD, State.QUEUED): [1],
+            (DEAD, State.DEAD): [0],
+        }
+
+    async def test_what_is_counted_before_is_not_counted_again(self, store):
+        await make(store, *map(add, "abc"))
+        (tally,) = await listed(store, NodeEntries((JOBS,), (2, 1)))
+        assert (tally.queued, tally.delayed, tally.dead) == (2, 0, 1)
+
+
+async def counts(store, node, state):
+    """Return what is counted, two places at a time."""
+    found, after, more = [], None, True
+    while more:
+        ((count, after),) = await listed(store, Counted(node, state), after, 2)
+        found.append(count)
+        more = after is not None
+    return found

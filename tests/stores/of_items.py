@@ -332,7 +332,7 @@ class OfItems:
         assert revived == waiting(item.seq, id="i1", token=item.token)
         assert await listed(store, DeadItems(JOBS)) == []
         assert await losers(store, revived) == []
-        rows = await store.batch(lambda tx: tx.ready({JOBS: 9}, NOW, 999))
+        rows = await store.batch(lambda tx: tx.ready({JOBS: 9}, NOW, 999).rows)
         assert [row.id for row, _ in rows] == ["i1", "i2"]
 
     async def test_the_dead_that_nobody_holds_come_oldest_first_in_pages(self, store):

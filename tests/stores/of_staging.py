@@ -31,7 +31,6 @@ from stores.steps import (
 from pubqueue.app.listings import (
     AttemptsOf,
     NodeWinners,
-    NotedWinners,
     RecordOf,
     Records,
     Sweepable,
@@ -98,12 +97,14 @@ class OfStaging:
             (c_, b"<job/>", False),
         ]
 
-        def noted(*parts):
-            return listed(store, NotedWinners("app", 1, parts))
-
-        assert (await noted((0, 4)), await noted((0, 5))) == ([(2, 1)], [(0, 0)])
-        await make(store, stage(row("a", known=True), immediate=True, part=1))
-        assert await noted((0, 4), (1, 0)) == [(3, 2)]
+        await make(store, stage(row("a", known=True), row("b", known=True), immediate=True, part=1))
+        assert await listed(store, AttemptsOf("app", 1)) == [
+            Attempt("app", 1, 0, 4, 2, 12, known=1),
+            Attempt("app", 1, 1, 0, 2, 12, known=2),
+        ]
+        key = "app", 1, 0, 4
+        await make(store, stage(row("d", known=True), immediate=True, attempt=4))
+        assert (await load(store, attempts={key})).attempts == [Attempt(*key, 3, 18, known=2)]
         assert (await load(store, noted={a})).noted == [(a, b"<job/>", True)]
 
     async def test_hundreds_of_keys_are_found_at_once(self, store):

@@ -21,7 +21,7 @@ from stores.steps import (
 )
 
 from pubqueue.app.listings import Items, Locks, LocksFromLast, Stride
-from pubqueue.app.rows import Due
+from pubqueue.app.rows import BEGINNING, Due, Passed, Reach, Ready
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
 
@@ -49,7 +49,7 @@ class OfTime:
         await make(store, add("a"), add("b", priority=5), add("c"), add("d", priority=-1))
         assert await ready(store) == ("bacd", "")
         assert await ready(store, 2) == ("ba", "")
-        rows = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH))
+        rows = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH).rows)
         assert rows == [((await items(store, "b"))[0], b"<job/>")]
 
     async def test_of_each_node_there_is_so_much_ready_as_it_has_room_for(self, store):
@@ -57,14 +57,14 @@ class OfTime:
         for node in (JOBS, DEAD, "other"):
             await make(store, *(add(name, node=node) for name in "abc"))
         rooms = {DEAD: 2, JOBS: 1, "none": 5}
-        rows = await store.batch(lambda tx: tx.ready(rooms, NOW, ENOUGH))
+        rows = await store.batch(lambda tx: tx.ready(rooms, NOW, ENOUGH).rows)
         assert sorted((row.node, row.id) for row, _ in rows) == [
             (JOBS, "a"),
             (DEAD, "a"),
             (DEAD, "b"),
         ]
-        assert await store.batch(lambda tx: tx.ready({}, NOW, ENOUGH)) == []
-        assert await store.batch(lambda tx: tx.ready({JOBS: 0}, NOW, ENOUGH)) == []
+        assert await store.batch(lambda tx: tx.ready({}, NOW, ENOUGH).rows) == []
+        assert await store.batch(lambda tx: tx.ready({JOBS: 0}, NOW, ENOUGH).rows) == []
 
     async def test_what_is_put_aside_comes_besides_and_as_many_again_at_most(self, store):
         await make(store, *map(add, "abc"), *(add(name, priority=3) for name in "def"))
@@ -85,7 +85,7 @@ class OfTime:
         await make(store, *(c.Postpone(row, after(5)) for row in await items(store, "b", "c")))
         for octets, count in ((10, 1), (11, 2), (30, 3), (60, 6)):
             rooms = {JOBS: 9, DEAD: 9}
-            rows = await store.batch(lambda tx, r=rooms, most=octets: tx.ready(r, NOW, most))
+            rows = await store.batch(lambda tx, r=rooms, most=octets: tx.ready(r, NOW, most).rows)
             assert len(rows) == count
 
     async def test_a_released_item_returns_to_its_old_place(self, store):
@@ -113,11 +113,65 @@ class OfTime:
         assert await ready(store, 1) == ("ready", "aside")
         assert await ready(store, now=after(1)) == ("", "")
 
+    async def test_of_what_is_too_old_so_much_is_passed_over_and_the_next_look_goes_on_behind(
+        self, store
+    ):
+        await make(
+            store,
+            *(add(name, expires=NOW, priority=9) for name in "abc"),
+            *(add(name, expires=NOW) for name in "defg"),
+            *map(add, "hi"),
+        )
+        numbers = {row.id: row.seq for row in await items(store, *"abcdefghi")}
+        behind, seen = {}, []
+        for _ in range(9):
+            reach = Reach(behind, 3)
+            found = await store.batch(lambda tx, r=reach: tx.ready({JOBS: 1}, NOW, ENOUGH, r))
+            seen.append(names(row for row, _ in found.rows))
+            if not found.passed:
+                break
+            behind = found.passed
+            assert behind[JOBS].aside == BEGINNING
+            seen[-1] += str(behind[JOBS].queued)
+        assert seen == [str((0, numbers["d"])), "h"]
+
+    async def test_what_lives_is_not_passed_over(self, store):
+        await make(
+            store,
+            add("a", expires=NOW),
+            add("b"),
+            *(add(name, expires=NOW) for name in "cdefgh"),
+            add("i"),
+        )
+        (row,) = await items(store, "b")
+        found = await store.batch(lambda tx: tx.ready({JOBS: 2}, NOW, ENOUGH, Reach({}, 3)))
+        assert names(item for item, _ in found.rows) == "b"
+        assert found.passed == {JOBS: Passed((0, row.seq - 1))}
+
+    async def test_what_is_put_aside_is_passed_over_likewise(self, store):
+        await make(store, *(add(name, expires=NOW) for name in "abcd"), add("e"))
+        await make(store, *(c.Postpone(row, after(5)) for row in await items(store, *"abcde")))
+        first = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH, Reach({}, 2)))
+        (row,) = await items(store, "c")
+        assert first == Ready([], {JOBS: Passed(aside=(0, row.seq))})
+        reach = Reach(first.passed, 2)
+        then = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH, reach))
+        assert (names(item for item, _ in then.rows), then.passed) == ("e", {})
+
+    async def test_places_are_shared_by_the_nodes(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        for node in (JOBS, DEAD):
+            await make(store, *(add(f"{n}", expires=NOW, node=node) for n in range(200)))
+        rooms = {JOBS: 1, DEAD: 1}
+        found = await store.batch(lambda tx: tx.ready(rooms, NOW, ENOUGH, Reach({}, 200)))
+        assert found.rows == []
+        assert found.passed.keys() == rooms.keys()
+
     async def test_what_moves_is_ready_where_it_is(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("a"), add("b"))
         (item,) = await items(store, "a")
         await make(store, c.GiveUp(item, NOW, "x", 1, to=DEAD))
-        rows = await store.batch(lambda tx: tx.ready({JOBS: 9, DEAD: 9}, NOW, ENOUGH))
+        rows = await store.batch(lambda tx: tx.ready({JOBS: 9, DEAD: 9}, NOW, ENOUGH).rows)
         assert sorted((row.node, row.id) for row, _ in rows) == [(JOBS, "b"), (DEAD, "a")]
 
     async def test_locks_run_out_oldest_deadline_first(self, store):

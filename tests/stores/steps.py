@@ -239,7 +239,10 @@ class Desk:
             ("waiting", "", StagedTotals("")),
         ):
             row = self._row(kind, key)[1] or none
-            self._put(kind, key, replace(row, items=row.items + more, bytes=row.bytes + size))
+            told = {"items": row.items + more, "bytes": row.bytes + size}
+            if kind == "attempts":
+                told["known"] = row.known + sum(one.known for one in change.rows if not one.over)
+            self._put(kind, key, replace(row, **told))
         self._writes.staged += [
             StagedRow(StagedKey(*place, change.node, row.draft.id), row) for row in change.rows
         ]
@@ -331,7 +334,7 @@ async def ready(
     store: Store, room: int = 9, octets: int = ENOUGH, now: Millis = NOW
 ) -> tuple[str, str]:
     """Return the names of what is ready in JOBS: of what is queued, and of what is put aside."""
-    rows = await store.batch(lambda tx: tx.ready({JOBS: room}, now, octets))
+    rows = await store.batch(lambda tx: tx.ready({JOBS: room}, now, octets).rows)
     return of_state(rows, aside=False), of_state(rows, aside=True)
 
 

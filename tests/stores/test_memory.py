@@ -96,7 +96,8 @@ def seen(tx):
     ]
     queues = [
         sorted(
-            (item.aside, -item.priority, item.seq) for item, _ in tx.ready({node: room}, now, ALL)
+            (item.aside, -item.priority, item.seq)
+            for item, _ in tx.ready({node: room}, now, ALL).rows
         )
         for now in (NOW, after(5))
         for node, room in rooms.items()

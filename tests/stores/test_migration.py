@@ -86,6 +86,7 @@ APP = App("nightly", OWNER, 1, NOW, NOW)
 OPEN = Version("nightly", 2, OWNER, immediate=False, began=NOW, until=after(9), items=2, bytes=12)
 ATTEMPT = Attempt("nightly", 2, 0, 3, 2, 12)
 STAGED = [StagedKey("nightly", 2, 0, 3, JOBS, ItemId(name)) for name in ("s1", "s2")]
+AT_ONCE = Attempt("nightly", 3, 0, 0, 2, 12, known=1)
 COMMITTED = Record(4, "nightly", OWNER, 1, NOW, after(1), 5, 30, Totals(1, None, 0.5))
 EVENT = Event(EventKind.PUBLISHED, JOBS, ItemId("i3"), 0, None, ETL, NOW)
 
@@ -117,8 +118,13 @@ def rows():
     for number, key in enumerate(STAGED):
         row = "queued", 0, None, None, 0, 6, None, b"<job/>"
         yield "staged", (6, number, 5, key.node, key.id, *row)
+    yield "txn", (6, 2, OWNER, 3, 1, *facts, None, None, None, None)
+    yield "attempt", (7, 6, 0, 0, 2, 12)
+    for known in (0, 1):
+        row = "queued", 0, None, None, known, 6, None, b"<job/>"
+        yield "staged", (7, known, 6, JOBS, f"n{known}", *row)
     for account in (OWNER, ""):
-        yield "staged_usage", (account, 2, 12)
+        yield "staged_usage", (account, 4, 24)
     facts = EVENT.item, EVENT.attempt, EVENT.worker, EVENT.publisher, EVENT.age
     yield "event", (17, NOW, EVENT.kind.value, IDS[JOBS], *facts, None, None, None, "")
 
@@ -201,13 +207,14 @@ async def test_what_waits_for_commits_reads_back(store):
         store,
         apps={"nightly"},
         versions={key, ("nightly", 1)},
-        attempts={(*key, 0, 3)},
+        attempts={(*key, 0, 3), ("nightly", 3, 0, 0)},
         waiting={OWNER, ""},
         staged=set(STAGED),
     )
-    assert (found.apps, found.versions, found.attempts) == ([APP], [OPEN], [ATTEMPT])
+    assert (found.apps, found.versions) == ([APP], [OPEN])
+    assert sorted(found.attempts, key=lambda one: one.version) == [ATTEMPT, AT_ONCE]
     assert sorted(one.account for one in found.waiting) == ["", OWNER]
-    assert {(one.items, one.bytes) for one in found.waiting} == {(2, 12)}
+    assert {(one.items, one.bytes) for one in found.waiting} == {(4, 24)}
     assert set(found.staged) == {(key, 6) for key in STAGED}
     assert isinstance(found.waiting[0], StagedTotals)
     assert await listed(store, li.Records(waiting=False)) == [COMMITTED]

@@ -131,7 +131,7 @@ class Load:
                     yield release(item)
 
     def _lock(self, tx):
-        for item, _ in tx.ready({JOBS: self._random.randrange(4)}, NOW, ENOUGH):
+        for item, _ in tx.ready({JOBS: self._random.randrange(4)}, NOW, ENOUGH).rows:
             change = c.Lock(item, WORKERS[0], tx.number("token", 1), after(300), NOW)
             do(tx, change)
             self._held.append(afterwards.after(change))

@@ -369,6 +369,7 @@ PLANS = {
     "noted": "staged_id (txn_id=? AND node=? AND id=?)",
     "ready": "item_ready",
     "ready_places": "item_ready",
+    "ready_ends": "item_ready (node_id=? AND priority=? AND seq>?)",
     "ready_items": "INTEGER PRIMARY KEY",
     "due_locks": "item_deadline",
     "due_lives": "item_expires",
@@ -389,6 +390,9 @@ PLANS = {
     "locks_from_last": "item_deadline",
     "held_numbers": "item_held",
     "shown_dead": "item_death",
+    "count_queued": "item_ready (node_id=? AND priority=? AND seq>?)",
+    "queued_end": "item_ready (node_id=? AND priority=? AND seq>?)",
+    "count_dead": "COVERING INDEX item_death (node_id=? AND death>?)",
     "litter": "txn_committed",
     "records": "INTEGER PRIMARY KEY",
     "records_of_app": "txn_of_app (app_id=? AND rowid>?)",
@@ -404,7 +408,6 @@ PLANS = {
     "place": "sqlite_autoindex_attempt_1",
     "sweep_staged": "sqlite_autoindex_attempt_1 (txn_id=?)",
     "drop_until": "sqlite_autoindex_attempt_1 (txn_id=?)",
-    "noted_winners": "PRIMARY KEY (attempt_id=?)",
 }
 
 
@@ -417,7 +420,14 @@ async def plan(store, query):
 
 def scans(steps):
     """Return the steps that walk all of a table; lists that come with the question are none."""
-    short = ("VIRTUAL TABLE", "SCAN (subquery", "SCAN CONSTANT ROW", "SCAN w", "SCAN walk")
+    short = (
+        "VIRTUAL TABLE",
+        "SCAN (subquery",
+        "SCAN CONSTANT ROW",
+        "SCAN w",
+        "SCAN walk",
+        "SCAN q",
+    )
     return [step for step in steps if "SCAN" in step and not any(word in step for word in short)]
 
 
@@ -431,7 +441,18 @@ async def test_a_long_queue_costs_no_more_than_a_short_one(store, query, index):
 @pytest.mark.parametrize(
     "query",
     [
-        *("ready", "due_locks", "due_lives", "due_delayed", "due_versions", "locks"),
+        *(
+            "ready",
+            "ready_ends",
+            "count_queued",
+            "queued_end",
+            "count_dead",
+            "due_locks",
+            "due_lives",
+            "due_delayed",
+            "due_versions",
+            "locks",
+        ),
         *("shown_dead", "records", "records_of_app", "records_of_owner", "appear", "dead"),
         *("item_ids", "oldest", "newest", "shown", "stride", "page_nodes_with", "ready_nodes"),
         *("numbered", "held_numbers", "locks_from_last"),
@@ -445,6 +466,13 @@ async def test_what_is_next_due_reads_one_end_of_each_index(store):
     steps = await plan(store, "next_due")
     for index in ("item_deadline", "item_due", "item_expires", "txn_open", "attempt_1"):
         assert any(index in step for step in steps), steps
+
+
+async def test_a_look_around_sees_in_the_index_what_is_ready(store):
+    steps = await plan(store, "ready_nodes")
+    for index in ("item_ready (node_id=?)", "item_aside (node_id=?)"):
+        assert any(index in step for step in steps), steps
+    assert not any("item_node" in step for step in steps), steps
 
 
 async def test_a_batch_of_many_items_takes_few_statements(store):

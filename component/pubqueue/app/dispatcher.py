@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.listings import ReadyNodes
+from pubqueue.app.rows import Passed, Reach, rank
 from pubqueue.core.changes import Lock
 from pubqueue.core.decision import Deliver
 from pubqueue.core.queue.dispatch import dispatch
@@ -32,6 +33,12 @@ MOST: Final = 1000
 MOST_OCTETS: Final = 1 << 20
 """Bytes of payload, likewise: one more item goes out if any is left of it."""
 
+PASSED_OVER: Final = 10_000
+"""Items whose life is over and for which the reaper has not come yet: so many are passed over in one batch, at most."""
+
+FEWEST: Final = 64
+"""So many of each node in any case, however many nodes there are."""
+
 LOOKED_AT: Final = 256
 """Places that one batch looks at, at most, in a look around; the next one goes on behind them."""
 
@@ -53,7 +60,7 @@ def hand_out(
 ) -> tuple[list[Notice], list[NodeName]]:
     """Lock ready items to free subscribers, in these nodes and in those that were touched.
 
-    Return the deliveries, and the nodes left for want of allowance.
+    Return the deliveries, and the nodes left for want of allowance, or because there is more to pass over in them.
     """
     names.update(changes.touched)
     changes.touched = {}
@@ -61,7 +68,7 @@ def hand_out(
     deliveries: list[Notice] = []
     while names:
         left = dispatcher.round(names, deliveries)
-        if dispatcher.allowance.is_spent():
+        if dispatcher.allowance.is_spent() or dispatcher.passing:
             return deliveries, left
         names = dict.fromkeys(left)
         changes.touched = {}
@@ -82,6 +89,9 @@ class _Dispatcher:
 
     def __init__(self, context: Context, changes: ChangeApplier) -> None:
         self.allowance = Allowance()
+        self.passing: set[NodeName] = set()
+        """Nodes in which items whose life is over have been passed over, and there are more."""
+        self._unfinished: set[NodeName] = set()
         self._context = context
         self._rows = context.rows
         self._changes = changes
@@ -99,7 +109,9 @@ class _Dispatcher:
                 continue
             made = self._node(name, rows, deliveries)
             locks = sum(type(change) is Lock for change in made)
-            if locks < len(made) or self.allowance.is_spent():
+            if made and name in self._unfinished:
+                self.passing.add(name)
+            if locks < len(made) or self.allowance.is_spent() or name in self.passing:
                 again.append(name)
             elif name in drained and locks == len(rows):
                 self._rows.cache.idle.add(name)
@@ -140,7 +152,7 @@ class _Dispatcher:
         counts = dict.fromkeys(asked, 0)
         outdated: set[NodeName] = set()
         if asked:
-            for item, payload in self._rows.tx.ready(asked, now, self.allowance.octets):
+            for item, payload in self._look(asked):
                 counts[item.node] += not item.aside
                 if self._changes.has_changed(item.seq):  # it is known better here
                     outdated.add(item.node)
@@ -151,9 +163,31 @@ class _Dispatcher:
             return self._ready(rooms)
         for rows in found.values():
             if len(rows) > 1:
-                rows.sort(key=_turn)
+                rows.sort(key=lambda row: rank(row[0]))
         self._load_payloads(found)
-        return found, {name for name, room in asked.items() if counts[name] < room}
+        drained = {name for name, room in asked.items() if counts[name] < room}
+        return found, drained - self._unfinished
+
+    def _look(self, asked: dict[NodeName, int]) -> list[tuple[Item, bytes]]:
+        """Return what the store has ready, behind places up to which nothing lives."""
+        passed, now = self._rows.cache.passed, self._context.now
+        known = {name: passed[name] for name in asked if name in passed}
+        behind = {name: places for name, (at, places) in known.items() if at <= now}
+        share = max(FEWEST, PASSED_OVER // len(asked))
+        nodes = map(self._rows.node, asked)
+        far = all(node is None or node.items <= share for node in nodes)  # nothing ends early
+        reach = Reach(behind) if far else Reach(behind, share * len(asked))
+        ready = self._rows.tx.ready(asked, now, self.allowance.octets, reach)
+        self._unfinished = set(ready.passed)
+        for name, places in ready.passed.items():
+            if places != behind.get(name):
+                self.passing.add(name)
+            passed[name] = now, places
+        for item, _ in ready.rows if behind else ():
+            was = behind.pop(item.node, None)
+            if was is not None and not item.aside:
+                passed[item.node] = now, Passed((-item.priority, item.seq - 1), was.aside)
+        return ready.rows
 
     def _load_payloads(self, found: Ready) -> None:
         """Load payloads of items that became ready in this batch and were published before it."""
@@ -199,8 +233,3 @@ class _Dispatcher:
 def _hands_out(node: Node | None) -> bool:
     """Say whether it is a queue whose items go out."""
     return node is not None and node.config.queueing and not node.config.paused
-
-
-def _turn(row: tuple[Item, bytes]) -> tuple[int, int]:
-    """Order as the store does: the higher priority first, then the older."""
-    return -row[0].priority, row[0].seq

@@ -192,9 +192,23 @@ class NewestItem(Listing[int], frozen=True, gc=False):
 
 
 class NodeEntries(Listing[NodeEntry], frozen=True, gc=False):
-    """One row for each of the nodes that is there: its items by state. That walks an index."""
+    """One row for each of the nodes that is there: its items by state. That walks an index.
+
+    `counted` are the numbers of those that are queued and that are dead, if they are known: then that is not walked.
+    """
 
     nodes: tuple[NodeName, ...]
+    counted: tuple[int, int] | None = None
+
+
+class Counted(Listing[tuple[int, Any]], frozen=True, gc=False):
+    """One row: how many of a node's items in this state, queued or dead, stand at the next `limit` places of their order.
+
+    And the last of these places, None if there are none behind it; `after` is such a place.
+    """
+
+    node: NodeName
+    state: State
 
 
 class Events(Listing[EventEntry], frozen=True, gc=False):
@@ -283,14 +297,6 @@ class NodeWinners(Struct, frozen=True, gc=False):
 
 class Winners(Listing[NodeWinners], frozen=True, gc=False):
     """Begin a commit of these (part, attempt): of each node its winners."""
-
-    app: str
-    version: int
-    parts: tuple[tuple[int, int], ...]
-
-
-class NotedWinners(Listing[tuple[int, int]], frozen=True, gc=False):
-    """One row: how many items these attempts at an immediate version have noted, how many were known."""
 
     app: str
     version: int

@@ -83,7 +83,7 @@ class Pending:
             items.append(Write(before, now))
             if now is not None:
                 if is_ready(now):
-                    cache.idle.discard(now.node)
+                    cache.note_ready(now)
                 if before is None or seq in self.replaced:
                     writes.payloads[seq] = payloads[seq]
         cache.ready.clear()

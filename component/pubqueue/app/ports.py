@@ -6,19 +6,24 @@ synchronous, and a batch is one transaction. A store never ranks, prefers or jud
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from msgspec import Struct
+
+from pubqueue.app.rows import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pubqueue.app.listings import Listing
-    from pubqueue.app.rows import Due, Needs, Rows, Writes
-    from pubqueue.core.model import Item, Millis, NodeName
+    from pubqueue.app.rows import Due, Needs, Ready, Rows, Writes
+    from pubqueue.core.model import Millis, NodeName
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+FAR: Final = Reach()
+"""From the beginning, and as far as it goes."""
 
 
 class StoreError(Exception):
@@ -44,12 +49,13 @@ class Transaction(Protocol):
         """Return the rows that are there, in a handful of statements whatever their number."""
 
     def ready(
-        self, rooms: Mapping[NodeName, int], now: Millis, octets: int
-    ) -> list[tuple[Item, bytes]]:
+        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+    ) -> Ready:
         """Return for each node so many items that are queued, the first by priority and then by age.
 
         Items that are put aside come besides, as many again at most, in the same order. None whose time to live
-        has ended is among them. No more come when the payloads are so many bytes.
+        has ended is among them; of these no more are passed over than `reach` says, in all nodes together. No more
+        come when the payloads are so many bytes.
         """
 
     def due(self, now: Millis, limit: int) -> Due:

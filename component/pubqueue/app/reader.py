@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -21,6 +21,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import (
     Refusal,
     Refused,
+    refuse,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +95,11 @@ class Reader:
                 self._work.clear()
                 while self._waiting:
                     request, answer = self._next()
-                    self._tell(answer, await self._reply_to(request))
+                    decision = await self._decide(request)
+                    if decision.then is None:
+                        self._tell(answer, decision.reply)
+                    else:
+                        self._go_on(cast("Read", decision.then), answer)
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
@@ -108,18 +113,24 @@ class Reader:
             self._waiting[account] = mine
         return taken
 
-    async def _reply_to(self, request: Read) -> Reply:
+    def _go_on(self, request: Read, answer: Callable[[Reply], None]) -> None:
+        """Let another slice of the same be read when the other accounts have had their turn."""
+        account = account_of(request.by.jid)
+        mine = self._waiting.pop(account, deque())
+        mine.appendleft((request, answer))
+        self._waiting[account] = mine
+
+    async def _decide(self, request: Read) -> Decision:
         try:
-            decision = await self._store.read(partial(self._read, request))
+            return await self._store.read(partial(self._read, request))
         except StoreError as problem:
             log.error("read.failed", why=str(problem))  # noqa: TRY400  # an answer, no trace
-            return Refused(Refusal.STORE_FAILED)
+            return refuse(Refusal.STORE_FAILED)
         except (
             Exception
         ):  # the boundary between requests: this one has failed, the next shall be answered
             log.exception("request.failed", request=type(request).__name__)
-            return Refused(Refusal.INTERNAL_FAULT)
-        return decision.reply
+            return refuse(Refusal.INTERNAL_FAULT)
 
     def _read(self, request: Read, tx: Transaction) -> Decision:
         rows = WorkingSet()

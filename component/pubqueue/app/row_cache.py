@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app.rows import Passed, rank
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Affiliation, Jid, NodeName
+from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,6 +65,8 @@ class RowCache:
         """Items that can be handed out and are not written yet."""
         self.idle: set[NodeName] = set()
         """Nodes of which nothing that is written can be handed out."""
+        self.passed: dict[NodeName, tuple[Millis, Passed]] = {}
+        """Of queues places up to which nothing that is written lives, as of a moment."""
         self.passing: list[tuple[NodeName, ItemId, int]] = []
         """Items met in this batch, which are kept only if they are locked at its end."""
         self.batches = 0
@@ -174,6 +177,16 @@ class RowCache:
         self.staged.update(found.staged)
         for key, payload, known in found.noted:
             self.noted[key] = payload, known
+
+    def note_ready(self, item: Item) -> None:
+        """Note that there is an item, now written, that can be handed out."""
+        node = item.node
+        self.idle.discard(node)
+        if (known := self.passed.get(node)) is not None:
+            at, passed = known
+            lives = item.expires is None or item.expires > at
+            if lives and rank(item) <= (passed.aside if item.aside else passed.queued):
+                del self.passed[node]
 
     # --- between two batches ---
 

@@ -6,11 +6,13 @@ each row that the batch has changed, what it was and what it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pubqueue.core.changes import (
         BeginReview,
         EndReview,
@@ -206,6 +208,39 @@ class Writes(Struct):
     events: list[LogEntry] = field(default_factory=list)
     """Appended to the event log before anything else is written, each under the next number."""
     bulk: list[Bulk] = field(default_factory=list)
+
+
+Rank = tuple[int, int]
+"""The place of an item among those that are ready: its priority, negated, and its number."""
+
+BEGINNING: Final[Rank] = (-(1 << 62), 0)
+"""In front of all."""
+
+
+def rank(item: Item) -> Rank:
+    """Return the place of an item: the higher priority first, then the older."""
+    return -item.priority, item.seq
+
+
+class Passed(Struct, frozen=True, gc=False):
+    """Where a look at what is ready in a queue has come to, in the order of what is queued and of what is put aside."""
+
+    queued: Rank = BEGINNING
+    aside: Rank = BEGINNING
+
+
+class Reach(Struct, frozen=True, gc=False):
+    """How far to look for what is ready: `behind` these places, and past so many items whose life is over."""
+
+    behind: Mapping[NodeName, Passed] = {}
+    places: int = 1 << 40
+
+
+class Ready(Struct):
+    """Items with payloads that can be handed out; `passed` has those queues in which the look ended early."""
+
+    rows: list[tuple[Item, bytes]]
+    passed: dict[NodeName, Passed] = field(default_factory=dict)
 
 
 class Due(Struct, frozen=True, gc=False):

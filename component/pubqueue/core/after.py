@@ -277,6 +277,7 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
     mark, at = change.mark, change.at
     items = sum(row.over is None for row in change.rows)
     size = sum(row.size - (row.over or 0) for row in change.rows)
+    known = sum(row.known for row in change.rows if row.over is None)
     app = App(mark.app, change.owner) if app is None else app
     if version is None:
         version = Version(mark.app, mark.version, change.owner, mark.immediate, at, change.until)
@@ -288,7 +289,12 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
         replace(
             version, items=version.items + items, bytes=version.bytes + size, until=change.until
         ),
-        replace(attempt, items=attempt.items + items, bytes=attempt.bytes + size),
+        replace(
+            attempt,
+            items=attempt.items + items,
+            bytes=attempt.bytes + size,
+            known=attempt.known + known,
+        ),
         replace(mine, items=mine.items + items, bytes=mine.bytes + size),
         replace(everybody, items=everybody.items + items, bytes=everybody.bytes + size),
     )

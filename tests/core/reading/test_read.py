@@ -2,15 +2,18 @@
 
 import pytest
 from harness.facts import EVE, JOBS, plain, queue, who
+from msgspec.structs import replace
 
 from pubqueue.core.decision import (
     Decision,
+    Done,
     Refusal,
     Refused,
 )
 from pubqueue.core.model import AccessModel, Affiliation, NodeName
 from pubqueue.core.reading.pages import EventPage
 from pubqueue.core.reading.read import (
+    Counting,
     NodeAccess,
     ReadEvents,
     ReadFacts,
@@ -83,3 +86,12 @@ def test_settings_are_for_owners():
     owned = [a for a in Affiliation if owns(who(EVE), NodeAccess(queue(name=NodeName("n")), a))]
     assert owned == [Affiliation.OWNER]
     assert owns(who(EVE, admin=True), NodeAccess(OPEN, Affiliation.NONE))
+
+
+def test_who_may_read_waits_for_the_next_slice_and_nobody_else_has_one_counted():
+    mine = NodeAccess(queue(name="mine"), Affiliation.PUBLISHER)
+    other = NodeAccess(OPEN, Affiliation.MEMBER)
+    then = ReadNodes(who(EVE), counted=Counting(mine.node.name, queued=5, behind=(1, 2)))
+    facts = ReadFacts((mine,), None, then)
+    assert read(ReadNodes(who(EVE)), facts) == Decision(Done(), then=then)
+    assert refusal(read(ReadNodes(who(EVE)), replace(facts, nodes=(other,)))) is Refusal.FORBIDDEN

@@ -11,7 +11,6 @@ from pubqueue.app.listings import (
     AttemptsOf,
     Contests,
     NodeWinners,
-    NotedWinners,
     RecordOf,
     Records,
     TakenWinners,
@@ -62,8 +61,7 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
         return facts
     named = tuple((part.number, part.attempt) for part in request.parts)
     if open_version.immediate:
-        noted = rows.page(NotedWinners(request.app, request.version, named))
-        return replace(facts, noted=noted[0])
+        return facts
     if sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS:
         return replace(facts, too_many=True)
     nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
@@ -80,14 +78,17 @@ def standing(context: Context, request: CommitVersion) -> CommitFacts:
     app, open_version = rows.standing(request.app, request.version)
     there = rows.page(AttemptsOf(request.app, request.version), None, ALL) if open_version else []
     attempts = {(one.part, one.number): one for one in there}
-    named = tuple((part.number, part.attempt) for part in request.parts)
+    named = [
+        attempts[key] for part in request.parts if (key := (part.number, part.attempt)) in attempts
+    ]
     return CommitFacts(
         now=context.now,
         app=app,
         open=open_version,
         record=next(iter(rows.page(RecordOf(request.app, request.version))), None),
         staged={key: one.items for key, one in attempts.items()},
-        bytes=sum(attempts[key].bytes for key in named if key in attempts),
+        bytes=sum(one.bytes for one in named),
+        noted=(sum(one.items for one in named), sum(one.known for one in named)),
     )
 
 

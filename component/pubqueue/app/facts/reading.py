@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.listings import (
     AgedEvents,
+    Counted,
     Events,
     ItemEntries,
     LogEnds,
@@ -21,13 +22,15 @@ from pubqueue.core.model import Affiliation, Millis, State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading import pages
-from pubqueue.core.reading.read import NodeAccess, ReadFacts, owns, readable
+from pubqueue.core.reading.read import Counting, NodeAccess, ReadFacts, owns, readable
 from pubqueue.core.reading.trim import SLICE, TrimFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Asker, NodeName
+    from pubqueue.core.model import Asker, Node, NodeName
     from pubqueue.core.reading.pages import ItemEntry
     from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
     from pubqueue.core.reading.trim import Trim
@@ -39,6 +42,10 @@ MOST_NODES: Final = 50
 
 SCANNED: Final = 20_000
 """Events of all nodes, or items in all states, that are looked at for one answer: so that none takes long."""
+
+COUNTED: Final = 100_000
+"""Items of the nodes in one answer, at most: they are counted for it. A node that has more comes alone, and is counted in
+slices, between which other readers have their turn."""
 
 OBSERVERS: Final = access.holders_of(Action.OBSERVE)
 
@@ -113,10 +120,44 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     if not readable(by, nodes):
         return ReadFacts(nodes, None)
     owned = {known.node.name for known in behind if owns(by, known)}
-    names = tuple(known.node.name for known in behind[:limit])
-    entries = rows.page(NodeEntries(names), None, limit)
-    shown = tuple(replace(entry, owned=entry.node.name in owned) for entry in entries)
-    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > limit))
+    names = _countable(known.node for known in behind[:limit])
+    counted = None
+    if behind and behind[0].node.items > COUNTED:
+        counting = _count_on(rows, names[0], request.counted)
+        if counting.state is not None:
+            return ReadFacts(nodes, None, then=replace(request, counted=counting))
+        counted = counting.queued, counting.dead
+    entries = rows.page(NodeEntries(names, counted), None, limit)
+    shown = tuple(
+        # of a long node the counts are of several moments, and what is neither of them may seem to be less than none
+        replace(entry, delayed=max(0, entry.delayed), owned=entry.node.name in owned)
+        for entry in entries
+    )
+    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > len(names)))
+
+
+def _countable(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
+    """Return the first of the nodes whose items can be counted for one answer."""
+    names: list[NodeName] = []
+    items = 0
+    for node in nodes:
+        items += node.items
+        if names and items > COUNTED:
+            break
+        names.append(node.name)
+    return tuple(names)
+
+
+def _count_on(rows: WorkingSet, name: NodeName, so_far: Counting | None) -> Counting:
+    """Count another slice of a node's items: first those that are queued, then the dead."""
+    now = so_far if so_far is not None and so_far.node == name else Counting(name)
+    if now.state is None:
+        return now
+    found, end = next(iter(rows.page(Counted(name, now.state), now.behind, SCANNED)), (0, None))
+    queueing = now.state is State.QUEUED
+    queued, dead = (found, 0) if queueing else (0, found)
+    state = now.state if end is not None else State.DEAD if queueing else None
+    return Counting(name, now.queued + queued, now.dead + dead, state, end)
 
 
 def for_trim(context: Context, request: Trim) -> TrimFacts:

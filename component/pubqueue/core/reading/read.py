@@ -12,9 +12,11 @@ from msgspec import Struct
 
 from pubqueue.core.decision import (
     Decision,
+    Done,
     Refusal,
     refuse,
 )
+from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading.listing import MOST_OCTETS
@@ -22,7 +24,7 @@ from pubqueue.core.reading.listing import MOST_OCTETS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.model import Affiliation, Asker, Node, NodeName, State
+    from pubqueue.core.model import Affiliation, Asker, Node, NodeName
     from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
 
 
@@ -53,12 +55,23 @@ class ReadItems(Struct, frozen=True, gc=False):
     room: int = MOST_OCTETS
 
 
+class Counting(Struct, frozen=True, gc=False):
+    """How far the items of a long node are counted: those in `state` up to the place `behind`, None if all are."""
+
+    node: NodeName
+    queued: int = 0
+    dead: int = 0
+    state: State | None = State.QUEUED
+    behind: object = None
+
+
 class ReadNodes(Struct, frozen=True, gc=False):
-    """Ask for nodes behind the name `after`, with their counts."""
+    """Ask for nodes behind the name `after`, with their counts. A long node is counted in slices: so far is `counted`."""
 
     by: Asker
     after: NodeName | None = None
     max: int | None = None
+    counted: Counting | None = None
 
 
 class NodeAccess(Struct, frozen=True, gc=False):
@@ -70,10 +83,14 @@ class NodeAccess(Struct, frozen=True, gc=False):
 
 
 class ReadFacts(Struct, frozen=True, gc=False):
-    """The node asked for, or one that may be read if there is any, and a page: None if nothing may be read."""
+    """The node asked for, or one that may be read if there is any, and a page: None if nothing may be read.
+
+    `then` is what to go on with where there is more to count before there is a page.
+    """
 
     nodes: tuple[NodeAccess, ...]
     page: EventPage | ItemPage | NodePage | None
+    then: ReadNodes | None = None
 
 
 def readable(by: Asker, nodes: Iterable[NodeAccess]) -> list[Node]:
@@ -100,6 +117,10 @@ def read(request: ReadEvents | ReadItems | ReadNodes, facts: ReadFacts) -> Decis
         standing = access.standing(request.by, known.affiliation)
         if (closed := access.barred(standing, known.node, known=known.subscribed)) is not None:
             return refuse(closed)
-    if facts.page is None or not readable(request.by, facts.nodes):
+    if not readable(request.by, facts.nodes):
+        return refuse(Refusal.FORBIDDEN, "reading is for owners and publishers of a node")
+    if facts.then is not None:
+        return Decision(Done(), then=facts.then)
+    if facts.page is None:
         return refuse(Refusal.FORBIDDEN, "reading is for owners and publishers of a node")
     return Decision(facts.page)

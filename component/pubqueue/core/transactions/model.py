@@ -69,7 +69,10 @@ class Version(Struct, frozen=True, gc=False):
 
 
 class Attempt(Struct, frozen=True, gc=False):
-    """A try at a part of an open version, with what it has staged."""
+    """A try at a part of an open version, with what it has staged.
+
+    `known` are those of its items that the node knew before; of a version that is visible at once.
+    """
 
     app: str
     version: int
@@ -77,6 +80,7 @@ class Attempt(Struct, frozen=True, gc=False):
     number: int
     items: int = 0
     bytes: int = 0
+    known: int = 0
 
 
 class StagedTotals(Struct, frozen=True, gc=False):

@@ -10,8 +10,6 @@ from pubqueue.stores.memory.order import Order
 from pubqueue.stores.memory.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pubqueue.app.rows import Finished
     from pubqueue.core.model import Item, ItemId, Jid, Millis
     from pubqueue.stores.memory.table import Journal
@@ -75,13 +73,6 @@ class ItemTable:
     def with_payload(self, seq: int) -> tuple[Item, bytes]:
         """Return an item that is there, with its payload."""
         return self.items.rows[seq], self.payloads.rows[seq]
-
-    def living(self, order: Order[tuple[int, int]], now: Millis) -> Iterator[Item]:
-        """Iterate over the items of an order whose time to live has not ended."""
-        for _, seq in order:
-            item = self.items.rows[seq]
-            if item.expires is None or item.expires > now:
-                yield item
 
     def over(self, order: Order[tuple[Millis, int]], now: Millis, limit: int) -> list[Item]:
         """Return those whose moment has come, the longest overdue first."""

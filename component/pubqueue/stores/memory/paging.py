@@ -6,6 +6,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from pubqueue.app import listings as l
 from pubqueue.core.addresses import account_of
 from pubqueue.core.after import has_room
@@ -51,6 +53,8 @@ def page(
         return _newest(contents, which, after, limit)
     if isinstance(which, l.Stride):
         return _stride(contents, which, after, limit)
+    if isinstance(which, l.Counted):
+        return _counted(contents, which, after, limit)
     return list(islice(LISTINGS[type(which)](contents, which, after), limit))
 
 
@@ -150,7 +154,23 @@ def _node_entries(contents: Contents, which: l.NodeEntries, _after: object) -> I
     for name in which.nodes:
         node = contents.nodes.node(name)
         if node is not None:
-            yield _node_entry(contents, node)
+            entry = _node_entry(contents, node)
+            if which.counted is not None:
+                queued, dead = which.counted
+                delayed = node.items - queued - entry.locked - dead
+                entry = replace(entry, queued=queued, delayed=delayed, dead=dead)
+            yield entry
+
+
+def _counted(
+    contents: Contents, which: l.Counted, after: object, limit: int
+) -> list[tuple[int, object]]:
+    folder = contents.items.folder(which.node)
+    order: Any = folder.dead_letters if which.state is State.DEAD else folder.ready
+    places = list(islice(order.behind(after), limit))
+    states = [contents.items.items.rows[seq].state for _, seq in places]
+    end = places[-1] if len(places) == limit else None
+    return [(states.count(which.state), end)]
 
 
 def _node_entry(contents: Contents, node: Node) -> NodeEntry:
@@ -395,7 +415,6 @@ LIMITED: Final[dict[type, Callable[[Contents, Any, Any, int], list[Any]]]] = {
 
 OF_WINNERS: Final[dict[type, Callable[[Any, Any], Rows]]] = {
     l.Winners:       lambda choice, _which: choice.meet(),
-    l.NotedWinners:  lambda choice, _which: [choice.noted()],
     l.WinnerClasses: lambda choice, which: choice.classes(which.node),
     l.TakenWinners:  lambda choice, which: choice.taken(which.node),
     l.WinningDrafts: _winning_drafts,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.listings import NotedWinners, Winners
-from pubqueue.app.ports import StoreError
+from pubqueue.app.listings import Winners
+from pubqueue.app.ports import FAR, StoreError
 from pubqueue.app.rows import Due
 from pubqueue.core.model import NO_TIME
 from pubqueue.stores.memory import bulk, paging, writing
 from pubqueue.stores.memory.loading import load
+from pubqueue.stores.memory.ready import ready
 from pubqueue.stores.memory.winners import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.app.listings import Listing
-    from pubqueue.app.rows import Needs, Rows, Writes
-    from pubqueue.core.model import Item, Millis, NodeName
+    from pubqueue.app.rows import Needs, Reach, Ready, Rows, Writes
+    from pubqueue.core.model import Millis, NodeName
     from pubqueue.stores.memory.contents import Contents
 
 R = TypeVar("R")
@@ -37,20 +38,10 @@ class MemoryTransaction:
         return load(self._contents, needs)
 
     def ready(
-        self, rooms: Mapping[NodeName, int], now: Millis, octets: int
-    ) -> list[tuple[Item, bytes]]:
+        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+    ) -> Ready:
         """Return what can be handed out, of each node the first by priority and then by age."""
-        items = self._contents.items
-        rows: list[tuple[Item, bytes]] = []
-        for node, room in rooms.items():
-            folder = items.folder(node)
-            for order in (folder.ready, folder.aside):
-                for item, _ in zip(items.living(order, now), range(room), strict=False):
-                    rows.append(items.with_payload(item.seq))
-                    octets -= len(rows[-1][1])
-                    if octets <= 0:
-                        return rows
-        return rows
+        return ready(self._contents.items, rooms, now, octets, reach)
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return what has run out by now, of each kind so many at most."""
@@ -77,7 +68,7 @@ class MemoryTransaction:
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
         """Return rows of a listing behind `after`, so many at most."""
-        if isinstance(which, Winners | NotedWinners):
+        if isinstance(which, Winners):
             self._choice = Choice(self._contents, which.app, which.version, which.parts)
         return paging.page(self._contents, self._choice, which, after, limit)
 

@@ -56,11 +56,6 @@ class Choice:
         self._open: dict[NodeName, dict[Key, None]] = {}
         self._looked: set[NodeName] = set()
 
-    def noted(self) -> tuple[int, int]:
-        """Return how many items the attempts have noted, and how many of them were known."""
-        rows = [row for one in self._attempts for row in self._contents.staging.rows(one).values()]
-        return len(rows), sum(row.known for row in rows)
-
     def meet(self) -> list[NodeWinners]:
         """Let the winners meet each other and what is there, and return the winners of each node."""
         last: dict[tuple[NodeName, ItemId], Winner] = {}

@@ -16,9 +16,6 @@ SELECT a.node, sum(a.rows)::bigint, count(*) FROM (
     WHERE s.txn_id = $1 GROUP BY s.node, s.id
 ) a GROUP BY a.node ORDER BY a.node LIMIT $2;
 
--- noted_winners: how many items the winners of an immediate version name, and how many of them were known
-SELECT count(*), count(*) FILTER (WHERE s.known) FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id;
-
 -- meet_each_other: winners under one id, but the last
 INSERT INTO met (attempt_id, place, node, id)
 SELECT s.attempt_id, s.place, s.node, s.id FROM (

@@ -71,7 +71,7 @@ JOIN txn_app p ON p.name = k.value->>0
 JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL;
 
 -- attempts: attempts at parts of open versions
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes FROM json_array_elements($1::json) k(value)
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known FROM json_array_elements($1::json) k(value)
 JOIN txn_app p ON p.name = k.value->>0
 JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL
 JOIN attempt a ON a.txn_id = t.id AND a.part = (k.value->>2)::bigint
@@ -97,29 +97,61 @@ CROSS JOIN json_each(k.value->2) n CROSS JOIN json_array_elements_text(n.value) 
 JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value;
 
 -- ready: the next items of a node to hand out, and as many of those put aside, each read in the order of its partial
--- index; no more than so many bytes of payload and one item
+-- index, behind a priority and a number; no more than so many bytes of payload and one item. In two parts, for one condition
+-- would walk all of a priority. So many places are looked at; those whose life is over are passed over.
 SELECT %(item)s, i.payload FROM (
     SELECT p.*, sum(p.size) OVER (ORDER BY p.aside, p.priority DESC, p.seq) - p.size AS before FROM (
-        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM item q
-         WHERE q.node_id = $1 AND q.state = 'queued' AND (q.expires IS NULL OR q.expires > $2)
-         ORDER BY q.priority DESC, q.seq LIMIT $3)
+        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+            SELECT l.* FROM (
+                (SELECT * FROM item WHERE node_id = $1 AND state = 'queued' AND priority = $5 AND seq > $6
+                 ORDER BY seq LIMIT $4)
+                UNION ALL
+                (SELECT * FROM item WHERE node_id = $1 AND state = 'queued' AND priority < $5
+                 ORDER BY priority DESC, seq LIMIT $4)
+            ) l LIMIT $4
+        ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
         UNION ALL
-        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM item q
-         WHERE q.node_id = $1 AND q.aside AND (q.expires IS NULL OR q.expires > $2)
-         ORDER BY q.priority DESC, q.seq LIMIT $3)
+        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+            SELECT l.* FROM (
+                (SELECT * FROM item WHERE node_id = $1 AND aside AND priority = $7 AND seq > $8
+                 ORDER BY seq LIMIT $4)
+                UNION ALL
+                (SELECT * FROM item WHERE node_id = $1 AND aside AND priority < $7
+                 ORDER BY priority DESC, seq LIMIT $4)
+            ) l LIMIT $4
+        ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
     ) p
-) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($4, 0) ORDER BY f.aside, f.priority DESC, f.seq;
+) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.seq;
 
--- ready_places: the same of many nodes, but only where they stand
+-- ready_places: the next items of many nodes, but only where they stand
 SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
-    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM item q
-     WHERE q.node_id = k.value::bigint AND q.state = 'queued' AND (q.expires IS NULL OR q.expires > $2)
-     ORDER BY q.priority DESC, q.seq LIMIT $3)
+    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM (
+        SELECT * FROM item WHERE node_id = k.value::bigint AND state = 'queued' ORDER BY priority DESC, seq LIMIT $4
+     ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
     UNION ALL
-    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM item q
-     WHERE q.node_id = k.value::bigint AND q.aside AND (q.expires IS NULL OR q.expires > $2)
-     ORDER BY q.priority DESC, q.seq LIMIT $3)
+    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM (
+        SELECT * FROM item WHERE node_id = k.value::bigint AND aside ORDER BY priority DESC, seq LIMIT $4
+     ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
 ) r;
+
+-- ready_ends: where so many places of nodes end, of what is queued and of what is put aside, if there are so many
+SELECT e.* FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
+    (SELECT l.node_id, l.aside, -l.priority, l.seq FROM (
+        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND state = 'queued'
+            AND priority = (k.value->>1)::bigint AND seq > (k.value->>2)::bigint ORDER BY seq LIMIT $2)
+        UNION ALL
+        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND state = 'queued'
+            AND priority < (k.value->>1)::bigint ORDER BY priority DESC, seq LIMIT $2)
+     ) l LIMIT 1 OFFSET $2 - 1)
+    UNION ALL
+    (SELECT l.node_id, l.aside, -l.priority, l.seq FROM (
+        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND aside
+            AND priority = (k.value->>3)::bigint AND seq > (k.value->>4)::bigint ORDER BY seq LIMIT $2)
+        UNION ALL
+        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND aside
+            AND priority < (k.value->>3)::bigint ORDER BY priority DESC, seq LIMIT $2)
+     ) l LIMIT 1 OFFSET $2 - 1)
+) e;
 
 -- ready_items: items with their payloads, by their numbers
 SELECT %(item)s, i.payload FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;

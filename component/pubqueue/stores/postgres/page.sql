@@ -165,15 +165,45 @@ WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item WHERE state = 'locked' GROUP BY node_id
 )
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
-    (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued'),
+    coalesce($4::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued')),
     coalesce((SELECT items FROM locked WHERE node_id = c.id), 0),
-    (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead'),
+    coalesce($5::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead')),
     (SELECT coalesce(sum(greatest(0, queue_requests - in_flight)), 0)::bigint FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
-        SELECT min(seq) FROM item WHERE node_id = c.id AND state = 'queued'
+        -- the oldest of each priority is the first of it: one step of the index to each
+        WITH RECURSIVE level(priority) AS (
+            SELECT max(priority) FROM item WHERE node_id = c.id AND state = 'queued'
+            UNION ALL SELECT (
+                SELECT max(priority) FROM item WHERE node_id = c.id AND state = 'queued' AND priority < level.priority
+            ) FROM level WHERE level.priority IS NOT NULL
+        )
+        SELECT min((SELECT min(seq) FROM item WHERE node_id = c.id AND state = 'queued' AND priority = level.priority))
+        FROM level WHERE level.priority IS NOT NULL
     ))
 FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id
 WHERE n.name > $2 ORDER BY n.name LIMIT $3;
+
+-- count_queued: how many items are queued behind a priority and a number, counted as far as a limit
+SELECT count(*) FROM (
+    (SELECT 1 FROM item WHERE node_id = $1 AND state = 'queued' AND priority = $2 AND seq > $3 LIMIT $4)
+    UNION ALL
+    (SELECT 1 FROM item WHERE node_id = $1 AND state = 'queued' AND priority < $2 LIMIT $4)
+    LIMIT $4
+) q;
+
+-- queued_end: the last of so many items that are queued behind a priority and a number
+SELECT q.priority, q.seq FROM (
+    (SELECT priority, seq FROM item WHERE node_id = $1 AND state = 'queued' AND priority = $2 AND seq > $3
+     ORDER BY seq LIMIT $4)
+    UNION ALL
+    (SELECT priority, seq FROM item WHERE node_id = $1 AND state = 'queued' AND priority < $2
+     ORDER BY priority DESC, seq LIMIT $4)
+) q LIMIT 1 OFFSET $4 - 1;
+
+-- count_dead: how many of the next dead letters lie there, how many of them were looked at, and the last one
+SELECT count(*) FILTER (WHERE d.state = 'dead'), count(*), max(d.death) FROM (
+    SELECT death, state FROM item WHERE node_id = $1 AND death IS NOT NULL AND death > $2 ORDER BY death LIMIT $3
+) d;
 
 -- events: a page of the log
 SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
@@ -236,7 +266,7 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
 SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= $1 LIMIT $2) old;
 
 -- attempts_of: what each attempt of an open version has staged
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.id FROM txn_app p
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.id FROM txn_app p
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL ORDER BY a.part, a.number LIMIT $3;
 

@@ -32,6 +32,7 @@ SETTINGS: Final = {
     "enable_mergejoin": "off",
     "enable_sort": "off",
     "jit": "off",
+    "max_parallel_workers_per_gather": "0",
     "plan_cache_mode": "force_generic_plan",
 }
 """A commit returns once it is on disk. And every statement is written for one plan, by the indexes in the order in which it

@@ -27,14 +27,14 @@ UPDATE attempt SET txn_id = NULL WHERE txn_id = (
 DELETE FROM txn WHERE app_id = (SELECT id FROM txn_app WHERE name = $1) AND version = $2 AND committed IS NULL;
 
 -- add_attempt: an attempt that was not there
-INSERT INTO attempt (txn_id, part, number, items, bytes)
-SELECT t.id, $1::bigint, $2::bigint, $3::bigint, $4::bigint FROM txn_app p JOIN txn t ON t.app_id = p.id
-WHERE p.name = $5 AND t.version = $6 AND t.committed IS NULL;
+INSERT INTO attempt (txn_id, part, number, items, bytes, known)
+SELECT t.id, $1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::bigint FROM txn_app p JOIN txn t ON t.app_id = p.id
+WHERE p.name = $6 AND t.version = $7 AND t.committed IS NULL;
 
 -- change_attempt: what an attempt has more
-UPDATE attempt SET items = items + $1, bytes = bytes + $2 WHERE txn_id = (
-    SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $3 AND t.version = $4 AND t.committed IS NULL
-) AND part = $5 AND number = $6;
+UPDATE attempt SET items = items + $1, bytes = bytes + $2, known = known + $3 WHERE txn_id = (
+    SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $4 AND t.version = $5 AND t.committed IS NULL
+) AND part = $6 AND number = $7;
 
 -- leave_attempt: nobody wants an attempt any more
 UPDATE attempt SET txn_id = NULL WHERE txn_id = (

@@ -228,7 +228,8 @@ def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) 
 def _tallies(
     session: Session, which: li.NodeEntries, after: str | None, limit: int
 ) -> list[NodeEntry]:
-    rows = session.rows("node_entries", packed_keys(which.nodes), after or "", limit)
+    counted = which.counted or (None, None)
+    rows = session.rows("node_entries", packed_keys(which.nodes), after or "", limit, *counted)
     return [_tally(row) for row in rows]
 
 
@@ -236,6 +237,20 @@ def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
     node = node_of(row[:7])
     queued, locked, dead, free, oldest = row[7:]
     return NodeEntry(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
+
+
+def _counted(
+    session: Session, which: li.Counted, after: tuple[int, int] | int | None, limit: int
+) -> list[tuple[int, object]]:
+    contents = session.contents_of(which.node)
+    if which.state is State.DEAD:
+        dead, looked, last = session.row("count_dead", contents, after or 0, limit)
+        return [(dead, last if looked == limit else None)]
+    priority, seq = after if isinstance(after, tuple) else (BEHIND_ALL, 0)
+    (queued,) = session.row("count_queued", contents, priority, seq, limit)
+    if queued < limit:
+        return [(queued, None)]
+    return [(queued, session.row("queued_end", contents, priority, seq, limit))]
 
 
 def _events(session: Session, which: li.Events, after: int | None, limit: int) -> list[EventEntry]:
@@ -309,6 +324,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Stride:                _stride,
     li.NewestItem:            _newest,
     li.NodeEntries:           _tallies,
+    li.Counted:               _counted,
     li.Events:                _events,
     li.LogEnds:               _log_ends,
     li.AgedEvents:            _aged,
@@ -320,7 +336,6 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.WinnerRows:            moving.rows,
     li.Unmoved:               moving.unmoved,
     li.Winners:               winners.begin,
-    li.NotedWinners:          winners.noted,
     li.Contests:              winners.contests,
     li.WinnerClasses:         winners.classes,
     li.TakenWinners:          winners.taken,

@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.rows import Due
+from pubqueue.app.ports import FAR
+from pubqueue.app.rows import Due, Passed, Ready
 from pubqueue.core.model import Millis
 from pubqueue.stores.relational.columns import items_of, with_payloads
 from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from pubqueue.app.rows import Rank, Reach
     from pubqueue.core.model import Item, NodeName
-    from pubqueue.stores.relational.session import Session
+    from pubqueue.stores.relational.session import Session, Values
+
+START: Final = Passed()
 
 
 def ready(
-    session: Session, rooms: Mapping[NodeName, int], now: Millis, octets: int
-) -> list[tuple[Item, bytes]]:
+    session: Session, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach
+) -> Ready:
     """Return the next items of each node, until their payloads are so many bytes; one at least."""
     ids = session.contents(rooms)
-    here = {ids[node]: room for node, room in rooms.items() if room > 0 and node in ids}
+    here = {node: room for node, room in rooms.items() if room > 0 and node in ids}
     if not here:
-        return []
-    if len(here) == 1:
-        ((node, room),) = here.items()
-        return with_payloads(session, _of_one(session, node, room, now, octets))
-    return _of_many(session, here, now, octets)
+        return Ready([])
+    places = max(here.values()) + max(1, reach.places // len(here))
+    begins = {node: reach.behind.get(node, START) for node in here}
+    rows: list[Any] = []
+    alone = here if len(here) == 1 else {n: r for n, r in here.items() if begins[n] != START}
+    for node, room in alone.items():
+        some = _of_one(session, (ids[node], now, room, places), begins[node], octets)
+        rows += some
+        octets -= sum(len(row[-1]) for row in some)
+        if octets <= 0:
+            return Ready(with_payloads(session, rows))
+    if others := {ids[node]: room for node, room in here.items() if node not in alone}:
+        some = _of_many(session, others, now, octets, places)
+        rows += some
+        octets -= sum(len(row[-1]) for row in some)
+    found = with_payloads(session, rows)
+    if octets <= 0 or reach.places >= FAR.places:
+        return Ready(found)
+    return Ready(found, _passed(session, here, begins, found, places))
 
 
-def _of_one(session: Session, node: int, room: int, now: Millis, octets: int) -> list[Any]:
+def _of_one(session: Session, where: Values, begin: Passed, octets: int) -> list[Any]:
     """Read row by row, so that no payload is read in vain."""
     rows = []
-    for row in session.stream("ready", octets, node, now, room):
+    for row in session.stream("ready", octets, *where, *_columns(begin)):
         rows.append(row)
         octets -= len(row[-1])
         if octets <= 0:
@@ -41,14 +59,18 @@ def _of_one(session: Session, node: int, room: int, now: Millis, octets: int) ->
     return rows
 
 
+def _columns(begin: Passed) -> tuple[int, int, int, int]:
+    return -begin.queued[0], begin.queued[1], -begin.aside[0], begin.aside[1]
+
+
 def _of_many(
-    session: Session, rooms: Mapping[int, int], now: Millis, octets: int
-) -> list[tuple[Item, bytes]]:
+    session: Session, rooms: Mapping[int, int], now: Millis, octets: int, places: int
+) -> list[Any]:
     """Look first where the items of all nodes stand, for they do not come in the order of any one."""
     most = max(rooms.values())
-    places = session.rows("ready_places", packed_keys(list(rooms)), now, most)
+    found = session.rows("ready_places", packed_keys(list(rooms)), now, most, places)
     by_node: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for node, aside, *rank in places:
+    for node, aside, *rank in found:
         by_node.setdefault((node, aside), []).append(tuple(rank))
     chosen: list[int] = []
     for node, room in rooms.items():
@@ -59,7 +81,43 @@ def _of_many(
                 chosen.append(seq)
                 octets -= size
     rows = {row[1]: row for row in session.rows("ready_items", packed_keys(chosen))}
-    return with_payloads(session, [rows[seq] for seq in chosen])
+    return [rows[seq] for seq in chosen]
+
+
+def _passed(
+    session: Session,
+    rooms: Mapping[NodeName, int],
+    begins: Mapping[NodeName, Passed],
+    found: Iterable[tuple[Item, bytes]],
+    places: int,
+) -> dict[NodeName, Passed]:
+    """Return where the look ended in queues that had less than there is room for, but more than was looked at."""
+    living: dict[NodeName, tuple[list[Item], list[Item]]] = {node: ([], []) for node in rooms}
+    for item, _ in found:
+        living[item.node][item.aside].append(item)
+    short = [node for node, room in rooms.items() if len(living[node][0]) < room]
+    if not short:
+        return {}
+    ids = session.contents(short)
+    keys = [(ids[node], *_columns(begins[node])) for node in short]
+    ends: dict[int, dict[int, Rank]] = {}
+    for contents, aside, *rank in session.rows("ready_ends", packed_keys(keys), places):
+        ends.setdefault(contents, {})[aside] = (rank[0], rank[1])
+    return {
+        node: Passed(
+            _up_to(living[node][0], end.get(0), begins[node].queued),
+            _up_to(living[node][1], end.get(1), begins[node].aside),
+        )
+        for node in short
+        if (end := ends.get(ids[node])) is not None
+    }
+
+
+def _up_to(living: Sequence[Item], end: Rank | None, begin: Rank) -> Rank:
+    """Return up to where there is nothing that lives, as far as that was looked at."""
+    if end is None:
+        return begin
+    return (-living[0].priority, living[0].seq - 1) if living else end
 
 
 def due(session: Session, now: Millis, limit: int) -> Due:

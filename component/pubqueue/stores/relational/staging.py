@@ -53,7 +53,7 @@ def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
     for write in writes:
         before, now = write.before, write.after
         if before is None and now is not None:
-            facts = now.part, now.number, now.items, now.bytes
+            facts = now.part, now.number, now.items, now.bytes, now.known
             session.must("add_attempt", 1, *facts, now.app, now.version)
         elif before is not None:
             key = before.app, before.version, before.part, before.number
@@ -61,7 +61,8 @@ def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
                 session.must("leave_attempt", 1, *key)
             else:
                 more = now.items - before.items, now.bytes - before.bytes
-                session.must("change_attempt", 1, *more, *key)
+                known = now.known - before.known
+                session.must("change_attempt", 1, *more, known, *key)
 
 
 def write_waiting(session: Session, writes: Sequence[Write[StagedTotals]]) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from pubqueue.app.ports import FAR
 from pubqueue.stores.relational import loading, paging, ready, writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.app.listings import Listing
-    from pubqueue.app.rows import Due, Needs, Rows, Writes
-    from pubqueue.core.model import Item, Millis, NodeName
+    from pubqueue.app.rows import Due, Needs, Reach, Ready, Rows, Writes
+    from pubqueue.core.model import Millis, NodeName
     from pubqueue.stores.relational.session import Session
 
 R = TypeVar("R")
@@ -34,10 +35,10 @@ class RelationalTransaction:
         return loading.load(self._session, needs)
 
     def ready(
-        self, rooms: Mapping[NodeName, int], now: Millis, octets: int
-    ) -> list[tuple[Item, bytes]]:
+        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+    ) -> Ready:
         """Return for each node so many items that can be handed out."""
-        return ready.ready(self._session, rooms, now, octets)
+        return ready.ready(self._session, rooms, now, octets, reach)
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return what has run out by now."""

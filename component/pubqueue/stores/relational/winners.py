@@ -31,22 +31,14 @@ def begin(session: Session, which: li.Winners, _after: object, limit: int) -> li
     return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in found[:limit]]
 
 
-def _choose(session: Session, which: li.Winners | li.NotedWinners) -> None:
+def _choose(session: Session, which: li.Winners) -> None:
     session.met.clear()
     session.run("forget_winners")
     session.run("forget_met")
     attempts = session.rows("attempts_of", which.app, which.version, ALL)
-    known = {(part, number): row_id for _, _, part, number, _, _, row_id in attempts}
+    known = {(part, number): row_id for _, _, part, number, *_, row_id in attempts}
     chosen = [(part[0], known[part]) for part in which.parts if part in known]
     session.many("add_winner", chosen)
-
-
-def noted(
-    session: Session, which: li.NotedWinners, _after: object, limit: int
-) -> list[tuple[int, int]]:
-    """Return how many items these attempts have noted, and how many of them were known."""
-    _choose(session, which)
-    return session.rows("noted_winners")[:limit]
 
 
 def contests(session: Session, which: li.Contests, _after: object, limit: int) -> list[Contest]:

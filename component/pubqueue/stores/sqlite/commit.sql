@@ -25,9 +25,6 @@ SELECT node, sum(rows), count(*) FROM (
     WHERE s.txn_id = ? GROUP BY s.node, s.id
 ) GROUP BY node ORDER BY node LIMIT ?;
 
--- noted_winners: how many items the winners of an immediate version name, and how many of them were known
-SELECT count(*), coalesce(sum(known), 0) FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id;
-
 -- meet_each_other: winners under one id, but the last
 INSERT INTO met (attempt_id, row, node, id)
 SELECT s.attempt_id, s.row, s.node, s.id FROM (

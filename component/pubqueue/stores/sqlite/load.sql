@@ -71,7 +71,7 @@ CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL;
 
 -- attempts: attempts at parts of open versions
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes FROM json_each(?) k
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known FROM json_each(?) k
 CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL
 CROSS JOIN attempt a ON a.txn_id = t.id AND a.part = json_extract(k.value, '$[2]')
@@ -97,26 +97,69 @@ CROSS JOIN json_each(k.value, '$[2]') n CROSS JOIN json_each(n.value) m
 CROSS JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value;
 
 -- ready: the next items of a node to hand out, and as many of those put aside; partial indexes, in their order
-SELECT * FROM (
-    SELECT %(item)s, i.payload FROM item i
-    WHERE i.node_id = ?1 AND i.state = 'queued' AND (i.expires IS NULL OR i.expires > ?2)
-    ORDER BY i.priority DESC, i.seq LIMIT ?3
-) UNION ALL SELECT * FROM (
-    SELECT %(item)s, i.payload FROM item i
-    WHERE i.node_id = ?1 AND i.aside AND (i.expires IS NULL OR i.expires > ?2)
-    ORDER BY i.priority DESC, i.seq LIMIT ?3
-);
+SELECT %(item)s, i.payload FROM (
+    -- Behind a priority and a number of each kind; in two parts, for one condition would walk all of a priority. So many
+    -- places are looked at: those whose life is over are passed over in the index, without a look at their rows.
+    SELECT seq FROM (
+        SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND state = 'queued' AND priority = ?5 AND seq > ?6
+            ORDER BY seq LIMIT ?4
+        ) UNION ALL SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND state = 'queued' AND priority < ?5
+            ORDER BY priority DESC, seq LIMIT ?4
+        ) LIMIT ?4
+    ) WHERE expires IS NULL OR expires > ?2 LIMIT ?3
+) q CROSS JOIN item i ON i.seq = q.seq
+UNION ALL SELECT %(item)s, i.payload FROM (
+    SELECT seq FROM (
+        SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority = ?7 AND seq > ?8
+            ORDER BY seq LIMIT ?4
+        ) UNION ALL SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority < ?7
+            ORDER BY priority DESC, seq LIMIT ?4
+        ) LIMIT ?4
+    ) WHERE expires IS NULL OR expires > ?2 LIMIT ?3
+) q CROSS JOIN item i ON i.seq = q.seq;
 
--- ready_places: the same of many nodes, but only where they stand
+-- ready_places: the next items of many nodes, but only where they stand
 SELECT i.node_id, i.aside, -i.priority, i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
-    SELECT q.seq FROM item q
-    WHERE q.node_id = k.value AND q.state = 'queued' AND (q.expires IS NULL OR q.expires > ?2)
-    ORDER BY q.priority DESC, q.seq LIMIT ?3
+    SELECT q.seq FROM (
+        SELECT seq, expires FROM item WHERE node_id = k.value AND state = 'queued' ORDER BY priority DESC, seq LIMIT ?4
+    ) q WHERE q.expires IS NULL OR q.expires > ?2 LIMIT ?3
 ) UNION ALL
 SELECT i.node_id, i.aside, -i.priority, i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
-    SELECT q.seq FROM item q
-    WHERE q.node_id = k.value AND q.aside AND (q.expires IS NULL OR q.expires > ?2)
-    ORDER BY q.priority DESC, q.seq LIMIT ?3
+    SELECT q.seq FROM (
+        SELECT seq, expires FROM item WHERE node_id = k.value AND aside ORDER BY priority DESC, seq LIMIT ?4
+    ) q WHERE q.expires IS NULL OR q.expires > ?2 LIMIT ?3
+);
+
+-- ready_ends: where so many places of nodes end, of what is queued and of what is put aside, if there are so many
+SELECT i.node_id, i.aside, -i.priority, i.seq FROM json_each(?1) k CROSS JOIN item i ON i.seq = (
+    SELECT seq FROM (
+        SELECT * FROM (
+            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND state = 'queued'
+                AND priority = json_extract(k.value, '$[1]') AND seq > json_extract(k.value, '$[2]')
+            ORDER BY seq LIMIT ?2
+        ) UNION ALL SELECT * FROM (
+            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND state = 'queued'
+                AND priority < json_extract(k.value, '$[1]')
+            ORDER BY priority DESC, seq LIMIT ?2
+        )
+    ) LIMIT 1 OFFSET ?2 - 1
+) UNION ALL
+SELECT i.node_id, i.aside, -i.priority, i.seq FROM json_each(?1) k CROSS JOIN item i ON i.seq = (
+    SELECT seq FROM (
+        SELECT * FROM (
+            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND aside
+                AND priority = json_extract(k.value, '$[3]') AND seq > json_extract(k.value, '$[4]')
+            ORDER BY seq LIMIT ?2
+        ) UNION ALL SELECT * FROM (
+            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND aside
+                AND priority < json_extract(k.value, '$[3]')
+            ORDER BY priority DESC, seq LIMIT ?2
+        )
+    ) LIMIT 1 OFFSET ?2 - 1
 );
 
 -- ready_items: items with their payloads, by their numbers

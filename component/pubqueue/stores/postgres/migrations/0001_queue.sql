@@ -157,7 +157,7 @@ CREATE INDEX item_ready ON item (node_id, priority DESC, seq, expires) WHERE sta
 CREATE INDEX item_aside ON item (node_id, priority DESC, seq, expires) WHERE aside;
 CREATE INDEX item_node ON item (node_id, seq);
 CREATE INDEX item_dead ON item (node_id, seq) WHERE dead_at IS NOT NULL;
-CREATE INDEX item_death ON item (node_id, death) WHERE death IS NOT NULL;
+CREATE INDEX item_death ON item (node_id, death, state) WHERE death IS NOT NULL;
 CREATE INDEX item_held ON item (holder) WHERE state = 'locked';
 CREATE INDEX item_deadline ON item (deadline, seq) WHERE state = 'locked';
 CREATE INDEX item_due ON item (due) WHERE state = 'delayed';
@@ -230,6 +230,7 @@ CREATE TABLE attempt (
     number    bigint  NOT NULL,
     items     bigint  NOT NULL DEFAULT 0 CHECK (items >= 0),
     bytes     bigint  NOT NULL DEFAULT 0 CHECK (bytes >= 0),
+    known     bigint  NOT NULL DEFAULT 0 CHECK (known >= 0), -- of a version visible at once: what nodes knew before
     committed boolean NOT NULL DEFAULT false,
     UNIQUE (txn_id, part, number)
 );

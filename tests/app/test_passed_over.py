@@ -1,0 +1,140 @@
+"""Items whose life is over, and for which the reaper has not come yet, are passed over: so many in a batch, and each once."""
+
+import pytest
+from harness.asks import a_queue, joins, publishes, retracts
+from harness.facts import ANN, BOB, JOBS
+from harness.shell import Shell
+
+from pubqueue.app import dispatcher
+from pubqueue.core.decision import Deliver
+from pubqueue.core.model import ItemId
+from pubqueue.core.queue.expire import Leave
+
+SMALL, LARGE = 300, 3_000
+A_BIT = 600
+"""Instructions of SQLite that a deeper index may cost."""
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    yield shell
+    shell.close()
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Let no more than two items be passed over in a batch."""
+    monkeypatch.setattr(dispatcher, "PASSED_OVER", 2)
+    monkeypatch.setattr(dispatcher, "FEWEST", 2)
+
+
+def lay(shell, count, *behind):
+    """Publish items whose life is over by now, and others behind them."""
+    shell.batch(a_queue())
+    shell.batch(publishes(*(f"old{number}" for number in range(count)), ttl=1))
+    if behind:
+        shell.batch(publishes(*behind, ttl=3600))
+    shell.wait(2)
+
+
+def handed(shell, *requests):
+    """Do the requests, then batches as long as there is a rest; return what each of them has handed out."""
+    done = shell.batch(*requests)
+    said = [names(done)]
+    while done.rest:
+        done = shell.batch(rest=done.rest)
+        said.append(names(done))
+    return said
+
+
+def flat(batches):
+    return [name for batch in batches for name in batch]
+
+
+def names(done):
+    return [one.item.id for one in done.deliveries if isinstance(one, Deliver)]
+
+
+def test_what_is_behind_is_handed_out_in_one_of_the_next_batches(shell, few):
+    lay(shell, 9, "a", "b")
+    said = handed(shell, joins(ANN, 1))
+    assert said[-1] == ["a"]
+    assert said[:-1] == [[]] * 3  # three places at a time: two, and the one that there is room for
+
+
+def test_what_was_passed_over_is_not_looked_at_again(shell, few):
+    lay(shell, 9, "a", "b")
+    handed(shell, joins(ANN, 1))
+    assert handed(shell, retracts(ANN, "a")) == [["b"]]
+
+
+def test_what_was_passed_over_in_front_of_something_living_is_not_looked_at_again(
+    shell, few, monkeypatch
+):
+    lay(shell, 10, "a", "b", "c")
+    handed(shell, joins(ANN, 1))
+    handed(shell, retracts(ANN, "a"))
+    monkeypatch.setattr(dispatcher, "PASSED_OVER", 1)
+    monkeypatch.setattr(dispatcher, "FEWEST", 1)
+    assert handed(shell, retracts(ANN, "b")) == [["c"]]
+
+
+def test_what_is_free_again_in_front_is_found(shell, few):
+    shell.batch(a_queue(), joins(ANN, 1), publishes("first"))
+    lay(shell, 9, "a")
+    handed(shell, joins(BOB, 1))
+    assert handed(shell, Leave(ANN)) == [[]]
+    said = handed(shell, retracts(BOB, "a"))
+    assert flat(said) == ["first"]
+
+
+def test_what_is_more_urgent_is_found_in_front_later(shell, few):
+    lay(shell, 9, "a")
+    handed(shell, joins(ANN, 1))
+    shell.batch(publishes("urgent", priority=5), publishes("b"))
+    said = handed(shell, retracts(ANN, "a"))
+    assert flat(said) == ["urgent"]
+
+
+def test_a_clock_that_is_set_back_finds_what_lives_again(shell, few):
+    lay(shell, 9, "a")
+    handed(shell, joins(ANN, 1))
+    shell.wait(-2)
+    said = handed(shell, retracts(ANN, "a"))
+    assert flat(said) == ["old0"]
+
+
+def test_a_restart_looks_anew(shell, few):
+    lay(shell, 9, "a", "b")
+    handed(shell, joins(ANN, 1))
+    shell.rows.cache.forget()
+    said = handed(shell, retracts(ANN, "a"))
+    assert flat(said) == ["b"]
+
+
+def test_when_all_are_too_old_the_looking_ends(shell, few):
+    lay(shell, 9)
+    assert handed(shell, joins(ANN, 1)) == [[]] * 4
+    assert JOBS in shell.rows.cache.idle
+    assert handed(shell, publishes("a")) == [["a"]]
+
+
+def test_each_batch_costs_the_same_however_many_are_too_old(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatcher, "PASSED_OVER", 100)
+    costs = []
+    for size in (SMALL, LARGE):
+        shell = Shell(tmp_path / f"{size}.db")
+        lay(shell, size, *(f"i{number}" for number in range(9)))
+        steps = [0]
+        shell.connection.set_progress_handler(lambda steps=steps: steps.append(1), 1)
+        rest, deepest = (), 0
+        for request in [joins(ANN, 1), *(retracts(ANN, ItemId(f"i{n}")) for n in range(9))]:
+            asked = [request]
+            while asked or rest:
+                steps.clear()
+                rest = shell.batch(*asked, rest=rest).rest
+                deepest, asked = max(deepest, len(steps)), []
+        costs.append(deepest)
+        shell.close()
+    assert costs[1] <= costs[0] + A_BIT, costs

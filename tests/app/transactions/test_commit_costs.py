@@ -1,0 +1,32 @@
+"""What a commit of a version costs that is visible at once: the same, however much has been published in it."""
+
+import pytest
+from harness.asks import a_queue
+from harness.shell import Shell
+from harness.transactions import commits, stages
+
+from pubqueue.core.transactions.model import Committed
+
+SMALL, LARGE = 20, 2_000
+A_BIT = 300
+"""Instructions of SQLite that a deeper index may cost."""
+
+
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_what_is_visible_at_once_is_not_counted_anew(tmp_path, attempts):
+    costs = []
+    for size in (SMALL, LARGE):
+        shell = Shell(tmp_path / f"{size}.db")
+        shell.do(a_queue())
+        parts = []
+        for part in range(attempts):
+            names = [f"{part}-{number}" for number in range(size)]
+            shell.do(stages(*names, part=part, immediate=True))
+            parts.append((part, 0, size))
+        steps = []
+        shell.connection.set_progress_handler(lambda steps=steps: steps.append(1), 1)
+        reply = shell.do(commits(*parts))
+        costs.append(len(steps))
+        assert reply == Committed(1, size * attempts, 0, already=False)
+        shell.close()
+    assert costs[1] <= costs[0] + A_BIT, costs
