@@ -31,7 +31,9 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.crowd import TellFormer
 from pubqueue.core.nodes.manage import Purge
+from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.transactions.commit import LookAtWinners
@@ -459,6 +461,8 @@ def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
         (staged, few, many, few): 3,
         (commits((0, 0, 999)), commits((0, 0, 600), (1, 0, 401)), few): 2,
         (commits((0, 0, 10 * MOST_ITEMS)), few): 1,
+        (few, TellFormer(JOBS), ReviewSubscribers(JOBS)): 2,
+        (ReviewSubscribers(JOBS), few): 1,
         (few,) * (LARGEST + 1): LARGEST,
     }
     assert {given: share([(one, print) for one in given]) for given in takes} == takes

@@ -14,6 +14,7 @@ from harness.facts import BOB, BOSS, ETL, who
 from harness.transactions import APP
 from msgspec.structs import replace
 
+from bench.pause_loads_crowds import CROWD_LOADS
 from bench.pause_loads_reading import READING_LOADS
 from pubqueue.app.listings import LocksFromLast
 from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
@@ -236,6 +237,7 @@ LOADS: Final = {
         Load("commit",        100_000, _lay_staged,        _commit),
         Load("commit-large",1_000_000, _lay_staged,        _commit),
         Load("recovery",       10_000, _lay_late_locks,    _recover),
+        *(Load(name, *row) for name, row in CROWD_LOADS.items()),
         *(Load(name, *row) for name, row in READING_LOADS.items()),
     )
 }

@@ -16,7 +16,7 @@ from harness.facts import ANN
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.reaper import Reaper
-from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.decision import Deliver, Refused, ToEach
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
@@ -76,16 +76,20 @@ class Face:
 
     def __init__(self) -> None:
         self.told: Callable[[Deliver], None] = lambda _notice: None
+        self.news = 0
+        """Notices that were told to many."""
 
     def claims(self, _address: str) -> bool:
         """Say yes."""
         return True
 
-    def speak(self, notices: Sequence[Notice]) -> Sequence[Notice]:
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Hand on what the worker of the trickle is given."""
         for notice in notices:
             if isinstance(notice, Deliver) and notice.to == WORKER:
                 self.told(notice)
+            elif isinstance(notice, ToEach):
+                self.news += len(notice.to)
         return ()
 
     def when_told(self, _node: str, call: Callable[[], None]) -> None:

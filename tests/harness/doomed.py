@@ -4,7 +4,7 @@ The points are the steps of a batch. Each is a function of the program with a wr
 when the program starts, so that the program itself knows nothing of it. Passages count only in batches
 in which somebody publishes, settles or commits something: PASSAGE 3 is the third of these that comes by.
 With POINT@CommitVersion they count only in batches in which there is a request of that kind; with POINT@MoveWinners
-every commit goes in slices of one winner.
+every commit goes in slices of one winner; with POINT@TellFormer two subscribers are a crowd, and one is a page.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import batch, broker
 from pubqueue.app.change_applier import ChangeApplier
-from pubqueue.app.facts import committing, moving
+from pubqueue.app.facts import committing, moving, publishing
+from pubqueue.app.facts import crowd as crowd_facts
 from pubqueue.cli import main
 from pubqueue.core.decision import Deliver
+from pubqueue.core.nodes import crowd, review
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion
@@ -102,6 +104,8 @@ WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
 
 SLICES: Final = {"LookAtWinners", "MoveWinners"}
 
+CROWDS: Final = {"TellFormer", "ReviewSubscribers"}
+
 POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "begun": _watch_begin,
     "decided": lambda doom: _watch(batch.Batch, "_decide", doom, after="decided"),
@@ -123,6 +127,10 @@ if __name__ == "__main__":
     assert point in POINTS
     if request in SLICES:
         committing.MOST_WINNERS, moving.SLICE = 0, 1
+    if request in CROWDS:
+        publishing.CROWD = 1
+        for place in (crowd_facts, crowd, review):
+            place.PAGE = 1
     for watch in POINTS.values():
         watch(doom)
     main(command)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.committing import MOST_WINNERS
 from pubqueue.app.facts.moving import SLICE
+from pubqueue.core.nodes.crowd import TellFormer
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
@@ -35,8 +36,10 @@ def share(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
             items += len(request.drafts)
         elif isinstance(request, CommitVersion):
             items += min(sum(part.items for part in request.parts), MOST_WINNERS)
-        elif isinstance(request, LookAtWinners | MoveWinners | ReviewSubscribers):
+        elif isinstance(request, LookAtWinners | MoveWinners):
             items += SLICE
+        elif isinstance(request, ReviewSubscribers | TellFormer):
+            items += MOST_ITEMS  # up to a page of subscriptions goes
         if items >= MOST_ITEMS:
             return at
     return min(len(waiting), LARGEST)

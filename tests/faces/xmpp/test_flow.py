@@ -9,7 +9,10 @@ from harness.witness import WatchedStore
 
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts import crowd as crowd_facts
+from pubqueue.app.facts import publishing
 from pubqueue.core.model import Jid, Millis
+from pubqueue.core.nodes import crowd
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp import face as face_module
@@ -128,6 +131,29 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     assert [m.get("to") for m in messages] == [f"reader@localhost/{n}" for n in range(PEOPLE)]
     assert {len(m.findtext(".//{x}x")) for m in messages} == {PAYLOAD}
     assert stage.face._lanes.octets == 0
+
+
+async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypatch):
+    monkeypatch.setattr(publishing, "CROWD", 100)
+    for place in (crowd_facts, crowd):
+        monkeypatch.setattr(place, "PAGE", 30)
+    await an_audience(stage, count=120)
+    stage.server.stop_reading()
+    await stage.server.send(stage.publish("i1", "news") + stage.publish("i2", "news"))
+    while not stage.face.component._clogged:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    (lane,) = stage.face._lanes._lanes.values()
+    assert [len(told.to) for told in lane] == [30]
+    stage.server.read_on()
+    told = []
+    while len(told) < 240:
+        stanza = (await stage.server.receive()).tree
+        if stanza.tag.endswith("message"):
+            told.append((stanza.find(".//{*}item").get("id"), stanza.get("to")))
+    crowd_of = sorted(f"reader@localhost/{number}" for number in range(120))
+    assert told == [(name, jid) for name in ("i1", "i2") for jid in crowd_of]
 
 
 async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, monkeypatch):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CROWD: Final = 1000
 """Subscribers from which on they are not told of at once."""
 
-PAGE: Final = 1000
+PAGE: Final = 500
 """Subscribers that are read, told and parted with at once."""
 
 SERVICE: Final = Asker(Jid(""))

@@ -1,0 +1,96 @@
+"""Loads of nodes with very many subscribers, for `bench.pauses`: they are told of something, let go, or shut out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from harness.asks import publishes
+from harness.facts import BOSS, who
+
+from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.core.model import (
+    Affiliation,
+    Jid,
+    Millis,
+    Node,
+    NodeConfig,
+    NodeName,
+    Subscription,
+)
+from pubqueue.core.nodes.manage import Configure, Delete, Purge
+from pubqueue.core.nodes.nodeconfig import Settings
+
+if TYPE_CHECKING:
+    from bench.trickle import CountingStore, Service
+    from pubqueue.app.ports import Transaction
+    from pubqueue.app.rules import Request
+
+NEWS: Final = NodeName("news")
+AT_ONCE: Final = 5000
+CLOSED: Final = Settings({"access_model": "whitelist"})
+PAUSE: Final = 0.05
+"""Seconds between two looks whether a load is dealt with."""
+
+
+async def lay_crowd(store: CountingStore, size: int, _now: Millis) -> None:
+    """Lay down a plain node with so many subscribers."""
+    node = Node(NEWS, NodeConfig(), Jid("boss@x"), Millis(0), subscriptions=size)
+    writes = Writes(Millis(0), nodes=[Write(None, node)])
+    boss = AffiliationRow(NEWS, Jid("boss@x"), Affiliation.OWNER)
+    writes.affiliations = [Write(None, boss)]
+    await store.batch(lambda tx: tx.write(writes))
+    for begin in range(0, size, AT_ONCE):
+        part = range(begin, min(begin + AT_ONCE, size))
+        await store.batch(lambda tx, part=part: _subscribe(tx, part))  # type: ignore[misc]  # bound at once
+
+
+def _subscribe(tx: Transaction, numbers: range) -> None:
+    rows = [Subscription(NEWS, Jid(f"reader{n}@x/1"), f"s{n}", 1) for n in numbers]
+    tx.write(Writes(Millis(0), subscriptions=[Write(None, row) for row in rows]))
+
+
+async def _told(service: Service, size: int, request: Request) -> None:
+    """Have it done, and all of them told."""
+    service.reaper.start(service.broker)
+    await service.do(request)
+    while service.face.news < size:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(PAUSE)
+
+
+async def publish(service: Service, size: int) -> None:
+    """Publish something."""
+    await _told(service, size, publishes("a", node=NEWS, by=BOSS))
+
+
+async def purge(service: Service, size: int) -> None:
+    """Purge the node."""
+    await _told(service, size, Purge(who(BOSS), NEWS))
+
+
+async def delete(service: Service, size: int) -> None:
+    """Delete the node, and wait until nobody is left of it."""
+    await _told(service, size, Delete(who(BOSS), NEWS))
+    jids = {Jid(f"reader{number}@x/1") for number in range(size)}
+    assert not (await service.store.read(lambda tx: tx.load(Needs(jids=jids)))).subscriptions
+    while (moment := await service.store.read(lambda tx: tx.next_due())) is not None:
+        if moment > service.clock():
+            return
+        await asyncio.sleep(PAUSE)
+
+
+async def close(service: Service, _size: int) -> None:
+    """Close the node, so that none of them may subscribe any more."""
+    service.reaper.start(service.broker)
+    await service.do(Configure(who(BOSS), NEWS, CLOSED))
+
+
+# fmt: off
+CROWD_LOADS: Final = {
+    "crowd-publish": (100_000, lay_crowd, publish),
+    "crowd-purge":   (100_000, lay_crowd, purge),
+    "crowd-delete":  (100_000, lay_crowd, delete),
+    "crowd-close":   (100_000, lay_crowd, close),
+}
+"""By name: the size, what lays it down, and what is measured."""
+# fmt: on
