@@ -1,4 +1,4 @@
--- What was counted by walking all rows is counted where it is written. Programs of six migrations cannot run on this schema.
+-- What was counted by walking all rows is counted where it is written. Programs that know only the schema before cannot run on this one.
 
 -- Of an attempt at a version that is visible at once: how many of its items the node knew before.
 ALTER TABLE attempt ADD COLUMN known INTEGER NOT NULL DEFAULT 0 CHECK (known >= 0);
