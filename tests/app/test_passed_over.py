@@ -23,6 +23,15 @@ def shell(tmp_path):
 
 
 @pytest.fixture
+def other(tmp_path, shell):
+    """Another process on the same file."""
+    other = Shell(tmp_path / "queue.db")
+    other.unreachable = {ANN, BOB}
+    yield other
+    other.close()
+
+
+@pytest.fixture
 def few(monkeypatch):
     """Let no more than two items be passed over in a batch."""
     monkeypatch.setattr(dispatcher, "PASSED_OVER", 2)
@@ -111,6 +120,28 @@ def test_a_restart_looks_anew(shell, few):
     shell.rows.cache.forget()
     said = handed(shell, retracts(ANN, "a"))
     assert flat(said) == ["b"]
+
+
+def test_the_looking_comes_to_its_end_although_somebody_else_writes(shell, other, few):
+    lay(shell, 9, "a")
+    done, said = shell.batch(joins(ANN, 1)), []
+    for turn in range(9):
+        other.batch(publishes(f"x{turn}"))
+        done = shell.batch(rest=done.rest)
+        said += names(done)
+    assert said == ["a"]
+
+
+def test_what_somebody_else_frees_in_front_meanwhile_is_found_by_the_next_look(shell, other, few):
+    shell.batch(a_queue(), joins(ANN, 1), publishes("first"))
+    lay(shell, 9)
+    done = shell.batch(joins(BOB, 1))
+    other.now, other.unreachable = shell.now, {ANN, BOB}
+    other.batch(Leave(ANN))
+    said = names(shell.batch(rest=done.rest))
+    for _ in range(9):
+        said += names(shell.batch(everywhere=True))
+    assert said == ["first"]
 
 
 def test_when_all_are_too_old_the_looking_ends(shell, few):

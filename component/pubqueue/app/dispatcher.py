@@ -15,7 +15,7 @@ from pubqueue.core.decision import Deliver
 from pubqueue.core.queue.dispatch import dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
@@ -92,6 +92,7 @@ class _Dispatcher:
         self.passing: set[NodeName] = set()
         """Nodes in which items whose life is over have been passed over, and there are more."""
         self._unfinished: set[NodeName] = set()
+        self._doubted: set[NodeName] = set()
         self._context = context
         self._rows = context.rows
         self._changes = changes
@@ -166,7 +167,7 @@ class _Dispatcher:
                 rows.sort(key=lambda row: rank(row[0]))
         self._load_payloads(found)
         drained = {name for name, room in asked.items() if counts[name] < room}
-        return found, drained - self._unfinished
+        return found, drained - self._unfinished - self._doubted
 
     def _look(self, asked: dict[NodeName, int]) -> list[tuple[Item, bytes]]:
         """Return what the store has ready, behind places up to which nothing lives."""
@@ -183,11 +184,27 @@ class _Dispatcher:
             if places != behind.get(name):
                 self.passing.add(name)
             passed[name] = now, places
-        for item, _ in ready.rows if behind else ():
-            was = behind.pop(item.node, None)
-            if was is not None and not item.aside:
-                passed[item.node] = now, Passed((-item.priority, item.seq - 1), was.aside)
+        self._end_looks(behind, ready.rows)
         return ready.rows
+
+    def _end_looks(
+        self, behind: Mapping[NodeName, Passed], rows: Iterable[tuple[Item, bytes]]
+    ) -> None:
+        """Note where the first that lives was found; a place in doubt is good for one look."""
+        cache, now = self._rows.cache, self._context.now
+        ended = behind.keys() - self._unfinished
+        self._doubted = ended & cache.doubted
+        for name in self._doubted:
+            cache.doubted.discard(name)
+            del cache.passed[name]
+        left = ended - self._doubted
+        for item, _ in rows if left else ():
+            if (
+                item.node in left and not item.aside
+            ):  # the first of its node, for they come in order
+                left.discard(item.node)
+                places = Passed((-item.priority, item.seq - 1), behind[item.node].aside)
+                cache.passed[item.node] = now, places
 
     def _load_payloads(self, found: Ready) -> None:
         """Load payloads of items that became ready in this batch and were published before it."""

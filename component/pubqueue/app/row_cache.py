@@ -67,6 +67,8 @@ class RowCache:
         """Nodes of which nothing that is written can be handed out."""
         self.passed: dict[NodeName, tuple[Millis, Passed]] = {}
         """Of queues places up to which nothing that is written lives, as of a moment."""
+        self.doubted: set[NodeName] = set()
+        """Of these somebody else may have written in front of the place since: the look under way is the last from there."""
         self.passing: list[tuple[NodeName, ItemId, int]] = []
         """Items met in this batch, which are kept only if they are locked at its end."""
         self.batches = 0
@@ -222,6 +224,12 @@ class RowCache:
         )
         if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
             self.forget()
+
+    def forget_foreign(self) -> None:
+        """Know nothing any more but how far the looks have come that are under way: they would never come to an end."""
+        passed = self.passed
+        self.forget()
+        self.passed, self.doubted = passed, set(passed)
 
     def forget(self) -> None:
         """Know nothing any more."""

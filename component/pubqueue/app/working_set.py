@@ -52,7 +52,7 @@ class WorkingSet:
         """Begin a batch; what is known is forgotten if somebody else has written."""
         self._tx = tx
         if tx.foreign:
-            self.cache.forget()
+            self.cache.forget_foreign()
 
     def load(self) -> None:
         """Load what has been asked for in vain."""
