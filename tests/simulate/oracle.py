@@ -19,6 +19,7 @@ from pubqueue.core.after import has_room
 from pubqueue.core.decision import Deliver, Done, Published, Refusal, Refused
 from pubqueue.core.event_log import EventKind
 from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.recover import longest
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import StagePublish
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from simulate.words import ToClient
 
     Key = tuple[str, str | None]
+    Overdue = tuple[str, str, str]
 
 COUNTED: Final = 25
 """Commits from one recount of everything to the next."""
@@ -43,6 +45,12 @@ FROM_PUBLISHERS: Final = (Publish, StagePublish, CommitVersion)
 
 MAY_BE_REFUSED: Final = frozenset({Refusal.STORE_FAILED})
 """What a publisher may be told of these."""
+
+
+LIES: Final = "waits while somebody is free"
+LASTS: Final = "is locked for longer than a new lock"
+PATIENCE: Final = {LIES: 4.0, LASTS: 60.0}
+"""Seconds for which that may be so: another instance looks every second, and at the clock every thirty."""
 
 
 class Oracle:
@@ -61,7 +69,7 @@ class Oracle:
         self._done: set[Key] = set()
         self._tokens: dict[int, int] = {}
         self._holders: dict[int, tuple[int, Jid]] = {}
-        self._waiting: tuple[set[Key], set[Key]] = (set(), set())
+        self._overdue: dict[tuple[str, ...], Millis] = {}
         self.confirmed: set[Key] = set()
         self.delivered = self.completed = self.died = self.trace = 0
 
@@ -176,17 +184,20 @@ class Oracle:
     def _trace(self, *said: object) -> None:
         self.trace = crc32(repr((asyncio.get_running_loop().time(), said)).encode(), self.trace)
 
-    # --- while somebody could hand out ---
+    # --- what should not last ---
 
-    def watch(self, now: Millis | None) -> None:
-        """Look what waits while somebody could have it; what did so at the last two looks as well lies there.
+    def watch(self, now: Millis | None, *, all_well: bool) -> None:
+        """Look at what should not be so for long; None: nobody could do anything about it now.
 
-        None: nobody could hand it out, so nobody is to blame.
+        Only those who have seen a clock set back know of locks that last too long, so all have to be well for that.
         """
-        waiting = set() if now is None else self._place.look(partial(_waiting, now))
-        if lying := waiting & self._waiting[0] & self._waiting[1]:
-            self.broken(f"waits while somebody is free: {sorted(lying)[:4]}")
-        self._waiting = (waiting, self._waiting[0])
+        seen = set() if now is None else self._place.look(partial(_overdue, now))
+        before, self._overdue = self._overdue, {}
+        for what, *place in sorted(seen):
+            if now is not None and (all_well or what != LASTS):
+                since = self._overdue[what, *place] = before.get((what, *place), now)
+                if now - since > PATIENCE[what] * 1000:
+                    self.broken(f"{what}: {place}, for {(now - since) / 1000:g} s")
 
     def left(self, *names: str) -> list[str]:
         """Return the items that are still in these nodes."""
@@ -204,11 +215,15 @@ class Oracle:
             self.broken(f"lost: {sorted(lost)[:5]}")
 
 
-def _waiting(now: Millis, tx: Transaction) -> set[Key]:
-    """Return what is ready in nodes where somebody has room, who is not the one to be avoided."""
-    found: set[Key] = set()
+def _overdue(now: Millis, tx: Transaction) -> set[Overdue]:
+    """Return what is ready while somebody has room who need not be avoided, and what is locked for too long."""
+    found: set[Overdue] = set()
     for node in nodes(tx):
-        free = {one.jid for one in subscribers(tx, node.name) if has_room(one)}
-        ready = tx.ready({node.name: ALL}, now, ALL) if free else []
-        found |= {(node.name, i.id) for i, _ in ready if free - ({i.avoid} if i.aside else set())}
+        name = node.name
+        free = {one.jid for one in subscribers(tx, name) if has_room(one)}
+        ready = tx.ready({name: ALL}, now, ALL) if free else []
+        found |= {(LIES, name, i.id) for i, _ in ready if free - ({i.avoid} if i.aside else set())}
+        latest = longest(node, now)
+        items = [item for item, _ in contents(tx, name)]
+        found |= {(LASTS, name, i.id) for i in items if i.deadline and i.deadline > latest}
     return found

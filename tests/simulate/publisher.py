@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simulate.network import Network
     from simulate.oracle import Oracle
 
-EVERY: Final = (2.0, 4.0, 10.0)
+EVERY: Final = (2.0, 4.0, 10.0, 60.0)
 """Seconds between two publishes, in the mean: one of these in each run."""
 
 MORE: Final[list[dict[str, float]]] = [{}, {}, {}, {"delay": 5.0}, {"priority": 3}]

@@ -30,7 +30,7 @@ with as many as a clock was ahead: who was told to wait waits until the time has
 REDRIVEN: Final = 60.0
 LOOK: Final = 5.0
 WATCH: Final = 2.0
-"""Virtual seconds between two looks at what waits: what is seen three times has waited for more than four."""
+"""Virtual seconds between two looks at what should not last."""
 
 
 @dataclass
@@ -151,10 +151,10 @@ class Run:
 
 
 async def _watch(world: World, oracle: Oracle) -> None:
-    """Look all the time whether anything lies there."""
+    """Look all the time at what should not last."""
     while True:
         await asyncio.sleep(WATCH)
-        oracle.watch(world.time_if_well())
+        oracle.watch(world.time_if_well(), all_well=world.is_well)
 
 
 def _ahead(plan: Sequence[Fault]) -> float:

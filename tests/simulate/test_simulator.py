@@ -87,17 +87,22 @@ def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, n
     assert (again.violation, again.at, again.trace) == (found.violation, found.at, found.trace)
 
 
-def test_a_plan_is_shrunk_to_the_fault_that_it_takes(monkeypatch):
+def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):
     monkeypatch.setattr(Broker, "_lose", confirms_what_is_lost)
     found = next(outcome for seed in range(8, 20) if (outcome := go(seed)).violation)
     shortest = shrink.shrink(found)
     assert shortest.rule == found.rule == "publish confirmed before its commit"
-    assert [fault.kind for fault in shortest.plan] == [Kind.REFUSE]
-    words = list(told(shortest))
-    assert "the store refuses instance " in words[-1]
-    assert f"SEED={found.seed} STORE=memory" in command(shortest)
-    assert command(shortest).endswith(f"ONLY={draw(found.seed, MINUTES).index(shortest.plan[0])}")
-    assert go(found.seed, plan=shortest.plan).violation == shortest.violation
+    plan = list(shortest.plan)
+    assert Kind.REFUSE in {fault.kind for fault in plan}
+    assert len(plan) < len(found.plan)
+    for at in range(len(plan)):
+        assert go(found.seed, plan=plan[:at] + plan[at + 1 :]).rule != found.rule
+    assert go(found.seed, plan=plan).violation == shortest.violation
+    whole = draw(found.seed, MINUTES)
+    numbers = ",".join(str(whole.index(fault)) for fault in plan)
+    line = f"make simulate SEED={found.seed} STORE=memory HOURS=0.1 ONLY={numbers}"
+    assert command(shortest) == line
+    assert list(told(shortest))[-len(plan) :] == [fault.told() for fault in plan]
 
 
 def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):

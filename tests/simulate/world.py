@@ -80,6 +80,11 @@ class World:
             return None
         return next((it.clock() for it in self.instances if it.is_well), None)
 
+    @property
+    def is_well(self) -> bool:
+        """Whether no instance has any trouble."""
+        return all(instance.is_well for instance in self.instances)
+
     async def begin(self) -> None:
         """Start everybody, on queues that are there."""
         await self.instances[0].start()
