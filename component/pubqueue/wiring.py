@@ -151,7 +151,7 @@ async def serve(
             await _until(stop, [*serving, broker.task])
             log.info("service.stopping")
             await asyncio.gather(*(face.stop() for face in faces))
-            await broker.note_all_told()
+            await broker.unsaid.note_all_told()
         finally:
             for task in serving:
                 task.cancel()

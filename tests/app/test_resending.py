@@ -103,13 +103,13 @@ async def test_of_two_processes_each_notes_its_own(lives):
     lives.broker = first
     await lives.let_pass()
     said = await lives.begin()
-    await lives.broker.speak_for(1)
+    await lives.broker.unsaid.speak_for(1)
     assert {item for _, item, *_ in sent(said)} == {"b"}
 
 
 async def test_who_takes_a_number_that_another_has_left_has_nothing_to_send_again(lives):
     await lives.begin(beside=True)
-    await lives.broker.note_all_told()
+    await lives.broker.unsaid.note_all_told()
     await lives.do(publishes("a"))
     said = await lives.begin(beside=True)
     await lives.do(publishes("b"))
@@ -119,7 +119,7 @@ async def test_who_takes_a_number_that_another_has_left_has_nothing_to_send_agai
 async def test_after_an_end_in_order_nothing_comes_again(lives):
     await lives.do(publishes("a"))
     lives.face.down()
-    await lives.broker.note_all_told()
+    await lives.broker.unsaid.note_all_told()
     assert sent(await lives.begin()) == []
 
 
@@ -153,7 +153,7 @@ async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
     await lives.let_pass()
     await lives.do(publishes("b"), publishes("c"), retracts(ANN, "c"))
     lives.face.down()
-    lives.broker.stream_broke()
+    lives.broker.unsaid.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     told = sent(said)
@@ -166,7 +166,7 @@ async def test_a_stream_that_breaks_long_after_the_last_delivery_has_taken_none_
     await lives.do(publishes("a"))
     lives.now = Millis(lives.now + LAG)
     lives.face.down()
-    lives.broker.stream_broke()
+    lives.broker.unsaid.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     assert len(sent(said)) == 1
@@ -178,7 +178,7 @@ async def test_nothing_is_noted_as_told_while_something_is_to_be_sent_again(live
     await lives.do(publishes("b"))
     lives.face.silent = True
     lives.face.down()
-    lives.broker.stream_broke()
+    lives.broker.unsaid.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     await lives.let_pass()

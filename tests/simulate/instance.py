@@ -167,7 +167,7 @@ class Process:
         self.broker.outbox.set_up(self, up=False)
         await self.broker.drain(1.5)
         if not self._dead:
-            await self.broker.note_all_told()
+            await self.broker.unsaid.note_all_told()
         return not self._dead
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -185,7 +185,7 @@ class Process:
     def down(self) -> None:
         """Have none any more."""
         self.stream = None
-        self.broker.stream_broke()
+        self.broker.unsaid.stream_broke()
         self.broker.outbox.set_up(self, up=False)
 
     def claims(self, address: Jid) -> bool:

@@ -22,11 +22,11 @@ from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import Instance, StaleError, StoreError
 from pubqueue.app.reader import Reader
-from pubqueue.app.resending import Resending, Told
 from pubqueue.app.rules import READS
 from pubqueue.app.share import LARGEST, share
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
+from pubqueue.app.unsaid import Unsaid
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import (
     Deliver,
@@ -92,10 +92,7 @@ class Broker:
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
-        self._instance = instance
-        self._told = Told(instance)
-        self._resending = Resending(self.submit, instance.number)
-        self._resending_for: list[Resending] = []
+        self.unsaid = Unsaid(store, instance, self.submit, clock)
         self._news = CrowdNews(self.outbox, self._ask)
         self._long_work = LongWork(self._news, self.submit)
         self._moment: Millis | None = None
@@ -182,42 +179,13 @@ class Broker:
             task.result()
         return await reply
 
-    async def note_all_told(self) -> None:
-        """Note that all deliveries have left: the faces have closed their streams in order."""
-        with contextlib.suppress(StoreError):  # then some are sent again at the next start
-            await self._store.batch(self._told.note_all)
-            await self._store.instances.leave(self._instance.number)
-
-    async def speak_for(self, number: int) -> None:
-        """Send again what the process of this number, which has died, may have left unsaid, and note that it is told.
-
-        Raises:
-            StoreError: that could not be noted.
-
-        """
-        resending = Resending(self.submit, number)
-        self._resending_for.append(resending)
-        try:
-            if self._dispatching:
-                resending.go_on()
-            await resending.done.wait()
-        finally:
-            self._resending_for.remove(resending)
-        await self._store.batch(Told(Instance(number)).note_all)
-        await self._store.instances.leave(number)
-
-    @property
-    def is_dispatching(self) -> bool:
-        """Whether items are handed out: somebody can be reached."""
-        return self._dispatching
-
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
         self._others_reached = True
         if self.outbox.is_open and not self._stopping:
             self._dispatching = True
-            for one in (self._resending, *self._resending_for):
-                one.go_on()
+            self.unsaid.flows = True
+            self.unsaid.go_on()
             self._news.resume()
             self.look_around()
         else:
@@ -231,16 +199,10 @@ class Broker:
 
     def pause(self) -> None:
         """Hand out nothing more until a face comes up; requests are still answered."""
-        self._dispatching = False
+        self._dispatching = self.unsaid.flows = False
         self._kicked = False
         self._rest = ()
         self._looked = None
-
-    def stream_broke(self) -> None:
-        """Take note that a stream of a face broke: what went into it in the last seconds is sent again with the next."""
-        self._resending.lose(self._told.unsure(self._clock()))
-        for one in self._resending_for:
-            one.fail()
 
     async def drain(self, patience: float) -> None:
         """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
@@ -381,7 +343,7 @@ class Broker:
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
-        self._told.said(self._changes.next_token(), self._clock())
+        self.unsaid.said(self._changes.next_token())
         self._note_moment(done)
 
     def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
@@ -410,7 +372,7 @@ class Broker:
     ) -> BatchResult:
         now = self._clock()
         self._rows.begin(tx)
-        self._told.note(tx, now, flowing=self._dispatching and self._resending.done.is_set())
+        self.unsaid.note(tx, now)
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()
@@ -448,8 +410,7 @@ class Broker:
             return
         for notice in self.outbox.send(self._news.keep(notices)):
             if isinstance(notice, Deliver) and notice.again:
-                for one in (self._resending, *self._resending_for):
-                    one.fail()
+                self.unsaid.fail()
             elif isinstance(notice, Deliver):
                 back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                 self.submit(back, lambda _reply: None)

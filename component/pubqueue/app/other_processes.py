@@ -56,12 +56,12 @@ class OtherProcesses:
                 wrote = True  # the broker's own look says what is wrong with the store
             if wrote:
                 broker.look_around()
-            if broker.is_dispatching:
+            if broker.unsaid.flows:
                 await self._speak_for_the_dead(broker)
 
     async def _speak_for_the_dead(self, broker: Broker) -> None:
         with contextlib.suppress(StoreError):  # the next look tries again
             self._dead += await self._store.instances.abandoned()
             while self._dead:
-                await broker.speak_for(self._dead[0])
+                await broker.unsaid.speak_for(self._dead[0])
                 log.info("instance.taken_over", number=self._dead.pop(0))
