@@ -5,28 +5,12 @@ import re
 
 import psycopg
 import pytest
+from stores.contract import SharedStoreContract
+from stores.of_relational import OfRelational
 
 from pubqueue.app.listings import Nodes
 from pubqueue.app.ports import ForeignStoreError, StoreError
-
-PARTS = (
-    "nodes",
-    "items",
-    "contents",
-    "time",
-    "batches",
-    "staging",
-    "commits",
-    "slices",
-    "history",
-    "relational",
-)
-for part in ("contract", "steps", "staging_steps", *(f"of_{name}" for name in PARTS)):
-    pytest.register_assert_rewrite(f"stores.{part}")
-from stores.contract import SharedStoreContract  # noqa: E402  # after the line above
-from stores.of_relational import OfRelational  # noqa: E402  # as above
-
-from pubqueue.stores.postgres.store import PostgresStore  # noqa: E402  # as above
+from pubqueue.stores.postgres.store import PostgresStore
 
 
 class TestPostgres(SharedStoreContract, OfRelational):
