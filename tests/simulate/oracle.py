@@ -221,7 +221,7 @@ def _overdue(now: Millis, tx: Transaction) -> set[Overdue]:
     for node in nodes(tx):
         name = node.name
         free = {one.jid for one in subscribers(tx, name) if has_room(one)}
-        ready = tx.ready({name: ALL}, now, ALL) if free else []
+        ready = tx.ready({name: ALL}, now, ALL).rows if free else []
         found |= {(LIES, name, i.id) for i, _ in ready if free - ({i.avoid} if i.aside else set())}
         latest = longest(node, now)
         items = [item for item, _ in contents(tx, name)]

@@ -32,12 +32,15 @@ class Service:
         delivered = [each for each in self.said if isinstance(each, Deliver)]
         return self.wire.trips - before, delivered
 
-    async def live(self, names):
-        """Take items through their life in two batches; return the trips of each."""
+    async def live(self, names, most):
+        """Take items through their life in two batches, neither with more trips than that; on a busy machine two are seen as one."""
         publishing, delivered = await self.trips(*map(publishes, names))
         assert len(delivered) == len(names)
         retracting, _ = await self.trips(*(retracts(each.to, each.item.id) for each in delivered))
-        return publishing, retracting
+        assert (publishing <= most[0], retracting <= most[1]) == (True, True), (
+            publishing,
+            retracting,
+        )
 
 
 @pytest.fixture
@@ -74,14 +77,14 @@ def named(letter, count):
 async def test_a_batch_waits_a_handful_of_times_whatever_its_size(start, count):
     service = await start()
     await service.trips(a_queue(), *(joins(jid, 50) for jid in WORKERS))
-    assert await service.live(named("first", count)) == (6, 3)
-    assert await service.live(named("usual", count)) == (4, 3)
+    await service.live(named("first", count), (6, 3))
+    await service.live(named("usual", count), (4, 3))
 
 
 @pytest.mark.parametrize("count", [1, 10, 100])
 async def test_after_another_process_has_written_rows_and_numbers_are_asked_for_anew(start, count):
     service, other = await start(), await start()
     await service.trips(a_queue(), *(joins(jid, 50) for jid in WORKERS))
-    await service.live(named("first", count))
+    await service.live(named("first", count), (6, 3))
     await other.trips(publishes("elsewhere"))
-    assert await service.live(named("next", count)) == (10, 4)
+    await service.live(named("next", count), (10, 4))

@@ -282,6 +282,7 @@ class XmppFace:
         if self._lanes.has(node):
             self._lanes.when_told(node, partial(self._call_soon, call))
         else:
+            self.component.flush()  # what was said before has left when we say so
             call()
 
     def _call_soon(self, call: Callable[[], None]) -> None:
