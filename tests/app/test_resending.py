@@ -123,6 +123,20 @@ async def test_after_an_end_in_order_nothing_comes_again(lives):
     assert sent(await lives.begin()) == []
 
 
+async def test_an_end_in_order_keeps_what_could_not_be_sent_again(lives):
+    """As when the service is started and ended while its server is away."""
+    await lives.do(publishes("a"))
+    await lives.begin(up=False)
+    await lives.broker.unsaid.note_all_told()
+    said = await lives.begin()
+    assert [item for _, item, *_ in sent(said)] == ["a"]
+    await lives.do(publishes("b"))
+    lives.face.down()
+    lives.broker.unsaid.stream_broke()
+    await lives.broker.unsaid.note_all_told()
+    assert "b" in [item for _, item, *_ in sent(await lives.begin())]
+
+
 async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
     monkeypatch.setattr("pubqueue.app.facts.expiring.LOOKED_AT", 7)
     monkeypatch.setattr("pubqueue.app.facts.expiring.MOST_OCTETS", 20)

@@ -62,7 +62,12 @@ class Unsaid:
         self._told.note(tx, now, flowing=self.flows and self._own.done.is_set())
 
     async def note_all_told(self) -> None:
-        """Note that all deliveries have left: the faces have closed their streams in order."""
+        """Note that all deliveries have left: the faces have closed their streams in order.
+
+        Not while something is still to be sent again: that is for the next start, or for another process.
+        """
+        if not self._own.done.is_set():
+            return
         with contextlib.suppress(StoreError):  # then some are sent again at the next start
             await self._store.batch(self._told.note_all)
             await self._store.instances.leave(self._instance.number)

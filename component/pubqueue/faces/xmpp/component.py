@@ -291,6 +291,11 @@ class Component(ComponentXMPP):
     # --- out ---
 
     @property
+    def is_leaving(self) -> bool:
+        """Whether the stream is being closed in order, for good."""
+        return self._leaving.is_set()
+
+    @property
     def has_room(self) -> bool:
         """Whether what can wait may be written."""
         return self.ready and not self._clogged

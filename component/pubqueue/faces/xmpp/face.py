@@ -156,7 +156,8 @@ class XmppFace:
         if not self.component.ready:
             self._lanes.clear()
             self._echo = Echo()
-            self._broker.unsaid.stream_broke()
+            if not self.component.is_leaving:
+                self._broker.unsaid.stream_broke()
         self._broker.outbox.set_up(self, up=False)
 
     # --- in ---
