@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 COMMIT: Final = b"COMMIT\0"
+WAITED: Final = (b"H", b"S")
+"""Flush and Sync: now an answer is waited for; psycopg sends a Flush behind the last Sync, for the same answers."""
 
 
 class PostgresWire:
@@ -75,13 +77,15 @@ class PostgresWire:
         """Carry what the store says; its first message is the only one without a kind."""
         head = await reader.readexactly(4)
         beyond.write(head + await reader.readexactly(int.from_bytes(head) - 4))
+        before = b""
         while True:
             head = await reader.readexactly(5)
             body = await reader.readexactly(int.from_bytes(head[1:]) - 4)
             if COMMIT in body and self.cut == "before":
                 self._cut()
                 return
-            self.trips += head[:1] in (b"H", b"S")  # Flush and Sync: now an answer is waited for
+            self.trips += head[:1] in WAITED and before not in WAITED
+            before = head[:1]
             beyond.write(head + body)
             await beyond.drain()
 

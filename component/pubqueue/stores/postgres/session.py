@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.stores.postgres.arrays import columns
@@ -10,7 +11,7 @@ from pubqueue.stores.postgres.queries import ARRAYS, GUARDED, SQL
 from pubqueue.stores.relational import session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from psycopg import Connection, Cursor
 
@@ -39,15 +40,21 @@ class _Answer:
 
 
 class Session(session.Session):
-    """Runs statements by name in a pipeline. `mark` is what the batch is to be known by; a reader has none."""
+    """Runs statements by name in a pipeline. `mark` is what the batch is to be known by; a reader has none.
+
+    `numbers` are the next ones of all sequences: nobody else can take any while the batch holds the lock, so they are
+    reserved without waiting for an answer.
+    """
 
     def __init__(
         self,
         connection: Connection,
         names: NodeIds,
         mark: tuple[str, int] | None,
+        numbers: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         super().__init__(names)
+        self._numbers = dict(numbers)
         self._connection = connection
         self._mark = mark
         self.written = False
@@ -87,6 +94,14 @@ class Session(session.Session):
         """Run a statement for each of these, that has to change one row each time."""
         if values:
             self.must(query, len(values), *columns(ARRAYS[query], values))
+
+    def number(self, sequence: str, count: int) -> int:
+        """Reserve so many numbers of a sequence and return the first."""
+        first = self._numbers.get(sequence, 1)
+        if count:
+            self.run("number", count, sequence)
+            self._numbers[sequence] = first + count
+        return first
 
     def forget_nodes(self) -> None:
         """Have every process look up the ids of nodes anew: some are no more."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
@@ -34,8 +34,20 @@ T = TypeVar("T")
 
 READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
+STANDING: Final = (
+    "SELECT batches, nodes, (SELECT json_object_agg(name, next) FROM sequence) FROM writing"
+)
+
 PAUSE: Final = 0.2
 """Seconds between two attempts to find out what became of a commit."""
+
+
+class _Standing(NamedTuple):
+    """How many batches were written, and how many nodes purged or deleted, by all processes; the next numbers of sequences."""
+
+    batches: int
+    nodes: int
+    numbers: dict[str, int]
 
 
 class _Batch:
@@ -121,7 +133,7 @@ class PostgresStore:
 
     def _of_others(self, connection: psycopg.Connection) -> int:
         """Return how many batches are committed besides our own."""
-        return _counts(connection)[0] - self._committed
+        return _standing(connection).batches - self._committed
 
     # --- on the thread ---
 
@@ -135,10 +147,12 @@ class PostgresStore:
         self._batch += 1
         try:
             with connection.pipeline():
-                session = Session(connection, self._names, (self._id, self._batch))
                 connection.execute("BEGIN")
                 connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
-                transaction = PostgresTransaction(session, foreign=self._others_wrote(connection))
+                standing = _standing(connection)
+                mark = self._id, self._batch
+                session = Session(connection, self._names, mark, standing.numbers)
+                transaction = PostgresTransaction(session, foreign=self._others_wrote(standing))
                 batch.begun = True
                 result = job(transaction)
                 batch.ending = session.written
@@ -153,13 +167,12 @@ class PostgresStore:
         self._committed += session.written
         return result
 
-    def _others_wrote(self, connection: psycopg.Connection) -> bool:
+    def _others_wrote(self, now: _Standing) -> bool:
         """Say whether another process has written since the last batch began."""
-        batches, nodes = _counts(connection)
-        if nodes != self._nodes_seen:
+        if now.nodes != self._nodes_seen:
             self._names.clear()
-        self._nodes_seen = nodes
-        others = batches - self._committed
+        self._nodes_seen = now.nodes
+        others = now.batches - self._committed
         seen, self._batch_seen = self._batch_seen, others
         return seen != others
 
@@ -194,12 +207,12 @@ def _check_committed(cursor: psycopg.Cursor[Any]) -> None:
         raise StoreError("the transaction is lost")
 
 
-def _counts(connection: psycopg.Connection) -> tuple[int, int]:
-    """Return how many batches were written, and how many nodes purged or deleted, by all processes."""
-    row = connection.execute("SELECT batches, nodes FROM writing").fetchone()
+def _standing(connection: psycopg.Connection) -> _Standing:
+    """Return how far all processes have come."""
+    row = connection.execute(STANDING).fetchone()
     if row is None:
         raise StoreError("the store has lost its count of batches")
-    return int(row[0]), int(row[1])
+    return _Standing(*row)
 
 
 def _look(line: Line, job: Callable[[Transaction], T]) -> T:

@@ -66,7 +66,7 @@ def _appear(session: Session, change: Commit) -> None:
     """Insert the winners that are new, or come anew, under numbers of their own."""
     added = sum(committed.added for committed in change.nodes)
     anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
-    (first,) = session.row("number", added + anew, "item")
+    first = session.number("item", added + anew)
     mark = change.app, change.version
     session.must("appear", added + anew, change.owner, change.at, *mark, first)
     counts = [(committed.added, 0, session.id(committed.node)) for committed in change.nodes]

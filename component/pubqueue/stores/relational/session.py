@@ -53,6 +53,10 @@ class Session(ABC):
     def each(self, query: str, values: Sequence[Values]) -> None:
         """Run a statement for each of these, that has to change one row each time, or the write is stale."""
 
+    def number(self, sequence: str, count: int) -> int:
+        """Reserve so many numbers of a sequence and return the first."""
+        return int(self.row("number", count, sequence)[0])
+
     def forget_nodes(self) -> None:  # noqa: B027  # most stores have nobody to tell
         """Take note that a node is purged or deleted, whose ids others may remember."""
 

@@ -54,7 +54,7 @@ class RelationalTransaction:
 
     def number(self, sequence: str, count: int) -> int:
         """Reserve so many numbers of a sequence and return the first."""
-        return int(self._session.row("number", count, sequence)[0])
+        return self._session.number(sequence, count)
 
     def write(self, writes: Writes) -> None:
         """Make these writes, or raise StaleError."""
