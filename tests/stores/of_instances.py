@@ -52,6 +52,12 @@ class OfInstances:
         assert await other.instances.enter() == Instance(0, died=True)
         assert await other.instances.abandoned() == []
 
+    async def test_who_hears_nothing_goes_on_when_the_time_is_over(self, two_stores):
+        for one in two_stores:
+            await one.instances.enter()
+            for _ in range(2):  # a connection that is new may have missed a word
+                await one.instances.hear(0)
+
     async def test_a_number_that_is_not_ours_is_not_given_back(self, two_stores):
         one, other = two_stores
         await one.instances.enter()

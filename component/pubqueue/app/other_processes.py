@@ -2,7 +2,7 @@
 
 Each process hands out what its own requests make ready, and knows when the locks of its own batches end. A
 process that is killed, or has lost its stream, leaves ready items and locks that nobody else has in mind.
-So each asks the store, once a second, whether another has written, and only then looks at all nodes.
+So each asks the store whether another has written, when it hears so and once a second, and only then looks at all nodes.
 Alone on its store a process never has to. What one that died has decided and not said, another says.
 """
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 PERIOD: Final = 1.0
-"""Seconds between two looks."""
+"""Seconds between two looks, at most."""
+
+GAP: Final = 0.2
+"""Seconds from one look to the next, at least: others may write all the time."""
 
 
 class OtherProcesses:
@@ -49,7 +52,7 @@ class OtherProcesses:
 
     async def _run(self, broker: Broker) -> None:
         while True:
-            await asyncio.sleep(PERIOD)
+            await self._store.instances.hear(PERIOD)
             try:
                 wrote = await self._store.changes()
             except StoreError:
@@ -58,6 +61,7 @@ class OtherProcesses:
                 broker.look_around()
             if broker.unsaid.flows:
                 await self._speak_for_the_dead(broker)
+            await asyncio.sleep(GAP)
 
     async def _speak_for_the_dead(self, broker: Broker) -> None:
         with contextlib.suppress(StoreError):  # the next look tries again

@@ -108,6 +108,12 @@ class Instances(Protocol):
 
         """
 
+    async def hear(self, patience: float) -> None:
+        """Return when another process has said that it changed the store, or may have, or so many seconds later.
+
+        A store whose processes cannot speak to each other returns when that time is over.
+        """
+
     async def leave(self, number: int) -> None:
         """Give a number back: nothing is left undone under it. To close the store does not."""
 

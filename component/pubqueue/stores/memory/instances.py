@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,10 @@ class Instances:
         numbers = sorted(number for number, owner in self._owners.items() if owner is None)
         self._owners |= dict.fromkeys(numbers, self)
         return numbers
+
+    async def hear(self, patience: float) -> None:
+        """Let the time pass: nobody speaks here."""
+        await asyncio.sleep(patience)
 
     async def leave(self, number: int) -> None:
         """Give a number back."""

@@ -3,10 +3,13 @@
 PostgreSQL takes the lock away with the connection. The row of the number stays until its process has left in order: so one
 that is there, and not locked, tells of a process that died. A process that only lost its connection locks its numbers anew;
 should another have spoken for it meanwhile, some deliveries come twice, under their tokens.
+
+On the same connection it hears of the batches of others, each of which notifies when it is committed.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import Instance, StoreError
@@ -19,12 +22,22 @@ if TYPE_CHECKING:
 MOST: Final = 1024
 """Processes on one database, at most."""
 
+CHANNEL: Final = "pubqueue"
+"""Where a process that has written says who it is, by its name."""
+
+NOBODY: Final = -1
+
 
 class Instances:
-    """Implements `pubqueue.app.ports.Instances` by advisory locks and a table."""
+    """Implements `pubqueue.app.ports.Instances` by advisory locks and a table.
 
-    def __init__(self, conninfo: str) -> None:
+    `name` is what this process is told from others by; `number` is its own, NOBODY before it has one.
+    """
+
+    def __init__(self, conninfo: str, name: str) -> None:
+        self.number = NOBODY
         self._conninfo = conninfo
+        self._name = name
         self._line: Line | None = None
         self._locked_on: Connection | None = None
         self._held: set[int] = set()
@@ -37,7 +50,9 @@ class Instances:
 
         """
         line = self._line = self._line or Line(self._conninfo)
-        return await line.run(lambda: line.tried(lambda: self._enter(self._ready(line))))
+        found = await line.run(lambda: line.tried(lambda: self._enter(self._ready(line))))
+        self.number = found.number
+        return found
 
     async def abandoned(self) -> list[int]:
         """Take the numbers of processes that died."""
@@ -49,10 +64,27 @@ class Instances:
         line = self._line
         if line is not None and number in self._held:
             await line.run(lambda: line.tried(lambda: self._leave(self._ready(line), number)))
+            if number == self.number:
+                self.number = NOBODY
+
+    async def hear(self, patience: float) -> None:
+        """Return when another process has said that it wrote, or may have said so, or so many seconds later."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        line = self._line = self._line or Line(self._conninfo)
+        try:
+            while (
+                socket := await line.run(lambda: line.tried(lambda: self._quiet(line)))
+            ) is not None:
+                if not await _speaks(socket, until):
+                    return
+        except StoreError:
+            await asyncio.sleep(until - loop.time())
 
     async def close(self) -> None:
         """Let go of all numbers, as if the process had died."""
         line, self._line = self._line, None
+        self.number = NOBODY
         self._held.clear()
         self._locked_on = None
         if line is not None:
@@ -61,12 +93,21 @@ class Instances:
     # --- on the thread ---
 
     def _ready(self, line: Line) -> Connection:
-        """Return the connection; on a new one all that was held is locked anew."""
+        """Return the connection; on a new one all that was held is locked anew, and it listens."""
         connection = line.connection()
         if connection is not self._locked_on:
+            connection.execute(f"LISTEN {CHANNEL}".encode())
             self._held = {number for number in self._held if _locks(connection, number)}
             self._locked_on = connection
         return connection
+
+    def _quiet(self, line: Line) -> int | None:
+        """Return the socket to wait at, None if another process has spoken; before the connection was made it may have."""
+        before = self._locked_on
+        connection = self._ready(line)
+        said = [word.payload for word in connection.notifies(timeout=0)]
+        heard = connection is not before or any(name != self._name for name in said)
+        return None if heard else connection.fileno()
 
     def _enter(self, connection: Connection) -> Instance:
         for number in range(MOST):
@@ -96,6 +137,21 @@ class Instances:
             connection.execute("DELETE FROM instance WHERE number = $1", (number,))
             _unlock(connection, number)
             self._held.discard(number)
+
+
+async def _speaks(socket: int, until: float) -> bool:
+    """Return when there is something to be read, True, or when it is so late, False."""
+    loop = asyncio.get_running_loop()
+    spoke = asyncio.Event()
+    loop.add_reader(socket, spoke.set)
+    try:
+        async with asyncio.timeout_at(until):
+            await spoke.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(socket)
+    return True
 
 
 def _locks(connection: Connection, number: int) -> bool:

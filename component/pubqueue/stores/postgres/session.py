@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.stores.postgres.arrays import columns
 from pubqueue.stores.postgres.errors import translated
+from pubqueue.stores.postgres.instances import CHANNEL
 from pubqueue.stores.postgres.queries import ARRAYS, GUARDED, SQL
 from pubqueue.stores.relational import session
 
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
     from pubqueue.stores.relational.node_ids import NodeIds
     from pubqueue.stores.relational.session import Values
 
-NOTE: Final = """
+NOTE: Final = f"""
     WITH counted AS (UPDATE writing SET batches = batches + 1)
     INSERT INTO writer (id, batch) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, seen = now()
-"""
-"""That a batch writes: others see it by the count, its writer finds out by its own row whether it was committed."""
+    RETURNING CASE WHEN EXISTS (SELECT 1 FROM instance WHERE number <> $3) THEN pg_notify('{CHANNEL}', $1) END
+"""  # noqa: S608  # ours
+"""That a batch writes: others see it by the count, its writer finds out by its own row whether it was committed.
 
+Those who serve beside it are told with the commit; alone it tells nobody, for that costs a lock over all databases.
+"""
 
 FORGET: Final = "UPDATE writing SET nodes = nodes + 1"
 
@@ -40,7 +44,9 @@ class _Answer:
 
 
 class Session(session.Session):
-    """Runs statements by name in a pipeline. `mark` is what the batch is to be known by; a reader has none.
+    """Runs statements by name in a pipeline.
+
+    `mark` is what a batch is known by: its process, which of its batches, and its number there; a reader has none.
 
     `numbers` are the next ones of all sequences: nobody else can take any while the batch holds the lock, so they are
     reserved without waiting for an answer.
@@ -50,7 +56,7 @@ class Session(session.Session):
         self,
         connection: Connection,
         names: NodeIds,
-        mark: tuple[str, int] | None,
+        mark: tuple[str, int, int] | None,
         numbers: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         super().__init__(names)

@@ -61,12 +61,12 @@ class PostgresStore:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = completed(conninfo)
-        self.instances = Instances(self._conninfo)
         self._line: Line | None = None
         self._reader: Line | None = None
         self._opening = asyncio.Lock()
         self._names = NodeIds()
         self._id = secrets.token_hex(8)
+        self.instances = Instances(self._conninfo, self._id)
         self._batch = 0
         self._committed = 0
         self._changes_seen = 0
@@ -150,7 +150,7 @@ class PostgresStore:
                 connection.execute("BEGIN")
                 connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
                 standing = _standing(connection)
-                mark = self._id, self._batch
+                mark = self._id, self._batch, self.instances.number
                 session = Session(connection, self._names, mark, standing.numbers)
                 transaction = PostgresTransaction(session, foreign=self._others_wrote(standing))
                 batch.begun = True

@@ -40,6 +40,10 @@ class Instances:
         """Take the numbers of processes that died."""
         return await asyncio.to_thread(self._abandoned)
 
+    async def hear(self, patience: float) -> None:
+        """Let the time pass: nobody speaks here."""
+        await asyncio.sleep(patience)
+
     async def leave(self, number: int) -> None:
         """Give a number back: its file is removed."""
         if number in self._held:
