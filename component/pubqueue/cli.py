@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
-from pubqueue import __version__, logs, wiring
+from pubqueue import __version__, logs, moving, wiring
 from pubqueue.app.ports import StoreError
 from pubqueue.config import ConfigError, Settings, load
 from pubqueue.faces.xmpp.component import RefusedByServerError
 from pubqueue.reloading import Reloader
 from pubqueue.stores import WANTED, shown
+from pubqueue.stores.copying import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -182,6 +183,26 @@ def _reason(problem: TimeoutError) -> str:
             return f" ({condition})"
         case _:
             return "; is the server running, and is this its component port?"
+
+
+@main.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def migrate(source: str, target: str) -> None:
+    """Copy a stopped service's store into another one.
+
+    FROM and TO are addresses as --store takes them: sqlite:///path/to/file or
+    postgresql://role@host/database. Everything is copied, whatever its state; each
+    table is read back and compared. TO has to be empty. A copy that was interrupted
+    is begun again by the same command; until it is complete nobody serves from TO.
+    """
+    try:
+        for line in moving.move(source, target):
+            click.echo(line)
+    except RefusedError as problem:
+        _quit(ASKED_WRONGLY, problem)
+    except StoreError as problem:
+        _quit(FAILED, problem)
 
 
 @main.command()

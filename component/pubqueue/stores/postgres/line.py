@@ -66,7 +66,7 @@ class Line:
         """Return the connection, made ready anew if it was lost."""
         connection = self._connection
         if connection is None or connection.closed:
-            connection = _connected(self._conninfo)
+            connection = connected(self._conninfo)
             try:
                 prepare(connection)
             except BaseException:
@@ -116,7 +116,8 @@ def completed(address: str) -> str:
     return make_conninfo(**(CONNECTION | {key: str(value) for key, value in given.items()}))
 
 
-def _connected(conninfo: str) -> psycopg.Connection:
+def connected(conninfo: str) -> psycopg.Connection:
+    """Return a new connection, not made ready yet."""
     connection: psycopg.Connection = psycopg.connect(
         conninfo, autocommit=True, prepare_threshold=0, cursor_factory=psycopg.RawCursor
     )

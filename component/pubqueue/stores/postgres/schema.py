@@ -8,6 +8,7 @@ from psycopg import errors
 
 from pubqueue.app.ports import ForeignStoreError
 from pubqueue.stores.postgres.arrays import register
+from pubqueue.stores.relational.statements import half_copied as unfinished
 from pubqueue.stores.relational.statements import scripts
 
 if TYPE_CHECKING:
@@ -39,24 +40,31 @@ SETTINGS: Final = {
 is written: what the planner has counted of a queue is never right, for it is long now and empty then."""
 
 
-def prepare(connection: Connection) -> None:
-    """Make the connection ready for use, on the newest schema.
+def prepare(connection: Connection, *, half_copied: bool = False) -> None:
+    """Make the connection ready for use, on the newest schema. Only who copies a store uses one that is `half_copied`.
 
     Raises:
         ForeignStoreError: the schema is not ours, is newer than this program, or cannot be made.
 
     """
+    configure(connection)
+    if not half_copied and (source := copied_from(connection)) is not None:
+        raise ForeignStoreError(unfinished(source))
+    steps = scripts(__package__)
+    if version(connection) != len(steps):
+        _migrate(connection, steps)
+
+
+def configure(connection: Connection) -> None:
+    """Make the connection ready to look at a schema."""
     register(connection.adapters)
     settings = SETTINGS | {"lock_timeout": f"{round(LOCK_PATIENCE * 1000)}ms"}
     connection.execute(
         "; ".join(f"SET {name} = '{value}'" for name, value in settings.items()), prepare=False
     )
-    steps = scripts(__package__)
-    if _version(connection) != len(steps):
-        _migrate(connection, steps)
 
 
-def _version(connection: Connection) -> int | None:
+def version(connection: Connection) -> int | None:
     """Return how far the schema is migrated, None if there is none of ours."""
     try:
         with connection.transaction():
@@ -71,12 +79,21 @@ def _version(connection: Connection) -> int | None:
     return int(row[1])
 
 
+def copied_from(connection: Connection) -> str | None:
+    """Return what store this one is the unfinished copy of, None if it is whole."""
+    looked = connection.execute("SELECT to_regclass('copying') IS NULL", prepare=False).fetchone()
+    if looked is None or looked[0]:
+        return None
+    row = connection.execute("SELECT source FROM copying", prepare=False).fetchone()
+    return "" if row is None else str(row[0])
+
+
 def _migrate(connection: Connection, steps: list[str]) -> None:
     """Run the migrations that the schema has not seen, in one transaction; another process waits for it."""
     try:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
-            done = _version(connection)
+            done = version(connection)
             if done is None:
                 _make_schema(connection)
             elif done > len(steps):

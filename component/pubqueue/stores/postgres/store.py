@@ -60,13 +60,13 @@ class PostgresStore:
     """Implements `pubqueue.app.ports.Store` in a schema of a database."""
 
     def __init__(self, conninfo: str) -> None:
-        self._conninfo = completed(conninfo)
+        self.conninfo = completed(conninfo)
         self._line: Line | None = None
         self._reader: Line | None = None
         self._opening = asyncio.Lock()
         self._names = NodeIds()
         self._id = secrets.token_hex(8)
-        self.instances = Instances(self._conninfo, self._id)
+        self.instances = Instances(self.conninfo, self._id)
         self._batch = 0
         self._committed = 0
         self._changes_seen = 0
@@ -83,7 +83,7 @@ class PostgresStore:
         """
         if self._line is not None:
             return
-        line = Line(self._conninfo)
+        line = Line(self.conninfo)
         self._closing.clear()
         try:
             self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
@@ -91,7 +91,7 @@ class PostgresStore:
             await line.close()
             raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
         self._batch_seen = None
-        self._reader, self._line = Line(self._conninfo), line
+        self._reader, self._line = Line(self.conninfo), line
 
     async def close(self) -> None:
         """Let go of the connections. Closing twice does no harm."""

@@ -38,3 +38,8 @@ def scripts(package: str) -> list[str]:
     entries = files(package).joinpath("migrations").iterdir()
     found = sorted((entry.name, entry) for entry in entries if entry.name.endswith(".sql"))
     return [entry.read_text(encoding="utf-8") for _, entry in found]
+
+
+def half_copied(source: str) -> str:
+    """Return why a store cannot be used into which only a part of another one has been copied."""
+    return f"the copy from {source} is not complete; `pubqueue migrate` can be begun again"

@@ -10,11 +10,14 @@ import asyncio
 import fcntl
 import os
 from contextlib import suppress
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import Instance, StoreError
+from pubqueue.stores.sqlite.alone import is_somebodys, number_file, numbered
 from pubqueue.stores.sqlite.private import MINE
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST: Final = 64
 """Processes on one file, at most."""
@@ -60,10 +63,18 @@ class Instances:
         try:
             for number in range(MOST):
                 if number not in self._held and (fresh := self._take(number)) is not None:
+                    self._see_that_it_is_nobodys(number, fresh=fresh)
                     return Instance(number, died=not fresh)
         except OSError as problem:
             raise StoreError(str(problem)) from problem
         raise StoreError(f"{MOST} processes serve from {self._path} already")
+
+    def _see_that_it_is_nobodys(self, number: int, *, fresh: bool) -> None:
+        if is_somebodys(self._path):
+            if fresh:
+                self._file(number).unlink()
+            self._let_go(number)
+            raise StoreError(f"{self._path} is being copied; serve when that is done")
 
     def _abandoned(self) -> list[int]:
         try:
@@ -109,13 +120,7 @@ class Instances:
         os.close(self._held.pop(number))
 
     def _file(self, number: int) -> Path:
-        return Path(f"{self._path}-instance-{number}")
+        return number_file(self._path, number)
 
     def _there(self) -> list[int]:
-        start = f"{self._path.name}-instance-"
-        names = (
-            name.removeprefix(start)
-            for name in os.listdir(self._path.parent)
-            if name.startswith(start)
-        )
-        return [int(name) for name in names if name.isdecimal()]
+        return numbered(self._path)

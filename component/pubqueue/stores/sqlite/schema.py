@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import ForeignStoreError
-from pubqueue.stores.relational.statements import scripts
+from pubqueue.stores.relational.statements import half_copied, scripts
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -16,19 +16,24 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x70756271
 """`pubq`, in the header of the file: a database of ours."""
 
+HALF_COPIED: Final = 0x70756263
+"""`pubc`, in its place as long as a copy into the file is not complete; programs that know nothing of it refuse it as well."""
+
 PAGE_CACHE: Final = 65_536
 """KiB of pages to keep in memory at most. With SQLite's own 2 MiB a large commit reads and writes pages again
 and again: 22 us an item instead of 8, where ids come in no order."""
 
 
-def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the connection ready to write.
+def prepare(
+    connection: sqlite3.Connection, path: Path, *, application: int = APPLICATION_ID
+) -> None:
+    """Make the connection ready to write. Only who copies a store writes to a file that is marked as `HALF_COPIED`.
 
     Raises:
         ForeignStoreError: the file is not ours, is newer than this program, or is unusable.
 
     """
-    _check_ours(connection, path)
+    _check_ours(connection, path, application)
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise ForeignStoreError(f"{path}: SQLite cannot keep a write-ahead log here")
@@ -36,7 +41,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = {-PAGE_CACHE}")
     connection.execute("PRAGMA temp_store = MEMORY")
-    _migrate(connection, path)
+    _migrate(connection, path, application)
     for query in ("make_winner", "make_met"):
         connection.execute(SQL[query])
     connection.execute(
@@ -44,17 +49,20 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     )  # whoever finds the file locked looks again by themselves
 
 
-def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database that somebody else has made; an empty one becomes ours."""
+def _check_ours(connection: sqlite3.Connection, path: Path, ours: int) -> None:
+    """Refuse a database that somebody else has made, or that a copy was to become; an empty one becomes ours."""
     connection.execute("BEGIN")  # one moment for both: another process may be making it
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     connection.execute("COMMIT")
-    if tables and application != APPLICATION_ID:
+    if tables and application == HALF_COPIED != ours:
+        (source,) = connection.execute("SELECT source FROM copying").fetchone()
+        raise ForeignStoreError(f"{path}: {half_copied(source)}")
+    if tables and application != ours:
         raise ForeignStoreError(f"{path}: this SQLite database belongs to another program")
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+def _migrate(connection: sqlite3.Connection, path: Path, application: int) -> None:
     """Run the migrations that this file has not seen, in one transaction; a second process waits for it."""
     steps = migrations()
     if _schema(connection) == len(steps):
@@ -68,7 +76,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     for script in steps[done:]:
         for statement in statements(script):
             connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA application_id = {application}")
     connection.execute(f"PRAGMA user_version = {len(steps)}")
     connection.execute("COMMIT")
 

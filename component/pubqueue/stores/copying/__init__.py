@@ -1,0 +1,8 @@
+"""Copies all that a store keeps into another store, which may be of another kind."""
+
+from __future__ import annotations
+
+from pubqueue.stores.copying.copy import Copied, Watch, copy
+from pubqueue.stores.copying.places import RefusedError
+
+__all__ = ["Copied", "RefusedError", "Watch", "copy"]

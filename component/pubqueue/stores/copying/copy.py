@@ -1,0 +1,131 @@
+"""The copy itself: mark the target, read the source once, read the target back, and take the mark away.
+
+The target is marked before the first row is written, and the mark goes in the transaction that makes the copy complete;
+until then no process serves from it. So whatever ends a copy, it can be begun again, and begins from an empty target:
+the source may have been served in between, and then nothing that was brought before would be sure to be true.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from hashlib import sha256
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, msgpack
+
+from pubqueue.app.ports import StoreError
+from pubqueue.stores.copying.opening import source_at, target_at
+from pubqueue.stores.copying.places import RefusedError
+from pubqueue.stores.copying.tables import agreed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.stores.copying.places import Reader, Row, Source, Target
+    from pubqueue.stores.copying.tables import Table
+
+
+class Copied(Struct, frozen=True):
+    """A table that was copied: how many rows it has, and the SHA-256 of them all, in the order of their key."""
+
+    table: str
+    rows: int
+    digest: str
+
+
+class Watch(Protocol):
+    """Who is told how far a copy is: each row is read from the source, and read back from the target."""
+
+    def begin(self, rows: int) -> None:
+        """Take note of how many rows there are to read."""
+
+    def step(self, what: str, rows: int) -> None:
+        """Take note of what is being done, and how many rows have been read for it since the last step."""
+
+
+class _Digest:
+    """What went through: the number of rows, and their digest."""
+
+    STEP = 256
+
+    def __init__(self, watch: Watch, what: str) -> None:
+        self._sha = sha256()
+        self._watch = watch
+        self._what = what
+        self.rows = 0
+
+    def through(self, rows: Iterable[Row]) -> Iterator[Row]:
+        self._watch.step(self._what, 0)
+        pack = msgpack.Encoder().encode
+        for row in rows:
+            self._sha.update(pack(row))
+            self.rows += 1
+            if self.rows % self.STEP == 0:
+                self._watch.step(self._what, self.STEP)
+            yield row
+        self._watch.step(self._what, self.rows % self.STEP)
+
+    def of(self, table: Table) -> Copied:
+        return Copied(table.name, self.rows, self._sha.hexdigest())
+
+
+def copy(from_address: str, to_address: str, watch: Watch) -> list[Copied]:
+    """Copy the store at one address into that at another, and return what was copied, table by table.
+
+    A target that is the complete copy already is compared once more, and nothing is written.
+
+    Raises:
+        RefusedError: nothing was done, for there is no store, or the target is another one's.
+        StoreError: a store is in use, cannot be reached, or what was written reads back otherwise.
+
+    """
+    with ExitStack() as ends:
+        source = ends.enter_context(source_at(from_address))
+        target = ends.enter_context(target_at(to_address, source))
+        begun = target.copied_from()
+        if begun is not None and begun not in ("", source.name):
+            raise RefusedError(
+                f"{target.name} holds a part of a copy from {begun}: go on with that one, or remove it"
+            )
+        if begun is None and not target.is_empty():
+            return _compare(source, target, watch)
+        return _fill(source, target, watch)
+
+
+def _fill(source: Source, target: Target, watch: Watch) -> list[Copied]:
+    target.begin(source.name)
+    tables = agreed(source.tables(), target.tables())
+    watch.begin(2 * sum(source.count(table) for table in tables))
+    copied = []
+    for table in tables:
+        digest = _Digest(watch, f"copying {table.name}")
+        target.fill(table, digest.through(source.rows(table)))
+        copied.append(digest.of(table))
+    for table, written in zip(tables, copied, strict=True):
+        if _read(target, table, watch) != written:
+            raise StoreError(f"{target.name}: {table.name} does not read back as it was written")
+    target.finish(source.last_numbers(), source.died())
+    return copied
+
+
+def _compare(source: Source, target: Target, watch: Watch) -> list[Copied]:
+    """Return what both hold, if it is the same: a copy may have been ended between its last two steps."""
+    tables = agreed(source.tables(), target.tables())
+    counts = [source.count(table) for table in tables]
+    refused = RefusedError(f"{target.name} is not empty")
+    if counts != [target.count(table) for table in tables]:
+        raise refused
+    watch.begin(2 * sum(counts))
+    found = []
+    for table in tables:
+        found.append(_read(source, table, watch))
+        if _read(target, table, watch) != found[-1]:
+            raise refused
+    return found
+
+
+def _read(place: Reader, table: Table, watch: Watch) -> Copied:
+    digest = _Digest(watch, f"comparing {table.name}")
+    for _ in digest.through(place.rows(table)):
+        pass
+    return digest.of(table)
