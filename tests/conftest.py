@@ -1,12 +1,13 @@
 """Hypothesis: `make test` draws the same examples every time, `make fuzz` new ones and more of them.
 
-And the order of all tests, beside which others they run.
+And the order of all tests, beside which others they run, and the PostgreSQL that all tests of a process share.
 """
 
 import os
 
 import pytest
 from harness import side_by_side
+from harness.postgres import Postgres
 from hypothesis import settings
 
 # minutes, and Java's memory several times over: `make test-spark` names the folder
@@ -30,3 +31,17 @@ def pytest_xdist_make_scheduler(config, log):
     """Say who stays together."""
     config.option.loadscopereorder = False
     return side_by_side.Units(config, log)
+
+
+@pytest.fixture(scope="session")
+def running_postgres():
+    """The server itself, started when a test first asks for it."""
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(running_postgres):
+    """A server with an empty store."""
+    running_postgres.wipe()
+    return running_postgres

@@ -22,15 +22,16 @@ PUBQUEUE: Final = Path(sys.executable).with_name("pubqueue")
 
 
 def write_config(
-    folder: Path, server: StubServer, extra: str = "", *, store: Path | None = None
+    folder: Path, server: StubServer, extra: str = "", *, store: Path | str | None = None
 ) -> Path:
-    """Write a configuration that attaches to `server` and stores in `folder`; return its path."""
-    store = store or folder / "pubqueue.db"
+    """Write a configuration that attaches to `server` and stores in `folder`, or at an address; return its path."""
+    if not isinstance(store, str):
+        store = f"sqlite:///{(store or folder / 'pubqueue.db').absolute()}"
     keys = {
         "jid": server.domain,
         "secret": server.secret,
         "server": f"{server.host}:{server.port}",
-        "store": f"sqlite:///{store.absolute()}",
+        "store": store,
     }
     path = folder / "pubqueue.toml"
     lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]

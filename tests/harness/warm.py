@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LIBRARIES: Final = ["aiosqlite", "click", "lxml.etree", "msgspec", "structlog", "uvloop"]
 LIBRARIES += ["slixmpp.componentxmpp", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
+LIBRARIES += ["psycopg"]
 
 
 @cache

@@ -1,5 +1,6 @@
-"""Plays every scenario of this folder against the real program, each on a fresh store."""
+"""Plays every scenario of this folder against the real program, each on a fresh store of every kind that lasts."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,21 @@ SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-async def test_scenario(path, tmp_path):
+async def test_scenario(path, tmp_path, postgres):
     scenario = read(path.read_text())
+    async with asyncio.TaskGroup() as together:  # most of the time is waiting
+        together.create_task(play(scenario, tmp_path / "sqlite"))
+        together.create_task(play(scenario, tmp_path / "postgresql", store=postgres.address))
+
+
+async def play(scenario, folder, store=None):
+    folder.mkdir()
     async with StubServer(scenario.service, "a secret") as server:
-        config = write_config(tmp_path, server, scenario.config)
+        config = write_config(folder, server, scenario.config, store=store)
         async with WarmProgram(config) as program:
-            await ScenarioPlayer(scenario, Stub(scenario, server), program, validate).play()
+            try:
+                await ScenarioPlayer(scenario, Stub(scenario, server), program, validate).play()
+            except AssertionError as failure:
+                failure.add_note(f"on {folder.name}")
+                raise
         assert "level=error" not in program.log, program.log
