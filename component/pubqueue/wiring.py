@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -14,6 +14,7 @@ from pubqueue import __version__, declared_nodes
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import ALONE, Broker
 from pubqueue.app.other_processes import OtherProcesses
+from pubqueue.app.ports import UnreachableStoreError
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Jid, Millis
 from pubqueue.declared_nodes import Comparison
@@ -26,12 +27,16 @@ from pubqueue.stores import Doubtful
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from pubqueue.app.ports import Store
+    from pubqueue.app.ports import Instance, Store
     from pubqueue.config import Settings
     from pubqueue.core.model import Asker
     from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
+
+
+KNOCK: Final = 1.0
+"""Seconds between two attempts to reach a store that does not answer when the service starts."""
 
 
 def now() -> Millis:
@@ -83,25 +88,45 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 @asynccontextmanager
 async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """Run the queue without a face; raises what `_parts` raises."""
-    async with _parts(settings, serving=False) as (broker, _store, _reaper):
-        yield broker
+    async with _stored(settings) as store:
+        await store.open()
+        async with _parts(settings, store) as (broker, _store, _reaper):
+            yield broker
+
+
+@asynccontextmanager
+async def _stored(settings: Settings) -> AsyncIterator[Store]:
+    store = settings.make_store()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _enter(store: Store, stop: asyncio.Event) -> Instance | None:
+    """Open the store and be counted among those that serve from it, once it can be reached; None if we are to stop before."""
+    while not stop.is_set():
+        try:
+            await store.open()
+            return await store.instances.enter()
+        except UnreachableStoreError as problem:
+            log.warning("store.unreachable", why=str(problem))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), KNOCK)
+    return None
 
 
 @asynccontextmanager
 async def _parts(
-    settings: Settings, *, serving: bool
+    settings: Settings, store: Store, instance: Instance = ALONE
 ) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
-    """Run what serves faces: broker, store, reaper, and the declared nodes.
+    """Run what serves faces: broker, reaper, and the declared nodes, on a store that is open.
 
     Raises:
-        ForeignStoreError: the store cannot be used.
         ConfigError: a declared node does not fit.
 
     """
-    store = settings.make_store()
     async with AsyncExitStack() as ends:  # what was begun first ends last, whatever the others meet
-        ends.push_async_callback(store.close)
-        await store.open()
         reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
         broker = Broker(
             store,
@@ -112,7 +137,7 @@ async def _parts(
             on_moment=reaper.on_moment,
             limits=settings.transactions.limits(),
             most_subscriptions=settings.subscriptions_per_account,
-            instance=await store.instances.enter() if serving else ALONE,
+            instance=instance,
         )
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
@@ -132,13 +157,31 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set, then hand out nothing more, answer what was asked, and leave.
 
+    A store that cannot be reached is waited for.
+
     Raises:
         ForeignStoreError: the store cannot be used.
         ConfigError: a declared node does not fit.
         RefusedByServerError: the server will not have the component.
 
     """
-    async with _parts(settings, serving=True) as parts:
+    async with _stored(settings) as store:
+        instance = await _enter(store, stop)
+        if instance is not None:
+            await _serve(settings, store, instance, stop=stop, on_ready=on_ready, reloader=reloader)
+    log.info("service.stopped")
+
+
+async def _serve(
+    settings: Settings,
+    store: Store,
+    instance: Instance,
+    *,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    reloader: Reloader | None,
+) -> None:
+    async with _parts(settings, store, instance) as parts:
         broker = parts[0]
         _collect_less_often()
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
@@ -156,7 +199,6 @@ async def serve(
             for task in serving:
                 task.cancel()
             await asyncio.gather(*serving, return_exceptions=True)
-    log.info("service.stopped")
 
 
 async def _until(stop: asyncio.Event, work: Sequence[asyncio.Task[None]]) -> None:

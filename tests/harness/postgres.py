@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 PROGRAMS: Final = Path("/usr/lib/postgresql")
 ROLE: Final = "queue"
-READY: Final = b"database system is ready to accept connections"
+READY: Final = b"database system is ready to accept"  # connections, or read-only ones
 WIPE: Final = """
     DO $$ DECLARE names text; BEGIN
         SELECT string_agg(format('pubqueue.%I', tablename), ', ') INTO names FROM pg_tables
@@ -49,12 +50,16 @@ class Postgres:
     """A server on loopback, with a database `queues` in which a role may do nothing but what is in its own schema.
 
     A context manager: entered when it serves, left with the process ended and its files removed. `settings` are given to
-    the server as they are; without `fsync` it forgets more in a loss of power than a test has.
+    the server as they are; without `fsync` it forgets more in a loss of power than a test has. `inside` is a command that runs
+    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute.
     """
 
     host = "127.0.0.1"
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(
+        self, *, inside: Sequence[str] = (), data: str = "data", log: str = "log", **settings: str
+    ) -> None:
+        self._inside, self._data_folder, self._log_folder = inside, data, log
         self.port = 0
         self._settings = {"fsync": "off"} | settings
         self._temp: tempfile.TemporaryDirectory[str] | None = None
@@ -75,16 +80,8 @@ class Postgres:
     def __enter__(self) -> Self:
         self._temp = tempfile.TemporaryDirectory(prefix="pubqueue-postgres-")
         try:
-            _belongs(Path(self._temp.name))
-            # its passwords are nobody's: it listens on loopback alone, for a minute
-            self._run(
-                "initdb",
-                "--no-sync",
-                "--auth=trust",
-                "--username=postgres",
-                "--encoding=UTF8",
-                "--locale=C.UTF-8",
-            )
+            belongs(Path(self._temp.name))
+            self._lay()
             (self.port,) = free_ports(1)
             self.start()
             self._furnish()
@@ -109,15 +106,17 @@ class Postgres:
             "unix_socket_directories": "",
             "logging_collector": "off",
             "shared_buffers": "16MB",
+            "dynamic_shared_memory_type": "mmap",  # so that a crash leaves it in our folder
         } | self._settings
         options = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
             # QUIT ends it and its children at once, without a word to the disk
             [
+                *self._inside,
                 "setpriv",
                 "--pdeathsig",
                 "QUIT",
-                *_other_user(),
+                *other_user(),
                 "--",
                 _program("postgres"),
                 "-D",
@@ -142,6 +141,23 @@ class Postgres:
         """End it at once, as a crash would."""
         self._end(signal.SIGQUIT)
 
+    def crash(self) -> None:
+        """End it and all its children by SIGKILL, all at once; what they shared of memory is let go of."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # so that no child is made meanwhile
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        shared = Path(self._data, "postmaster.pid").read_text().splitlines()[6].split()
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        self._end(signal.SIGKILL)
+        subprocess.run(["ipcrm", "--shmem-id", shared[1]], check=True)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it does not run, as after a crash that it could not mend."""
+        return self._process is None or self._process.poll() is not None
+
     def ask(self, statement: str, *values: object) -> list[tuple[object, ...]]:
         """Run a statement as the superuser, who is not the store."""
         with self.session() as connection:
@@ -160,8 +176,24 @@ class Postgres:
 
     @property
     def _data(self) -> str:
+        return self._path(self._data_folder)
+
+    def _path(self, folder: str) -> str:
         assert self._temp is not None, "the server is entered with `with`"
-        return f"{self._temp.name}/data"
+        return str(Path(self._temp.name, folder))
+
+    def _lay(self) -> None:
+        """Make the cluster. Nobody needs a password: it listens on loopback alone, for a minute."""
+        self._run(
+            "initdb",
+            "--no-sync",
+            "--auth=trust",
+            "--username=postgres",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "--wal-segsize=1",  # a sixteenth: less to write, and to copy
+            f"--waldir={self._path(self._log_folder)}",
+        )
 
     def _furnish(self) -> None:
         with psycopg.connect(
@@ -175,7 +207,11 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
-            ["setpriv", *_other_user(), "--", _program(program), "-D", self._data, *arguments],
+            [
+                *self._inside,
+                *("setpriv", *other_user(), "--"),
+                *(_program(program), "-D", self._data, *arguments),
+            ],
             cwd="/",
             capture_output=True,
             check=False,
@@ -215,14 +251,14 @@ def _program(name: str) -> str:
     return str(found[-1])
 
 
-def _other_user() -> Sequence[str]:
+def other_user() -> Sequence[str]:
     """Return how to be somebody else than root."""
     if os.geteuid():
         return ()
     return ("--reuid", "postgres", "--regid", "postgres", "--clear-groups")
 
 
-def _belongs(folder: Path) -> None:
+def belongs(folder: Path) -> None:
     """Let the folder be that user's."""
     if not os.geteuid():
         shutil.chown(folder, "postgres", "postgres")

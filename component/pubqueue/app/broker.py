@@ -24,6 +24,7 @@ from pubqueue.app.ports import Instance, StaleError, StoreError
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
 from pubqueue.app.share import LARGEST, share
+from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.unsaid import Unsaid
@@ -288,7 +289,8 @@ class Broker:
         stale = False
         while True:
             try:
-                return await self._store.batch(partial(self._work_in, requests, kicked, spoilt))
+                with no_longer_behind(self._refuse_waiting):
+                    return await self._store.batch(partial(self._work_in, requests, kicked, spoilt))
             except SpoiltError as problem:
                 self._changes.forget()
                 spoilt.add(problem.at)
@@ -306,12 +308,22 @@ class Broker:
         """Tell those whose batch came to nothing."""
         log.error("batch.lost", requests=len(taken), why=str(problem))
         self._kicked = self._dispatching and (self._kicked or kicked)
+        self._refuse(taken)
+        if not taken:
+            await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
+
+    def _refuse_waiting(self) -> None:
+        """Tell those who wait behind a batch that does not end."""
+        taken, self._waiting = self._waiting, []
+        if taken:
+            log.error("batch.stalled", refused=len(taken))
+        self._refuse(taken)
+
+    def _refuse(self, taken: Sequence[Taken]) -> None:
         for request, answer in taken:
             if isinstance(request, Arrive | Leave | Bounce):
                 self._keep(request)
             answer(Refused(Refusal.STORE_FAILED))
-        if not taken:
-            await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
 
     def _keep(self, word: Arrive | Leave | Bounce) -> None:
         """Keep what nobody repeats, and try it again in a while."""

@@ -38,6 +38,10 @@ class ForeignStoreError(StoreError):
     """What is at the store's address is not a store of ours, or cannot be used."""
 
 
+class UnreachableStoreError(ForeignStoreError):
+    """The store is kept by somebody who does not answer, or has no place for us at present."""
+
+
 class Transaction(Protocol):
     """One transaction: rows as they are by now, and what is written to them."""
 
@@ -130,6 +134,7 @@ class Store(Protocol):
 
         Raises:
             ForeignStoreError: what is there is not ours, is newer than this program, or is unusable.
+            UnreachableStoreError: that may pass.
 
         """
 

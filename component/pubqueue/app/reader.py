@@ -16,6 +16,7 @@ import structlog
 
 from pubqueue.app.batch import read
 from pubqueue.app.ports import StoreError
+from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import (
@@ -38,6 +39,10 @@ log = structlog.get_logger(__name__)
 
 ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is being stopped")
 """For those whose turn does not come any more: nothing has happened, and they may try again."""
+
+
+FAILED: Final = Refused(Refusal.STORE_FAILED)
+"""For those whose turn does not come because the store does not answer."""
 
 
 class Reader:
@@ -73,10 +78,13 @@ class Reader:
 
     def refuse_waiting(self) -> None:
         """Tell those whose turn has not come that the service ends."""
+        self._refuse_waiting(ENDING)
+
+    def _refuse_waiting(self, reply: Refused = FAILED) -> None:
         left, self._waiting = self._waiting, {}
         for mine in left.values():
             for _, answer in mine:
-                self._tell(answer, ENDING)
+                self._tell(answer, reply)
 
     async def stop(self) -> None:
         """Answer what is waiting, then stop. Stopping twice does no harm."""
@@ -122,7 +130,8 @@ class Reader:
 
     async def _decide(self, request: Read) -> Decision:
         try:
-            return await self._store.read(partial(self._read, request))
+            with no_longer_behind(self._refuse_waiting):
+                return await self._store.read(partial(self._read, request))
         except StoreError as problem:
             log.error("read.failed", why=str(problem))  # noqa: TRY400  # an answer, no trace
             return refuse(Refusal.STORE_FAILED)

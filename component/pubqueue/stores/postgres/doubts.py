@@ -1,4 +1,4 @@
-"""Settings of a server that lose what is confirmed when its power fails."""
+"""Settings of a server that lose what is confirmed when its power fails, or when a standby takes over."""
 
 from __future__ import annotations
 
@@ -13,11 +13,34 @@ MEANING: Final = {
     "synchronous_commit": "pubqueue turns it on for itself, others on this server may lose what they wrote",
 }
 
+LOCAL: Final = """\
+the server has synchronous standbys and synchronous_commit local: pubqueue waits for them all the same, \
+others on this server may lose what they wrote when one takes over"""
+NOBODY: Final = """\
+the server has synchronous_standby_names and no standby is connected: nothing is confirmed until one is"""
+LAGGING: Final = """\
+the server has a standby and no synchronous_standby_names: \
+what was confirmed last may be lost when it takes over"""
+
 
 def doubts(connection: Connection) -> list[str]:
-    """Return a sentence about each of these settings that the server has off; what a session sets for itself does not count."""
+    """Return a sentence about each of these settings; what a session sets for itself does not count."""
     rows = connection.execute(
         "SELECT name FROM pg_settings WHERE name = ANY($1::text[]) AND reset_val = 'off' ORDER BY name",
         (list(MEANING),),
     )
-    return [f"the server has {name} off: {MEANING[name]}" for (name,) in rows]
+    off = [f"the server has {name} off: {MEANING[name]}" for (name,) in rows]
+    return off + _about_standbys(connection)
+
+
+def _about_standbys(connection: Connection) -> list[str]:
+    """Say what becomes of a commit when a standby takes over. Who they are is not for every role to see, how many is."""
+    row = connection.execute(
+        "SELECT current_setting('synchronous_standby_names') != '',"
+        " (SELECT reset_val = 'local' FROM pg_settings WHERE name = 'synchronous_commit'),"
+        " EXISTS (SELECT 1 FROM pg_stat_replication)"
+    ).fetchone()
+    named, local, connected = row or (False, False, False)
+    if not named:
+        return [LAGGING] if connected else []
+    return [sentence for sentence, told in ((LOCAL, local), (NOBODY, not connected)) if told]

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pubqueue.app.ports import StoreError
-from pubqueue.stores.postgres.errors import translated
+from pubqueue.app.ports import StoreError, UnreachableStoreError
+from pubqueue.stores.postgres.errors import said, translated
 from pubqueue.stores.postgres.schema import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from psycopg.errors import Diagnostic
 
 T = TypeVar("T")
 
@@ -42,6 +44,8 @@ class Line:
         self._conninfo = conninfo
         self._thread = ThreadPoolExecutor(1, "postgres")
         self._connection: psycopg.Connection | None = None
+        self.warned = False
+        """The server has warned: so it does of a commit that no standby has."""
 
     @property
     def is_new(self) -> bool:
@@ -67,6 +71,7 @@ class Line:
         connection = self._connection
         if connection is None or connection.closed:
             connection = connected(self._conninfo)
+            connection.add_notice_handler(self._warn)
             try:
                 prepare(connection)
             except BaseException:
@@ -74,6 +79,9 @@ class Line:
                 raise
             self._connection = connection
         return connection
+
+    def _warn(self, _notice: Diagnostic) -> None:
+        self.warned = True
 
     def undo(self) -> None:
         """Roll back what is open; a connection that cannot even do that is let go."""
@@ -118,9 +126,12 @@ def completed(address: str) -> str:
 
 def connected(conninfo: str) -> psycopg.Connection:
     """Return a new connection, not made ready yet."""
-    connection: psycopg.Connection = psycopg.connect(
-        conninfo, autocommit=True, prepare_threshold=0, cursor_factory=psycopg.RawCursor
-    )
+    try:
+        connection: psycopg.Connection = psycopg.connect(
+            conninfo, autocommit=True, prepare_threshold=0, cursor_factory=psycopg.RawCursor
+        )
+    except psycopg.OperationalError as problem:
+        raise UnreachableStoreError(said(problem)) from problem
     connection.prepared_max = PREPARED
     return connection
 

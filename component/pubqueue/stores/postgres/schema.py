@@ -25,7 +25,7 @@ LOCK_PATIENCE: Final = 5.0
 SETTINGS: Final = {
     "search_path": SCHEMA,
     "synchronous_commit": "on",
-    "client_min_messages": "error",
+    "client_min_messages": "warning",
     "join_collapse_limit": "1",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -36,7 +36,7 @@ SETTINGS: Final = {
     "max_parallel_workers_per_gather": "0",
     "plan_cache_mode": "force_generic_plan",
 }
-"""A commit returns once it is on disk. And every statement is written for one plan, by the indexes in the order in which it
+"""A commit returns once it is on disk, and warns if it gave up waiting for a standby. And every statement is written for one plan, by the indexes in the order in which it
 is written: what the planner has counted of a queue is never right, for it is long now and empty then."""
 
 

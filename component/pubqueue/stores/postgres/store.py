@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
-from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.stores.postgres.doubts import doubts
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
@@ -79,6 +79,7 @@ class PostgresStore:
 
         Raises:
             ForeignStoreError: the schema is not ours, is newer than this program, or is unusable.
+            UnreachableStoreError: nobody lets us connect.
 
         """
         if self._line is not None:
@@ -89,6 +90,8 @@ class PostgresStore:
             self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
         except StoreError as problem:
             await line.close()
+            if isinstance(problem, UnreachableStoreError):
+                raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
             raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
         self._batch_seen = None
         self._reader, self._line = Line(self.conninfo), line
@@ -156,12 +159,14 @@ class PostgresStore:
                 batch.begun = True
                 result = job(transaction)
                 batch.ending = session.written
+                line.warned = False
                 committing = connection.execute("COMMIT", prepare=False)
-            _check_committed(committing)
+            _check_committed(committing, warned=batch.ending and line.warned)
         except BaseException as problem:
             self._names.clear()
-            lost = batch.ending and isinstance(problem, psycopg.Error) and connection.closed
-            if not (lost and self._is_committed(line, problem)):
+            doubtful = connection.closed or line.warned
+            unknown = batch.ending and isinstance(problem, psycopg.Error) and doubtful
+            if not (unknown and self._is_committed(line, problem)):
                 line.undo()
                 raise
         self._committed += session.written
@@ -185,24 +190,32 @@ class PostgresStore:
         """
         while True:
             try:
-                return self._last_batch(line.connection()) == self._batch
+                connection, line.warned = line.connection(), False
+                last = self._last_batch(connection)
+                if not line.warned:
+                    return last == self._batch
             except (psycopg.Error, ForeignStoreError):
                 line.drop()
             if self._closing.wait(PAUSE):
                 raise StoreError(f"nobody knows whether a batch was committed: {problem}")
 
     def _last_batch(self, connection: psycopg.Connection) -> int | None:
-        """Return our last batch that is committed. The lock is free once the connection that was lost is over."""
+        """Return our last batch that is committed. The lock is free once the connection that was lost is over.
+
+        This writes, so that its own commit waits for the standbys that ours should have waited for.
+        """
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
             row = connection.execute(
-                "SELECT batch FROM writer WHERE id = $1", (self._id,)
+                "UPDATE writer SET seen = now() WHERE id = $1 RETURNING batch", (self._id,)
             ).fetchone()
         return None if row is None else int(row[0])
 
 
-def _check_committed(cursor: psycopg.Cursor[Any]) -> None:
+def _check_committed(cursor: psycopg.Cursor[Any], *, warned: bool) -> None:
     """See that a COMMIT was one: a transaction that has failed answers that it was rolled back."""
+    if warned:
+        raise psycopg.OperationalError("perhaps no standby has what was committed")
     if cursor.statusmessage != "COMMIT":
         raise StoreError("the transaction is lost")
 

@@ -1,0 +1,59 @@
+"""A standby of a throw-away PostgreSQL: it follows by streaming, and takes over when it is told to."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from harness.patience import PATIENCE
+from harness.postgres import Postgres, PostgresError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLLOWERS: Final = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+SYNCHRONOUS: Final = f"{FOLLOWERS} AND sync_state IN ('sync', 'quorum')"
+
+
+class Standby(Postgres):
+    """Made from a primary that runs; entered when it follows it."""
+
+    def __init__(self, primary: Postgres, **settings: str) -> None:
+        super().__init__(**settings)
+        self._primary = primary
+
+    def promote(self) -> None:
+        """Take over: return when it can be written to."""
+        if self.ask("SELECT pg_promote(true, %s)", PATIENCE) != [(True,)]:
+            raise PostgresError("the standby did not take over")
+
+    def follows(self) -> None:
+        """Return when it follows the primary."""
+        until(lambda: self._primary.ask(FOLLOWERS) == [(1,)])
+
+    def _lay(self) -> None:
+        self._run(
+            "pg_basebackup",
+            f"--dbname=postgresql://postgres@{self.host}:{self._primary.port}",
+            "--checkpoint=fast",
+            "--write-recovery-conf",
+            "--no-sync",
+        )
+
+    def _furnish(self) -> None:
+        self.follows()
+
+
+def wait_for_standbys(primary: Postgres, names: str = "*") -> None:
+    """Let no commit of the primary be answered before a standby has it; return when that is so."""
+    primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    primary.ask("SELECT pg_reload_conf()")
+    until(lambda: primary.ask(SYNCHRONOUS) == [(1,)])
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Return when it holds, asking again and again."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise PostgresError("that did not happen")
