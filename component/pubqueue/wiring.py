@@ -16,12 +16,14 @@ from pubqueue.app.broker import ALONE, Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Jid, Millis
+from pubqueue.core.reading.overviews import About
 from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.reloading import trim_of
 from pubqueue.stores import Doubtful
+from pubqueue.stores import shown as shown_address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -113,6 +115,7 @@ async def _parts(
             limits=settings.transactions.limits(),
             most_subscriptions=settings.subscriptions_per_account,
             instance=await store.instances.enter() if serving else ALONE,
+            about=About(__version__, shown_address(settings.store), now()),
         )
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
