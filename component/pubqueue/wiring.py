@@ -17,12 +17,14 @@ from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.ports import UnreachableStoreError
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Jid, Millis
+from pubqueue.core.reading.overviews import About
 from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.reloading import trim_of
 from pubqueue.stores import Doubtful
+from pubqueue.stores import shown as shown_address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -138,6 +140,7 @@ async def _parts(
             limits=settings.transactions.limits(),
             most_subscriptions=settings.subscriptions_per_account,
             instance=instance,
+            about=About(__version__, shown_address(settings.store), now()),
         )
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)

@@ -34,6 +34,18 @@ if TYPE_CHECKING:
 
 CONDITION: Final = "{urn:ietf:params:xml:ns:xmpp-stanzas}"
 PUBSUB_ERROR: Final = "{http://jabber.org/protocol/pubsub#errors}"
+COMMAND_ERROR: Final = "{http://jabber.org/protocol/commands}"
+OF_COMMANDS: Final = frozenset(
+    (
+        "bad-action",
+        "bad-locale",
+        "bad-payload",
+        "bad-sessionid",
+        "malformed-action",
+        "session-expired",
+    )
+)
+"""What explains an error of a command (XEP-0050 4.4); all else is of pubsub."""
 EXTRAS: Final = {"urn:x-pubqueue:0", "urn:xmpp:hints", "urn:xmpp:delay"}
 SILENCE: Final = 0.1
 """Seconds without a stanza until a round trip shows whether anything is on its way."""
@@ -255,7 +267,8 @@ def _written(error: Error) -> etree._Element:
     element = etree.Element(f"{{{ACCEPT}}}error", type=error.kind)
     etree.SubElement(element, CONDITION + error.condition)
     if error.child:
-        child = etree.SubElement(element, PUBSUB_ERROR + error.child)
+        namespace = COMMAND_ERROR if error.child in OF_COMMANDS else PUBSUB_ERROR
+        child = etree.SubElement(element, namespace + error.child)
         if error.feature:
             child.set("feature", error.feature)
     return element

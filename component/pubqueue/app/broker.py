@@ -21,6 +21,7 @@ from pubqueue.app.long_work import LongWork, at_the_end
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import Instance, StaleError, StoreError
+from pubqueue.app.rates import Rates
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
 from pubqueue.app.share import LARGEST, share
@@ -37,6 +38,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     )
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.core.reading.overviews import About
     from pubqueue.core.transactions.model import Limits
 
     Taken = tuple[Request, Callable[[Reply], None]]
@@ -81,6 +84,7 @@ class Broker:
         fingerprint: Callable[[bytes], bytes] = digest,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
         instance: Instance = ALONE,
+        about: About = UNKNOWN,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -90,6 +94,8 @@ class Broker:
         self._limits = limits
         self._fingerprint = fingerprint
         self._most_subscriptions = most_subscriptions
+        self._about = about
+        self._rates = Rates()
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
@@ -352,6 +358,7 @@ class Broker:
             if decision.then is not None and not self._cutting:
                 self._long_work.go_on(decision, answer)
         tell((request for request, _ in taken), done.decisions)
+        self._rates.note(self._clock(), (request for request, _ in taken), done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
@@ -411,7 +418,12 @@ class Broker:
             fingerprint=self._fingerprint,
             most_subscriptions=self._most_subscriptions,
             is_behind=self.is_behind,
+            rate=self._rate,
+            about=self._about,
         )
+
+    def _rate(self, node: NodeName) -> float:
+        return self._rates.per_minute(node, self._clock())
 
     def _say(self, notices: Sequence[Notice | News]) -> None:
         """Speak; an item that could not be sent goes back to the queue, and nobody is blamed.

@@ -11,6 +11,7 @@ from pubqueue.app.facts import (
     listing,
     managing,
     moving,
+    overseeing,
     publishing,
     retrieving,
     settling,
@@ -20,8 +21,8 @@ from pubqueue.core import validity
 from pubqueue.core.decision import Decision
 from pubqueue.core.nodes import account, declare, manage, review, subscribe
 from pubqueue.core.nodes import crowd as crowds
-from pubqueue.core.queue import expire, publish, recover, redrive, resend, settle, touch
-from pubqueue.core.reading import read, retrieve, trim
+from pubqueue.core.queue import expire, free, publish, recover, redrive, resend, settle, touch
+from pubqueue.core.reading import oversee, read, retrieve, trim
 from pubqueue.core.transactions import commit, staging
 from pubqueue.core.transactions import moving as moves
 
@@ -61,6 +62,12 @@ Request = (
     | read.ReadItems
     | read.ReadNodes
     | trim.Trim
+    | oversee.AskPowers
+    | oversee.ReadWorkers
+    | oversee.Peek
+    | oversee.AskService
+    | free.FreeLocks
+    | free.Dismiss
     | staging.StagePublish
     | staging.AbortVersion
     | staging.AskLastVersion
@@ -131,6 +138,12 @@ RULES: Final[dict[type, Rule]] = {
     read.ReadItems:              _rule(read_facts.for_items, read.read, validity.of_node),
     read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
     trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
+    oversee.AskPowers:           _rule(overseeing.for_powers, oversee.ask_powers),
+    oversee.ReadWorkers:         _rule(overseeing.for_workers, oversee.read_workers, validity.of_node),
+    oversee.Peek:                _rule(overseeing.for_peek, oversee.peek, validity.of_node),
+    oversee.AskService:          _rule(overseeing.for_service, oversee.ask_service),
+    free.FreeLocks:              _rule(overseeing.for_free, free.free_locks, validity.of_free),
+    free.Dismiss:                _rule(overseeing.for_free, free.dismiss, validity.of_node),
     staging.StagePublish:        _rule(publishing.for_stage, staging.stage, validity.of_stage),
     staging.AbortVersion:        _rule(committing.for_abort, staging.abort, validity.of_abort),
     staging.AskLastVersion:      _rule(committing.for_app, staging.last_version, validity.of_app),
@@ -164,6 +177,10 @@ Read = (
     | read.ReadEvents
     | read.ReadItems
     | read.ReadNodes
+    | oversee.AskPowers
+    | oversee.ReadWorkers
+    | oversee.Peek
+    | oversee.AskService
     | staging.ListTransactions
     | crowds.NextSubscribers
     | crowds.ListUntold

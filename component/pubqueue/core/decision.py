@@ -140,10 +140,14 @@ class Declared(Struct, frozen=True, gc=False):
 
 
 class Described(Struct, frozen=True, gc=False):
-    """A node, for those who manage it, those who discover it, or with its items."""
+    """A node, for those who manage it, those who discover it, or with its items.
+
+    `depth` is how many items it has, for those who may know.
+    """
 
     node: Node
     owners: tuple[Jid, ...] = ()
+    depth: int | None = None
 
 
 class Listed(Struct, frozen=True, gc=False):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Draft, Millis, NodeName
     from pubqueue.core.nodes.manage import Describe
+    from pubqueue.core.queue.free import FreeLocks
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.queue.redrive import Redrive
     from pubqueue.core.queue.settle import Settle
@@ -160,6 +161,11 @@ def of_settle(request: Settle) -> Refused | None:
 def of_touch(request: Touch) -> Refused | None:
     """Refuse a name or a span beyond its bounds, and an id that comes twice."""
     return of_node(request) or _of_span(request.span) or _distinct(request.ids)
+
+
+def of_free(request: FreeLocks) -> Refused | None:
+    """Refuse a name beyond its bounds, and an id that comes twice."""
+    return of_node(request) or _distinct(request.ids)
 
 
 def of_redrive(request: Redrive) -> Refused | None:

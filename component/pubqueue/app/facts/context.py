@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.reading.overviews import UNKNOWN, About
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
@@ -31,3 +32,7 @@ class Context(Struct, frozen=True):
     most_subscriptions: int = MOST_SUBSCRIPTIONS
     is_behind: Callable[[NodeName], bool] = lambda _node: False
     """Whether so much is to be told of a node that it should have no more."""
+    rate: Callable[[NodeName], float] = lambda _node: 0.0
+    """How many items of a node were done in a minute of late."""
+    about: About = UNKNOWN
+    """What process this is."""

@@ -48,6 +48,7 @@ COUNTED: Final = 100_000
 slices, between which other readers have their turn."""
 
 OBSERVERS: Final = access.holders_of(Action.OBSERVE)
+MANAGERS: Final = access.holders_of(Action.MANAGE)
 
 
 def _log_ends(rows: WorkingSet) -> tuple[int, int]:
@@ -115,9 +116,10 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     """Return nodes that may be read, with their counts."""
     rows, by = context.rows, request.by
     limit = _bounded(request.max, MOST_NODES)
-    behind = _known(rows, by, request.after, limit + 1)
-    nodes = behind[:1] or _known(rows, by, None, 1)
-    if not readable(by, nodes):
+    roles = MANAGERS if request.managed else OBSERVERS
+    behind = _known(rows, by, request.after, limit + 1, roles)
+    nodes = behind[:1] or _known(rows, by, None, 1, roles)
+    if not (by.admin or readable(by, nodes)):
         return ReadFacts(nodes, None)
     owned = {known.node.name for known in behind if owns(by, known)}
     names = _countable(known.node for known in behind[:limit])
@@ -130,10 +132,15 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     entries = rows.page(NodeEntries(names, counted), None, limit)
     shown = tuple(
         # of a long node the counts are of several moments, and what is neither of them may seem to be less than none
-        replace(entry, delayed=max(0, entry.delayed), owned=entry.node.name in owned)
+        replace(
+            entry,
+            delayed=max(0, entry.delayed),
+            owned=entry.node.name in owned,
+            rate=context.rate(entry.node.name),
+        )
         for entry in entries
     )
-    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > len(names)))
+    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > len(names), now=context.now))
 
 
 def _countable(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
@@ -168,14 +175,18 @@ def for_trim(context: Context, request: Trim) -> TrimFacts:
 
 
 def _known(
-    rows: WorkingSet, by: Asker, after: NodeName | None, count: int
+    rows: WorkingSet,
+    by: Asker,
+    after: NodeName | None,
+    count: int,
+    roles: tuple[Affiliation, ...] = OBSERVERS,
 ) -> tuple[NodeAccess, ...]:
-    """Return the next nodes that the asker may read, by name."""
+    """Return the next nodes to which the asker is one of these, by name."""
     if by.admin:
         return tuple(
             NodeAccess(node, Affiliation.NONE) for node in rows.page(Nodes(), after, count)
         )
-    mine = rows.page(NodesOfAccount(by.account, OBSERVERS), after, count)
+    mine = rows.page(NodesOfAccount(by.account, roles), after, count)
     return tuple(NodeAccess(node, role) for node, role in mine)
 
 

@@ -176,7 +176,10 @@ def describe(request: Describe, facts: NodeFacts) -> Decision:
         return managed if isinstance(managed, Decision) else Decision(Described(managed, owners))
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    return Decision(Described(facts.node, owners))
+    observes = access.may(
+        access.standing(request.by, facts.affiliation), Action.OBSERVE, facts.node
+    )
+    return Decision(Described(facts.node, owners, facts.node.items if observes else None))
 
 
 def configure_node(request: Configure, facts: NodeFacts) -> Decision:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pubqueue.core.reading import overviews
+
 if TYPE_CHECKING:
     from pubqueue.core.event_log import Event
     from pubqueue.core.model import Item, Millis, Node, NodeName
@@ -62,13 +64,16 @@ class NodeEntry(Struct, frozen=True, gc=False):
     window_free: int
     oldest: Millis | None = None
     owned: bool = False
+    rate: float = 0.0
+    """Items done in a minute of late, as far as this process knows."""
 
 
 class NodePage(Struct, frozen=True, gc=False):
-    """Nodes by name. Their settings are for owners alone."""
+    """Nodes by name, as they are `now`. Their settings are for owners alone."""
 
     entries: tuple[NodeEntry, ...]
     more: bool
+    now: Millis
 
 
 class Trimmed(Struct, frozen=True, gc=False):
@@ -77,4 +82,4 @@ class Trimmed(Struct, frozen=True, gc=False):
     more: bool
 
 
-Reply = EventPage | ItemPage | NodePage | Trimmed
+Reply = EventPage | ItemPage | NodePage | Trimmed | overviews.Reply

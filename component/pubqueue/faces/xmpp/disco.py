@@ -56,6 +56,7 @@ FEATURES: Final = (
     ns.OURS,
     transactions.FEATURE,
     *pages.FEATURES,
+    ns.COMMANDS,
     ns.RSM,
     ns.SHIM,
     ns.PING,

@@ -21,12 +21,13 @@ from pubqueue.core.decision import Refused, Retracted, ToEach, Unlocked
 from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.faces.xmpp import notices, ns
+from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.intake import Intake, told_of, weight
 from pubqueue.faces.xmpp.lanes import Lanes
-from pubqueue.faces.xmpp.parse.iq import Iq
+from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
+    from pubqueue.app.rules import Request
     from pubqueue.core.decision import (
         Notice,
         Reply,
@@ -116,6 +118,7 @@ class XmppFace:
             partial(self.component.resume_reading, FULL),
         )
         self._lanes = Lanes()
+        self._desk = Desk()
         self._echo = Echo()
         self._patience: asyncio.TimerHandle | None = None
         self._pumping = False
@@ -204,20 +207,31 @@ class XmppFace:
             self._ask(stanza, find(self._verbs, kind, top.children[0]))
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
-        iq = Iq(stanza, self._asker(Jid(stanza.top.attributes["from"])), _new_id)
+        iq = Iq(stanza, self._asker(Jid(stanza.top.attributes["from"])), _new_id, self._desk)
         request = verb.read(iq)
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
             self._answer(stanza, request)
+        elif isinstance(request, Asked):
+            self._submit(stanza, request.request, request.write, request.refused)
         elif (node := told_of(request)) is not None and self._broker.is_behind(node):
             self._refuse(stanza, _BEHIND)
         else:
             write = verb.brief if verb.brief and wants_short(iq) else verb.write
             instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
-            octets = weight(request, len(stanza.raw))
-            self._intake.take(octets)
-            self._broker.submit(request, partial(self._reply, octets, stanza, write, instead))
+            self._submit(stanza, request, write, instead)
+
+    def _submit(
+        self,
+        stanza: Stanza,
+        request: Request,
+        write: Renderer,
+        instead: Callable[[Refused], bytes | None] | None,
+    ) -> None:
+        octets = weight(request, len(stanza.raw))
+        self._intake.take(octets)
+        self._broker.submit(request, partial(self._reply, octets, stanza, write, instead))
 
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""

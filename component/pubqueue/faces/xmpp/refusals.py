@@ -16,13 +16,15 @@ from pubqueue.faces.xmpp.text import attribute, escape
 
 @dataclass(frozen=True, slots=True)
 class StanzaError:
-    """A stanza error: type, condition, and where there is one the condition of pubsub."""
+    """A stanza error: type, condition, and where there is one the condition of pubsub, or of another protocol."""
 
     type: str
     condition: str
     detail: str = ""
     feature: str = ""
     text: str = ""
+    namespace: str = ns.ERRORS
+    """Of the detail."""
 
     def render(self) -> str:
         """Return the error element; its children are in their own namespaces."""
@@ -31,7 +33,7 @@ class StanzaError:
             inner += f'<text xmlns="{ns.STANZAS}" xml:lang="en">{escape(self.text)}</text>'
         if self.detail:
             feature = f' feature="{attribute(self.feature)}"' if self.feature else ""
-            inner += f'<{self.detail} xmlns="{ns.ERRORS}"{feature}/>'
+            inner += f'<{self.detail} xmlns="{self.namespace}"{feature}/>'
         return f'<error type="{self.type}">{inner}</error>'
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import NodeConfig
 from pubqueue.core.nodes.nodeconfig import (
     SETTINGS,
     BadValueError,
@@ -23,8 +24,6 @@ from pubqueue.core.nodes.subscribe import WINDOW, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from pubqueue.core.model import NodeConfig
 
 MAX_PAYLOAD: Final = 262_144
 """Bytes. Above it servers would refuse the stanza anyway (Prosody and ejabberd: 256 KiB)."""
@@ -115,6 +114,11 @@ def shown(config: NodeConfig) -> dict[str, str]:
     texts = written(config)
     fields = {field.var: texts[field.setting] for field in FIELDS}
     return fields | {var: value for var, (_, value) in FIXED.items()}
+
+
+def shown_new() -> dict[str, str]:
+    """Return every field as any new node has it."""
+    return shown(NodeConfig())
 
 
 def wanted(form: Mapping[str, Sequence[str]]) -> Settings:

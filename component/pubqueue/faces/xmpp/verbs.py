@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pubqueue.core.model import Millis
 from pubqueue.faces.xmpp import disco, ns, pages, render, transactions
 from pubqueue.faces.xmpp.parse import (
+    commanding,
     committing,
     managing,
     publishing,
@@ -24,7 +25,6 @@ from pubqueue.faces.xmpp.parse import (
     subscribing,
 )
 from pubqueue.faces.xmpp.refusals import (
-    NO_SUCH_COMMAND,
     SERVICE_UNAVAILABLE,
     StanzaError,
     bad_request,
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Refused
-    from pubqueue.faces.xmpp.parse.iq import Iq
+    from pubqueue.faces.xmpp.parse.iq import Asked, Iq
     from pubqueue.faces.xmpp.stream import Element
 
-Reader = Callable[["Iq"], "Request | StanzaError | bytes"]
+Reader = Callable[["Iq"], "Request | Asked | StanzaError | bytes"]
 Key = tuple[str, str, str]
 Renderer = Callable[[Any, str], bytes]
 """From a reply, of the types that the request has, and the service's name, to what stands in the IQ result."""
@@ -80,8 +80,6 @@ def _says(answer: Callable[[], str]) -> Handler:
 def _time() -> str:
     return render.entity_time(Millis(time.time_ns() // 1_000_000))
 
-
-_NO_COMMANDS: Final = Handler(lambda _iq: NO_SUCH_COMMAND)
 
 PUBLISH: Final = Handler(
     publishing.publish, render.published, brief=render.published_briefly, accompanied=True
@@ -127,13 +125,13 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", f"{_X} items", ""):        Handler(reading.items, pages.items),
     ("get", f"{_X} nodes", ""):        Handler(reading.nodes, pages.nodes),
 
-    ("get", f"{ns.DISCO_INFO} query", ""):  Handler(retrieving.disco_info, disco.node_info),
-    ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(retrieving.disco_items, disco.items),
+    ("get", f"{ns.DISCO_INFO} query", ""):  Handler(commanding.disco_info, disco.node_info),
+    ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(commanding.disco_items, disco.items),
     ("get", f"{ns.PING} ping", ""):         _says(str),  # XEP-0199: nothing
     ("get", f"{ns.VERSION} query", ""):     _says(render.software_version),
     ("get", f"{ns.TIME} time", ""):         _says(_time),
-    ("get", f"{ns.COMMANDS} command", ""):  _NO_COMMANDS,
-    ("set", f"{ns.COMMANDS} command", ""):  _NO_COMMANDS,
+    ("set", f"{ns.COMMANDS} command", ""):  Handler(commanding.step),
+    ("get", f"{ns.COMMANDS} command", ""):  Handler(lambda _iq: bad_request(text="a command is an IQ of type set")),
 }
 # fmt: on
 

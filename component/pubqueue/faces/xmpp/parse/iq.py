@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from slixmpp.jid import JID, InvalidJID
 
@@ -16,7 +16,10 @@ from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_reque
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Refused
     from pubqueue.core.model import Asker
+    from pubqueue.faces.xmpp.commands.desk import Desk
     from pubqueue.faces.xmpp.stream import Element, Stanza
 
 BEYOND_SPANS: Final = 1e12
@@ -33,6 +36,8 @@ class Iq:
     stanza: Stanza
     by: Asker
     new_id: Callable[[], str]
+    desk: Desk | None = None
+    """Where the commands of the face are served."""
 
     @property
     def child(self) -> Element:
@@ -47,6 +52,19 @@ class Iq:
     def cut(self, *path: Element) -> bytes:
         """Return the bytes of the last element named, reached from the child."""
         return self.stanza.cut([self.stanza.top, self.child, *path])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request whose answer depends on more than its reply.
+
+    `write` makes the answer of the reply and the service's name; `refused` hears of a refusal, and returns what the
+    error shows in place of the request's child, if anything.
+    """
+
+    request: Request
+    write: Callable[[Any, str], bytes]
+    refused: Callable[[Refused], bytes | None]
 
 
 def jid_of(text: str) -> Jid | None:

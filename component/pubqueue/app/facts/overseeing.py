@@ -1,0 +1,115 @@
+"""For those who run queues: what they manage, who works on a queue and what they hold, one item, the service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.listings import Nodes, NodesOfAccount, Subscribers, Total
+from pubqueue.core.addresses import account_of
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.queue.free import Dismiss, FreeFacts, FreeLocks
+from pubqueue.core.reading.oversee import (
+    PeekFacts,
+    PowersFacts,
+    ServiceFacts,
+    WorkersFacts,
+    objection,
+)
+from pubqueue.core.reading.overviews import ServiceState, Worker
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.model import Jid, NodeName, Subscription
+    from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
+
+MANAGERS: Final = access.holders_of(Action.MANAGE)
+
+MOST_NAMED: Final = 100
+"""Nodes that are named to choose from, at most."""
+
+MOST_WORKERS: Final = 50
+"""Workers in one answer."""
+
+LOOKED_UP: Final = 2_000
+"""Held items that are looked up for one answer; of further workers only their number is told."""
+
+SHOWN: Final = 10
+"""Items that are named of each worker."""
+
+
+def for_powers(context: Context, request: AskPowers) -> PowersFacts:
+    """Return the first nodes that the asker manages."""
+    rows, by = context.rows, request.by
+    if by.admin:
+        found = rows.page(Nodes(), None, MOST_NAMED + 1)
+    else:
+        mine = rows.page(NodesOfAccount(by.account, MANAGERS), None, MOST_NAMED + 1)
+        found = [node for node, _ in mine]
+    return PowersFacts(context.policy, tuple(found[:MOST_NAMED]), len(found) > MOST_NAMED)
+
+
+def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
+    """Return some of those who subscribe, and what they hold of the node."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return WorkersFacts(node, affiliation)
+    jids = rows.page(Subscribers(node.name), request.after, MOST_WORKERS + 1)
+    found = [rows.subscription(node.name, jid) for jid in jids[:MOST_WORKERS]]
+    workers = _with_what_they_hold(rows, [one for one in found if one is not None])
+    return WorkersFacts(node, affiliation, workers, len(jids) > MOST_WORKERS)
+
+
+def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[Worker, ...]:
+    workers: list[Worker] = []
+    looked_up = 0
+    for one in found:
+        looked_up += one.in_flight
+        if looked_up > LOOKED_UP:
+            workers.append(Worker(one, None))
+            continue
+        held = rows.held_by(one.jid) if one.in_flight else []
+        ids = [item.id for item in held if item.node == one.node]
+        workers.append(Worker(one, tuple(ids[:SHOWN])))
+    return tuple(workers)
+
+
+def for_peek(context: Context, request: Peek) -> PeekFacts:
+    """Return the item and its payload, if the asker may see it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return PeekFacts(node, affiliation)
+    item = rows.item(request.node, request.id)
+    return PeekFacts(node, affiliation, item, b"" if item is None else rows.payload(item))
+
+
+def for_service(context: Context, request: AskService) -> ServiceFacts:
+    """Return the state of this process, and how many nodes there are."""
+    nodes = sum(context.rows.page(Total(Nodes()))) if request.by.admin else 0
+    return ServiceFacts(ServiceState(context.about, context.now, nodes))
+
+
+def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
+    """Return the items whose locks are to end, if the asker may have it done."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    known = FreeFacts(context.now, node, affiliation)
+    if node is None or objection(by, node, affiliation) is not None:
+        return known
+    if isinstance(request, FreeLocks):
+        items = tuple(rows.item(node.name, item) for item in request.ids)
+        return FreeFacts(context.now, node, affiliation, items)
+    return _of_worker(rows, known, node.name, request.jid)
+
+
+def _of_worker(rows: WorkingSet, known: FreeFacts, node: NodeName, jid: Jid) -> FreeFacts:
+    """Return what the JID holds of the node, and whether it subscribes."""
+    mine = [one.jid for one in rows.subscriptions_in(node, account_of(jid))]
+    held = tuple(item for item in rows.held_by(jid) if item.node == node)
+    return FreeFacts(known.now, known.node, known.affiliation, held, jid in mine)

@@ -1,0 +1,94 @@
+"""An owner ends locks of others: of named items, or of one subscriber, whose subscription may end too.
+
+By retract and unlock (`settle`) an owner cannot: those are about one's own work. This is for those who run the queue,
+where a worker hangs or has to go. It is nobody's failure, so the items wait again at once, and not for the same worker
+while anybody else is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.changes import EndSubscription
+from pubqueue.core.decision import Decision, Refusal, Unlocked, refuse
+from pubqueue.core.model import State
+from pubqueue.core.queue.ending import release
+from pubqueue.core.reading.oversee import OWNERS, objection
+from pubqueue.core.reading.overviews import Freed
+
+if TYPE_CHECKING:
+    from pubqueue.core.changes import Change
+    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Millis, Node, NodeName
+
+NOT_LOCKED: Final = "nobody holds item {}"
+
+
+class FreeLocks(Struct, frozen=True, gc=False):
+    """End the locks of these items, all or none."""
+
+    by: Asker
+    node: NodeName
+    ids: tuple[ItemId, ...]
+
+
+class Dismiss(Struct, frozen=True, gc=False):
+    """End the subscription of exactly this JID, and with `freeing` the locks that it holds of the node."""
+
+    by: Asker
+    node: NodeName
+    jid: Jid
+    freeing: bool = True
+
+
+class FreeFacts(Struct, frozen=True, gc=False):
+    """The node, and the items that are named or held; None for what is not there. `subscribed` is about the JID."""
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    items: tuple[Item | None, ...] = ()
+    subscribed: bool = False
+
+
+def free_locks(request: FreeLocks, facts: FreeFacts) -> Decision:
+    """Decide whether the locks end; the holders are told, as after an unlock (XEP-0254 2.4)."""
+    node = _managed(request.by, facts)
+    if isinstance(node, Decision):
+        return node
+    items = [item for item in facts.items if item is not None]
+    if len(items) < len(facts.items):
+        return refuse(Refusal.ITEM_NOT_FOUND)
+    for item in items:
+        if item.state is not State.LOCKED:
+            return refuse(Refusal.LOCK_LOST, NOT_LOCKED.format(item.id))
+    return _freed(node, items, facts, ())
+
+
+def dismiss(request: Dismiss, facts: FreeFacts) -> Decision:
+    """Decide whether the subscription ends; without `freeing` its locks stay until settled or timed out."""
+    node = _managed(request.by, facts)
+    if isinstance(node, Decision):
+        return node
+    if not facts.subscribed:
+        return refuse(Refusal.NOT_SUBSCRIBED, f"{request.jid} does not subscribe to {node.name}")
+    items = [item for item in facts.items if item is not None and request.freeing]
+    return _freed(node, items, facts, (EndSubscription(node.name, request.jid),))
+
+
+def _managed(by: Asker, facts: FreeFacts) -> Node | Decision:
+    no = objection(by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
+    return facts.node
+
+
+def _freed(node: Node, items: list[Item], facts: FreeFacts, first: tuple[Change, ...]) -> Decision:
+    freed = tuple(release(item, node, facts.now) for item in items)
+    held: dict[Jid, list[ItemId]] = {}
+    for item in items:
+        if item.holder is not None:
+            held.setdefault(item.holder, []).append(item.id)
+    notices = tuple(Unlocked(holder, node.name, tuple(ids)) for holder, ids in held.items())
+    return Decision(Freed(node.name, len(items)), (*first, *freed), notices)

@@ -1,0 +1,88 @@
+"""What those who run queues are shown of them: what they may do, who works on what, one item, the service itself."""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+
+
+@unique
+class Power(Enum):
+    """What somebody may do here beyond what everybody may."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    SERVICE = auto()
+    """Administer the service."""
+    NODES = auto()
+    """Manage a node at least."""
+    CREATE = auto()
+    """Create nodes, and one of the two above."""
+
+
+class Powers(Struct, frozen=True, gc=False):
+    """What the asker may do, and the first of the nodes that it manages, by name; `more` are behind them."""
+
+    held: tuple[Power, ...]
+    nodes: tuple[Node, ...] = ()
+    more: bool = False
+
+
+class Worker(Struct, frozen=True, gc=False):
+    """A subscription to a queue, and the first of the items that it holds of it, the oldest first.
+
+    `holds` is None where so much is held that it was not looked up.
+    """
+
+    subscription: Subscription
+    holds: tuple[ItemId, ...] | None
+
+
+class WorkerPage(Struct, frozen=True, gc=False):
+    """Those who subscribe to a node, by JID; `more` are behind them."""
+
+    node: Node
+    workers: tuple[Worker, ...]
+    more: bool
+
+
+class Peeked(Struct, frozen=True, gc=False):
+    """One item of a node, with its payload."""
+
+    node: NodeName
+    item: Item
+    payload: bytes
+
+
+class Freed(Struct, frozen=True, gc=False):
+    """So many locks of the node have ended."""
+
+    node: NodeName
+    count: int
+
+
+class About(Struct, frozen=True, gc=False):
+    """What process this is: its version, where it keeps items, and since when it runs."""
+
+    version: str = ""
+    store: str = ""
+    since: Millis | None = None
+
+
+UNKNOWN: Final = About()
+
+
+class ServiceState(Struct, frozen=True, gc=False):
+    """The service at this moment, and how many nodes it has."""
+
+    about: About
+    now: Millis
+    nodes: int
+
+
+Reply = Powers | WorkerPage | Peeked | Freed | ServiceState

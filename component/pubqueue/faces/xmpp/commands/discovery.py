@@ -1,0 +1,47 @@
+"""What service discovery says of commands (XEP-0050 2.2): nobody is shown what is refused to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.commands.table import COMMANDS
+from pubqueue.faces.xmpp.text import attribute
+
+if TYPE_CHECKING:
+    from pubqueue.core.reading.overviews import Powers
+    from pubqueue.faces.xmpp.commands.stages import Command
+
+LABEL = "Run the queues"
+
+
+def _info(node: str, kind: str, label: str, *features: str) -> str:
+    identity = f'<identity category="automation" type="{kind}" name="{attribute(label)}"/>'
+    each = "".join(f'<feature var="{feature}"/>' for feature in (ns.COMMANDS, *features))
+    return f'<query xmlns="{ns.DISCO_INFO}" node="{attribute(node)}">{identity}{each}</query>'
+
+
+def list_info() -> str:
+    """Return what the node of all commands is."""
+    return _info(ns.COMMANDS, "command-list", LABEL)
+
+
+def command_info(command: Command, _powers: Powers, _service: str) -> bytes:
+    """Return what one command is."""
+    return _info(command.node, "command-node", command.label, ns.DATA).encode()
+
+
+def items(powers: Powers, service: str) -> bytes:
+    """Return the commands that those who have these powers may execute."""
+    jid = attribute(service)
+    entries = "".join(
+        f'<item jid="{jid}" node="{attribute(command.node)}" name="{attribute(command.label)}"/>'
+        for command in COMMANDS.values()
+        if command.power in powers.held
+    )
+    return f'<query xmlns="{ns.DISCO_ITEMS}" node="{ns.COMMANDS}">{entries}</query>'.encode()
+
+
+def no_items(command: Command, _powers: Powers, _service: str) -> bytes:
+    """Return that there is nothing below a command."""
+    return f'<query xmlns="{ns.DISCO_ITEMS}" node="{attribute(command.node)}"/>'.encode()

@@ -1,0 +1,112 @@
+"""Who is at which stage of which command. It is kept in memory, few of each account, and not for long."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.addresses import account_of
+from pubqueue.faces.xmpp.commands.stages import Form, Given
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.model import Jid
+    from pubqueue.faces.xmpp.commands.stages import Command, Shown
+
+MOST: Final = 1_000
+"""Sessions in all: one more, and that which was unused longest has expired."""
+
+MOST_OF_ACCOUNT: Final = 20
+"""Of the JIDs of one account, likewise."""
+
+AGE: Final = 600.0
+"""Seconds for which a session waits for its next step."""
+
+_NAME: Final = re.compile(r"([0-9a-f]{32})-(\d{1,18})", re.ASCII)
+
+
+@dataclass(slots=True)
+class Session:
+    """One execution: whose, of what, and how far. `shown` waits for an answer at the stage `at`."""
+
+    name: str
+    jid: Jid
+    command: Command
+    at: int = 0
+    given: list[Given] = field(default_factory=list)
+    """What was filled in at each stage before `at`."""
+    shown: Shown | None = None
+    used: float = 0.0
+    busy: bool = False
+    """A step is being worked on."""
+
+    def together(self) -> Given:
+        """Return all that was filled in so far."""
+        return Given({var: values for given in self.given for var, values in given.items()})
+
+    @property
+    def form(self) -> Form | None:
+        """The form that waits to be filled in, if it is one."""
+        return self.shown if isinstance(self.shown, Form) else None
+
+
+class Sessions:
+    """Those that wait for a next step, the one that was unused longest first."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._process = uuid.uuid4().hex
+        self._count = 0
+        self._kept: OrderedDict[str, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._kept)
+
+    def begin(self, jid: Jid, command: Command) -> Session:
+        """Return a new session, which is kept only once it is `keep`t."""
+        self._count += 1
+        return Session(f"{self._process}-{self._count}", jid, command)
+
+    def keep(self, session: Session) -> None:
+        """Keep it for its next step; others go that are too old, or too many."""
+        session.used = self._clock()
+        self._kept[session.name] = session
+        self._kept.move_to_end(session.name)
+        self._forget_old()
+        mine = [
+            one for one in self._kept.values() if account_of(one.jid) == account_of(session.jid)
+        ]
+        for one in mine[:-MOST_OF_ACCOUNT]:
+            self.end(one)
+        while len(self._kept) > MOST:
+            self._kept.popitem(last=False)
+
+    def end(self, session: Session) -> None:
+        """Let go of it."""
+        self._kept.pop(session.name, None)
+
+    def find(self, jid: Jid, name: str) -> Session | None:
+        """Return the session of exactly this JID."""
+        self._forget_old()
+        session = self._kept.get(name)
+        return session if session is not None and session.jid == jid else None
+
+    def was(self, name: str) -> bool:
+        """Say whether it was a session once, that has ended or been forgotten: here, or in another process."""
+        found = _NAME.fullmatch(name)
+        if found is None or name in self._kept:
+            return False
+        return found[1] != self._process or 0 < int(found[2]) <= self._count
+
+    def _forget_old(self) -> None:
+        before = self._clock() - AGE
+        while self._kept:
+            name, oldest = next(iter(self._kept.items()))
+            if oldest.used >= before:
+                return
+            del self._kept[name]

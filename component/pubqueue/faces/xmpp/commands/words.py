@@ -1,0 +1,113 @@
+"""Numbers, times and choices in plain words, the same in all commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import NodeName
+from pubqueue.core.reading.oversee import AskPowers
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.commands.stages import Field, Form, Result
+from pubqueue.faces.xmpp.refusals import StanzaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker, Millis, Node
+    from pubqueue.core.reading.overviews import Power, Powers
+    from pubqueue.faces.xmpp.commands.stages import Given, Shown
+
+NODE: Final = "node"
+OTHER: Final = "other_node"
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def span(millis: int) -> str:
+    """Return a span in two units at most: 2 d 3 h, 4 min 5 s, 12 s."""
+    left, parts = max(0, millis) // 1000, []
+    for size, unit in _UNITS:
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+        if len(parts) == 2:  # noqa: PLR2004  # as it says
+            return " ".join(parts)
+    if left or not parts:
+        parts.append(f"{left} s")
+    return " ".join(parts)
+
+
+def ago(now: Millis, then: Millis | None) -> str:
+    """Return how long ago that was; nothing of what never was."""
+    return "" if then is None else span(now - then)
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: 1 item, 2 items."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def fact(var: str, label: str, value: str) -> Field:
+    """Return a fact of a result."""
+    lines = tuple(value.split("\n"))
+    return Field(var, "text-multi" if len(lines) > 1 else "text-single", label, lines)
+
+
+def ask_powers(power: Power) -> Callable[[Asker, Given], Request]:
+    """Return how a command begins whose first form names the nodes that one may manage."""
+    return lambda by, _given: AskPowers(by, power)
+
+
+def choose_node(
+    title: str,
+    instructions: str,
+    *,
+    fits: Callable[[Node], bool] = lambda node: node.config.queueing,
+    none: str = "You own no queue here.",
+    more: tuple[Field, ...] = (),
+) -> Callable[[Powers, Given], Shown]:
+    """Return how the first form is shown: a choice of the nodes that fit, and further fields.
+
+    Of very many nodes only the first are named, and there is a field for the name of another.
+    """
+
+    def show(powers: Powers, _given: Given) -> Shown:
+        named = [node for node in powers.nodes if fits(node)]
+        if not named and not powers.more:
+            return Result(none)
+        fields = _choice(named, powers, more)
+        return Form(title, instructions, fields)
+
+    return show
+
+
+def _choice(named: list[Node], powers: Powers, more: tuple[Field, ...]) -> tuple[Field, ...]:
+    options = tuple((node.name, _shown(node)) for node in named)
+    first = (named[0].name,) if named else ()
+    pick = Field(NODE, "list-single", "Node", first, options, required=not powers.more)
+    if not powers.more:
+        return (pick, *more)
+    hint = f"You have more nodes than the {len(powers.nodes)} that were looked at."
+    other = Field(OTHER, "text-single", "Or another node, by its name", hint=hint)
+    return (*((pick, other) if named else (other,)), *more)
+
+
+def _shown(node: Node) -> str:
+    title = node.config.title
+    return f"{node.name} ({title})" if title and title != node.name else node.name
+
+
+def node_of(given: Given) -> NodeName:
+    """Return the node that was chosen."""
+    return NodeName(given.one(OTHER) or given.one(NODE))
+
+
+def unfit(text: str) -> StanzaError:
+    """Return the error for a field that cannot be meant."""
+    return StanzaError("modify", "bad-request", "bad-payload", text=text, namespace=ns.COMMANDS)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names in a row."""
+    return ", ".join(names)
