@@ -311,7 +311,7 @@ IN_POSTGRES = f"postgresql://queue:{PASSWORD}@db.example/queues?sslmode=require&
 
 def test_a_store_may_be_in_postgresql():
     store = load(None, GOOD | {"store": IN_POSTGRES}, {}).make_store()
-    given = conninfo_to_dict(store._conninfo)
+    given = conninfo_to_dict(store.conninfo)
     facts = {"user": "queue", "host": "db.example", "dbname": "queues", "sslmode": "require"}
     assert given.items() >= facts.items()
 
