@@ -12,19 +12,19 @@ import structlog
 
 from pubqueue import __version__, declared_nodes
 from pubqueue.app.askers import Askers
-from pubqueue.app.broker import ALONE, Broker
+from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Jid, Millis
 from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.reloading import trim_of
 from pubqueue.stores import Doubtful
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from pubqueue.app.ports import Store
     from pubqueue.config import Settings
@@ -42,8 +42,14 @@ def now() -> Millis:
 class Face(Protocol):
     """A protocol that is served. It takes requests to the broker, and notices from its outbox."""
 
+    async def enter(self, on_waiting: Callable[[], None]) -> None:
+        """Return once there is a place to serve at; `on_waiting` is called when another process has it.
+
+        Nothing is begun before: who waits has no number, and what is in the store is the other's.
+        """
+
     async def run(self) -> None:
-        """Serve until cancelled, or until what it raises ends the process."""
+        """Serve until cancelled, or until what it raises ends the process; PlaceTakenError sends it back to wait."""
 
     async def stop(self) -> None:
         """Hand out nothing more, answer what was asked, and close."""
@@ -82,45 +88,64 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 
 @asynccontextmanager
 async def queue(settings: Settings) -> AsyncIterator[Broker]:
-    """Run the queue without a face; raises what `_parts` raises."""
-    async with _parts(settings, serving=False) as (broker, _store, _reaper):
-        yield broker
-
-
-@asynccontextmanager
-async def _parts(
-    settings: Settings, *, serving: bool
-) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
-    """Run what serves faces: broker, store, reaper, and the declared nodes.
+    """Run the queue without a face.
 
     Raises:
         ForeignStoreError: the store cannot be used.
         ConfigError: a declared node does not fit.
 
     """
+    async with _stored(settings) as store:
+        broker, reaper = _broker(settings, store)
+        async with _at_work(settings, store, broker, reaper):
+            yield broker
+
+
+@asynccontextmanager
+async def _stored(settings: Settings) -> AsyncIterator[Store]:
     store = settings.make_store()
-    async with AsyncExitStack() as ends:  # what was begun first ends last, whatever the others meet
-        ends.push_async_callback(store.close)
+    try:
         await store.open()
-        reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
-        broker = Broker(
-            store,
-            clock=now,
-            policy=settings.node_creation,
-            same_payload=same,
-            fingerprint=fingerprint,
-            on_moment=reaper.on_moment,
-            limits=settings.transactions.limits(),
-            most_subscriptions=settings.subscriptions_per_account,
-            instance=await store.instances.enter() if serving else ALONE,
-        )
+        yield store
+    finally:
+        await store.close()
+
+
+def _broker(settings: Settings, store: Store) -> tuple[Broker, Reaper]:
+    """Return the broker, not at work yet, and who tells it what has run out."""
+    reaper = Reaper(clock=now, trim=trim_of(settings))
+    broker = Broker(
+        store,
+        clock=now,
+        policy=settings.node_creation,
+        same_payload=same,
+        fingerprint=fingerprint,
+        on_moment=reaper.on_moment,
+        limits=settings.transactions.limits(),
+        most_subscriptions=settings.subscriptions_per_account,
+    )
+    return broker, reaper
+
+
+@asynccontextmanager
+async def _at_work(
+    settings: Settings, store: Store, broker: Broker, reaper: Reaper
+) -> AsyncIterator[None]:
+    """Run what serves faces: broker, reaper, and the declared nodes.
+
+    Raises:
+        ConfigError: a declared node does not fit.
+
+    """
+    other_processes = OtherProcesses(store)
+    async with AsyncExitStack() as ends:  # what was begun first ends last, whatever the others meet
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
         broker.start()
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
-        yield broker, store, reaper
+        yield
 
 
 async def serve(
@@ -128,9 +153,13 @@ async def serve(
     *,
     stop: asyncio.Event,
     on_ready: Callable[[], None] = lambda: None,
+    on_waiting: Callable[[], None] = lambda: None,
     reloader: Reloader | None = None,
 ) -> None:
     """Serve until `stop` is set, then hand out nothing more, answer what was asked, and leave.
+
+    While another process has the place on a server that admits one, wait for it; `on_waiting` is called then. A process
+    that loses its place counts as one that died: who has it says again what may not have left.
 
     Raises:
         ForeignStoreError: the store cannot be used.
@@ -138,25 +167,69 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    async with _parts(settings, serving=True) as parts:
-        broker = parts[0]
-        _collect_less_often()
-        faces = [make(broker, settings, on_ready) for make in FACES.values()]
-        log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
-        serving = [asyncio.create_task(face.run(), name="face") for face in faces]
-        if reloader is not None:
-            following = reloader.run(settings, by=_service(settings), parts=parts, faces=faces)
-            serving.append(asyncio.create_task(following, name="reload"))
+    while not stop.is_set():
         try:
-            await _until(stop, [*serving, broker.task])
+            await _serve(settings, stop, on_ready, on_waiting, reloader)
+        except PlaceTakenError:
+            log.warning("service.place_lost")
+    log.info("service.stopped")
+
+
+async def _serve(
+    settings: Settings,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    on_waiting: Callable[[], None],
+    reloader: Reloader | None,
+) -> None:
+    async with _stored(settings) as store:
+        broker, reaper = _broker(settings, store)
+        faces = [make(broker, settings, on_ready) for make in FACES.values()]
+        await store.read(Comparison(settings.node, _service(settings)).lines)  # it should not wait
+        log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
+        if not await _entered(faces, stop, on_waiting):
             log.info("service.stopping")
             await asyncio.gather(*(face.stop() for face in faces))
-            await broker.unsaid.note_all_told()
-        finally:
-            for task in serving:
-                task.cancel()
-            await asyncio.gather(*serving, return_exceptions=True)
-    log.info("service.stopped")
+            return
+        broker.serve_as(await store.instances.enter())
+        async with _at_work(settings, store, broker, reaper):
+            _collect_less_often()
+            work = [face.run() for face in faces]
+            if reloader is not None:
+                parts = broker, store, reaper
+                work.append(reloader.run(settings, by=_service(settings), parts=parts, faces=faces))
+            async with _tasks(work) as serving:
+                await _until(stop, [*serving, broker.task])
+                log.info("service.stopping")
+                await asyncio.gather(*(face.stop() for face in faces))
+                await broker.unsaid.note_all_told()
+
+
+async def _entered(
+    faces: Sequence[Face], stop: asyncio.Event, on_waiting: Callable[[], None]
+) -> bool:
+    """Wait until all faces have their place; say whether that was before `stop`."""
+
+    async def enter() -> None:
+        await asyncio.gather(*(face.enter(on_waiting) for face in faces))
+
+    async with _tasks([enter()]) as entering:
+        await _until(stop, entering)
+        return not stop.is_set()
+
+
+@asynccontextmanager
+async def _tasks(
+    work: Sequence[Coroutine[None, None, None]],
+) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Have this done meanwhile; what is not over at the end is cancelled."""
+    tasks = [asyncio.create_task(one, name="serving") for one in work]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _until(stop: asyncio.Event, work: Sequence[asyncio.Task[None]]) -> None:

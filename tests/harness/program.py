@@ -22,15 +22,20 @@ PUBQUEUE: Final = Path(sys.executable).with_name("pubqueue")
 
 
 def write_config(
-    folder: Path, server: StubServer, extra: str = "", *, store: Path | None = None
+    folder: Path, server: StubServer, extra: str = "", *, store: Path | str | None = None
 ) -> Path:
-    """Write a configuration that attaches to `server` and stores in `folder`; return its path."""
+    """Write a configuration that attaches to `server` and stores in `folder`; return its path.
+
+    `store` is another file, or an address.
+    """
     store = store or folder / "pubqueue.db"
+    if isinstance(store, Path):
+        store = f"sqlite:///{store.absolute()}"
     keys = {
         "jid": server.domain,
         "secret": server.secret,
         "server": f"{server.host}:{server.port}",
-        "store": f"sqlite:///{store.absolute()}",
+        "store": store,
     }
     path = folder / "pubqueue.toml"
     lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
@@ -74,8 +79,8 @@ class Program:
         else:
             await self.stop()
 
-    async def start(self) -> None:
-        """Start; return when it prints `ready`, or fail with what it said."""
+    async def start(self, first: str = "ready") -> None:
+        """Start; return when it prints this, or fail with what it said."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -87,9 +92,14 @@ class Program:
                 stderr=log,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
+        await self.says(first)
+
+    async def says(self, word: str) -> None:
+        """Return when its next line begins like this, or fail with what it said."""
+        assert self._process
         assert self._process.stdout
         line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
-        assert line.startswith(b"ready"), f"said {line!r}, and on stderr:\n{self.log}"
+        assert line.startswith(word.encode()), f"said {line!r}, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
         """Send SIGTERM; the program must say nothing more on stdout and exit with 0."""
