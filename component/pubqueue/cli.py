@@ -105,7 +105,8 @@ def _run(work: Coroutine[Any, Any, R]) -> R:
 def serve(settings: Settings, again: Callable[[], Settings]) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Prints one line when the server has accepted the component, and logs to standard error. At the end
+    Prints one line when the server has accepted the component, and logs to standard error. While another
+    instance has its place, on a server that admits one, it says so and waits until that is gone. At the end
     it hands out nothing more, answers what was asked, and exits with 0. SIGHUP has it read its
     configuration again, and log what it took over.
     """
@@ -134,7 +135,19 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
                 f"ready: {settings.jid} on {settings.server}, items in {shown(settings.store)}"
             )
 
-    await wiring.serve(settings, stop=stop, on_ready=ready, reloader=Reloader(reload, again))
+    def waiting() -> None:
+        said.clear()
+        click.echo(
+            f"waiting: another instance is {settings.jid} on {settings.server}; this one takes over when it is gone"
+        )
+
+    await wiring.serve(
+        settings,
+        stop=stop,
+        on_ready=ready,
+        on_waiting=waiting,
+        reloader=Reloader(reload, again),
+    )
 
 
 def _refused(settings: Settings, problem: RefusedByServerError) -> str:

@@ -12,7 +12,7 @@ import structlog
 
 from pubqueue import __version__, declared_nodes
 from pubqueue.app.askers import Askers
-from pubqueue.app.broker import ALONE, Broker
+from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.ports import UnreachableStoreError
 from pubqueue.app.reaper import Reaper
@@ -20,22 +20,21 @@ from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.overviews import About
 from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.reloading import trim_of
 from pubqueue.stores import Doubtful
 from pubqueue.stores import shown as shown_address
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
-    from pubqueue.app.ports import Instance, Store
+    from pubqueue.app.ports import Store
     from pubqueue.config import Settings
     from pubqueue.core.model import Asker
     from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
-
 
 KNOCK: Final = 1.0
 """Seconds between two attempts to reach a store that does not answer when the service starts."""
@@ -49,8 +48,14 @@ def now() -> Millis:
 class Face(Protocol):
     """A protocol that is served. It takes requests to the broker, and notices from its outbox."""
 
+    async def enter(self, on_waiting: Callable[[], None]) -> None:
+        """Return once there is a place to serve at; `on_waiting` is called when another process has it.
+
+        Nothing is begun before: who waits has no number, and what is in the store is the other's.
+        """
+
     async def run(self) -> None:
-        """Serve until cancelled, or until what it raises ends the process."""
+        """Serve until cancelled, or until what it raises ends the process; PlaceTakenError sends it back to wait."""
 
     async def stop(self) -> None:
         """Hand out nothing more, answer what was asked, and close."""
@@ -89,10 +94,17 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 
 @asynccontextmanager
 async def queue(settings: Settings) -> AsyncIterator[Broker]:
-    """Run the queue without a face; raises what `_parts` raises."""
+    """Run the queue without a face.
+
+    Raises:
+        ForeignStoreError: the store cannot be used.
+        ConfigError: a declared node does not fit.
+
+    """
     async with _stored(settings) as store:
         await store.open()
-        async with _parts(settings, store) as (broker, _store, _reaper):
+        broker, reaper = _broker(settings, store)
+        async with _at_work(settings, store, broker, reaper):
             yield broker
 
 
@@ -105,50 +117,56 @@ async def _stored(settings: Settings) -> AsyncIterator[Store]:
         await store.close()
 
 
-async def _enter(store: Store, stop: asyncio.Event) -> Instance | None:
-    """Open the store and be counted among those that serve from it, once it can be reached; None if we are to stop before."""
+async def _reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, None]]) -> bool:
+    """Do a job of the store, once it can be reached; say whether that was before `stop`."""
     while not stop.is_set():
         try:
-            await store.open()
-            return await store.instances.enter()
+            await job()
         except UnreachableStoreError as problem:
             log.warning("store.unreachable", why=str(problem))
+        else:
+            return True
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), KNOCK)
-    return None
+    return False
+
+
+def _broker(settings: Settings, store: Store) -> tuple[Broker, Reaper]:
+    """Return the broker, not at work yet, and who tells it what has run out."""
+    reaper = Reaper(clock=now, trim=trim_of(settings))
+    broker = Broker(
+        store,
+        clock=now,
+        policy=settings.node_creation,
+        same_payload=same,
+        fingerprint=fingerprint,
+        on_moment=reaper.on_moment,
+        limits=settings.transactions.limits(),
+        most_subscriptions=settings.subscriptions_per_account,
+        about=About(__version__, shown_address(settings.store), now()),
+    )
+    return broker, reaper
 
 
 @asynccontextmanager
-async def _parts(
-    settings: Settings, store: Store, instance: Instance = ALONE
-) -> AsyncIterator[tuple[Broker, Store, Reaper]]:
-    """Run what serves faces: broker, reaper, and the declared nodes, on a store that is open.
+async def _at_work(
+    settings: Settings, store: Store, broker: Broker, reaper: Reaper
+) -> AsyncIterator[None]:
+    """Run what serves faces: broker, reaper, and the declared nodes.
 
     Raises:
         ConfigError: a declared node does not fit.
 
     """
+    other_processes = OtherProcesses(store)
     async with AsyncExitStack() as ends:  # what was begun first ends last, whatever the others meet
-        reaper, other_processes = Reaper(clock=now, trim=trim_of(settings)), OtherProcesses(store)
-        broker = Broker(
-            store,
-            clock=now,
-            policy=settings.node_creation,
-            same_payload=same,
-            fingerprint=fingerprint,
-            on_moment=reaper.on_moment,
-            limits=settings.transactions.limits(),
-            most_subscriptions=settings.subscriptions_per_account,
-            instance=instance,
-            about=About(__version__, shown_address(settings.store), now()),
-        )
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
         broker.start()
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
-        yield broker, store, reaper
+        yield
 
 
 async def serve(
@@ -156,11 +174,13 @@ async def serve(
     *,
     stop: asyncio.Event,
     on_ready: Callable[[], None] = lambda: None,
+    on_waiting: Callable[[], None] = lambda: None,
     reloader: Reloader | None = None,
 ) -> None:
     """Serve until `stop` is set, then hand out nothing more, answer what was asked, and leave.
 
-    A store that cannot be reached is waited for.
+    A store that cannot be reached is waited for. While another process has the place on a server that admits one, wait for it; `on_waiting` is called then. A process
+    that loses its place counts as one that died: who has it says again what may not have left.
 
     Raises:
         ForeignStoreError: the store cannot be used.
@@ -168,40 +188,93 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    async with _stored(settings) as store:
-        instance = await _enter(store, stop)
-        if instance is not None:
-            await _serve(settings, store, instance, stop=stop, on_ready=on_ready, reloader=reloader)
+    while not stop.is_set():
+        try:
+            await _serve(settings, stop, on_ready, on_waiting, reloader)
+        except PlaceTakenError:
+            log.warning("service.place_lost")
     log.info("service.stopped")
 
 
 async def _serve(
     settings: Settings,
-    store: Store,
-    instance: Instance,
-    *,
     stop: asyncio.Event,
     on_ready: Callable[[], None],
+    on_waiting: Callable[[], None],
     reloader: Reloader | None,
 ) -> None:
-    async with _parts(settings, store, instance) as parts:
-        broker = parts[0]
-        _collect_less_often()
+    async with _stored(settings) as store:
+        broker, reaper = _broker(settings, store)
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
-        log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
-        serving = [asyncio.create_task(face.run(), name="face") for face in faces]
-        if reloader is not None:
-            following = reloader.run(settings, by=_service(settings), parts=parts, faces=faces)
-            serving.append(asyncio.create_task(following, name="reload"))
-        try:
-            await _until(stop, [*serving, broker.task])
-            log.info("service.stopping")
+        if not await _admitted(settings, store, broker, faces, stop, on_waiting):
             await asyncio.gather(*(face.stop() for face in faces))
-            await broker.unsaid.note_all_told()
-        finally:
-            for task in serving:
-                task.cancel()
-            await asyncio.gather(*serving, return_exceptions=True)
+            return
+        async with _at_work(settings, store, broker, reaper):
+            _collect_less_often()
+            work = [face.run() for face in faces]
+            if reloader is not None:
+                parts = broker, store, reaper
+                work.append(reloader.run(settings, by=_service(settings), parts=parts, faces=faces))
+            async with _tasks(work) as serving:
+                await _until(stop, [*serving, broker.task])
+                log.info("service.stopping")
+                await asyncio.gather(*(face.stop() for face in faces))
+                await broker.unsaid.note_all_told()
+
+
+async def _admitted(
+    settings: Settings,
+    store: Store,
+    broker: Broker,
+    faces: Sequence[Face],
+    stop: asyncio.Event,
+    on_waiting: Callable[[], None],
+) -> bool:
+    """Wait for the store, for the place at the server, and for a number; say whether that was before `stop`."""
+
+    async def prepare() -> None:
+        await store.open()
+        await store.read(
+            Comparison(settings.node, _service(settings)).lines
+        )  # or it would wait in vain
+
+    async def enter() -> None:
+        broker.serve_as(await store.instances.enter())
+
+    if not await _reached(stop, prepare):
+        return False
+    log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
+    if await _entered(faces, stop, on_waiting) and await _reached(stop, enter):
+        return True
+    log.info("service.stopping")
+    return False
+
+
+async def _entered(
+    faces: Sequence[Face], stop: asyncio.Event, on_waiting: Callable[[], None]
+) -> bool:
+    """Wait until all faces have their place; say whether that was before `stop`."""
+
+    async def enter() -> None:
+        await asyncio.gather(*(face.enter(on_waiting) for face in faces))
+
+    async with _tasks([enter()]) as entering:
+        await _until(stop, entering)
+        return not stop.is_set()
+
+
+@asynccontextmanager
+async def _tasks(
+    work: Sequence[Coroutine[None, None, None]],
+) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Have this done meanwhile; what is not over at the end is cancelled."""
+    tasks = [asyncio.create_task(one, name="serving") for one in work]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _until(stop: asyncio.Event, work: Sequence[asyncio.Task[None]]) -> None:

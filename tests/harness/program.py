@@ -75,8 +75,8 @@ class Program:
         else:
             await self.stop()
 
-    async def start(self) -> None:
-        """Start; return when it prints `ready`, or fail with what it said."""
+    async def start(self, first: str = "ready") -> None:
+        """Start; return when it prints this, or fail with what it said."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -88,9 +88,14 @@ class Program:
                 stderr=log,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
+        await self.says(first)
+
+    async def says(self, word: str) -> None:
+        """Return when its next line begins like this, or fail with what it said."""
+        assert self._process
         assert self._process.stdout
         line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
-        assert line.startswith(b"ready"), f"said {line!r}, and on stderr:\n{self.log}"
+        assert line.startswith(word.encode()), f"said {line!r}, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
         """Send SIGTERM; the program must say nothing more on stdout and exit with 0."""

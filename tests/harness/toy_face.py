@@ -80,6 +80,9 @@ class LineFace:
 
     # --- started and stopped by the wiring ---
 
+    async def enter(self, _on_waiting: Callable[[], None]) -> None:
+        """There is a place for everybody."""
+
     async def run(self) -> None:
         self.go_up()
         self._on_ready()

@@ -124,6 +124,10 @@ class Broker:
         self._policy, self._limits = policy, limits
         self._most_subscriptions = most_subscriptions
 
+    def serve_as(self, instance: Instance) -> None:
+        """Be this process among those that serve from the store; before the work begins."""
+        self.unsaid = Unsaid(self._store, instance, self.submit, self._clock)
+
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
         if self._task is None:

@@ -34,9 +34,16 @@ FIRST_PAUSE: Final = 0.2
 LONGEST_PAUSE: Final = 15.0
 """Seconds between two tries to connect: doubling from the first to the longest, with jitter."""
 
+KNOCK: Final = 0.5
+"""Seconds between two looks whether the place of another component is free."""
+
+CONFLICT: Final = "conflict"
+"""The stream error of a server that has another component of this name."""
+
+ENTERING: Final = "entering"
 ASKED: Final = "asked"
 STALLED: Final = "stalled"
-"""Why nothing is read: somebody has asked for it; the server does not read."""
+"""Why nothing is read: nobody is there yet to take it; somebody has asked for it; the server does not read."""
 
 TOLD: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("message", "presence"))
 """What nobody says twice, nor waits for an answer to."""
@@ -67,6 +74,10 @@ LONG: Final = 1.0
 
 class RefusedByServerError(Exception):
     """The server refused the component: the secret or the name is not the one it knows."""
+
+
+class PlaceTakenError(Exception):
+    """Another component has the place of this one."""
 
 
 class Component(ComponentXMPP):
@@ -120,18 +131,47 @@ class Component(ComponentXMPP):
 
         Raises:
             RefusedByServerError: the server will not have us, and trying again would not help.
+            PlaceTakenError: it has another component of this name.
 
         """
         pause = FIRST_PAUSE
         while not self._leaving.is_set():
-            if await self.attempt():
+            if self.ready or await self.attempt():
                 pause = FIRST_PAUSE
                 await self._down.wait()
             if self._leaving.is_set():
                 return
-            log.info("stream.waits", server=self._name, again_in=pause)
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
-            pause = min(LONGEST_PAUSE, pause * 2)
+            if self.last_error == CONFLICT:
+                raise PlaceTakenError
+            pause = await self._pause(pause)
+
+    async def enter(self, on_waiting: Callable[[], None]) -> None:
+        """Connect, if need be when the component that has the place is gone; nothing is taken in until ENTERING is over.
+
+        `on_waiting` is called once when there is one.
+
+        Raises:
+            RefusedByServerError: as `run`.
+
+        """
+        self.pause_reading(ENTERING)
+        pause, waiting = FIRST_PAUSE, False
+        while not await self.attempt():
+            if self.last_error != CONFLICT:
+                pause = await self._pause(pause)
+                continue
+            if not waiting:
+                waiting = True
+                log.info("stream.place_taken", server=self._name)
+                on_waiting()
+            pause = FIRST_PAUSE
+            await asyncio.sleep(KNOCK)
+
+    async def _pause(self, seconds: float) -> float:
+        """Wait about so long before the next try, and return how long to wait after that."""
+        log.info("stream.waits", server=self._name, again_in=seconds)
+        await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
+        return min(LONGEST_PAUSE, seconds * 2)
 
     async def attempt(self, *, patience: float = HANDSHAKE_PATIENCE) -> bool:
         """Connect once and say whether the server accepted us.
@@ -198,7 +238,8 @@ class Component(ComponentXMPP):
 
     def _on_stream_error(self, error: object) -> None:
         condition = error["condition"] if hasattr(error, "__getitem__") else "unknown"
-        log.warning("stream.error", condition=condition)
+        if condition != CONFLICT:  # that is told once, and met twice a second
+            log.warning("stream.error", condition=condition)
         self.last_error = condition
 
     def stop_taking(self) -> None:

@@ -22,7 +22,7 @@ from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.commands.desk import Desk
-from pubqueue.faces.xmpp.component import Component
+from pubqueue.faces.xmpp.component import ENTERING, Component
 from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.intake import Intake, told_of, weight
@@ -121,7 +121,7 @@ class XmppFace:
         self._desk = Desk()
         self._echo = Echo()
         self._patience: asyncio.TimerHandle | None = None
-        self._pumping = False
+        self._pumping = self._outside = False
         self._kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
             f"{ns.COMPONENT} message": self._take_message,
@@ -134,8 +134,17 @@ class XmppFace:
         self._askers.appoint(admins)
         self._verbs = VERBS if settle_by_get else STRICT
 
+    async def enter(self, on_waiting: Callable[[], None]) -> None:
+        """Connect when no other component has this one's name; what comes is taken from `run` on."""
+        self._outside = True
+        await self.component.enter(on_waiting)
+
     async def run(self) -> None:
         """Serve until cancelled; the stream is kept up."""
+        self._outside = False
+        if self.component.ready:
+            self._up()
+        self.component.resume_reading(ENTERING)
         await self.component.run()
 
     async def stop(self) -> None:
@@ -151,11 +160,15 @@ class XmppFace:
         await self.component.leave(patience=max(1.0, end - loop.time()))
 
     def _up(self) -> None:
+        if self._outside:
+            return
         self._broker.outbox.set_up(self, up=True)
         self._on_ready()
 
     def _down(self) -> None:
         """Hand out nothing more; news for many are lost if the stream is."""
+        if self._outside:
+            return
         if not self.component.ready:
             self._lanes.clear()
             self._echo = Echo()

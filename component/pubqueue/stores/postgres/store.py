@@ -18,6 +18,7 @@ import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.stores.postgres.doubts import doubts
+from pubqueue.stores.postgres.hanging import cut_off
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
@@ -141,9 +142,17 @@ class PostgresStore:
     # --- on the thread ---
 
     def _transact(self, line: Line, job: Callable[[Transaction], T]) -> T:
-        """Run a batch; a connection that turns out to be lost before the job has begun is made anew, once."""
+        """Run a batch.
+
+        A connection that turns out to be lost before the job has begun is made anew, once; who hangs with the lock is cut off.
+        """
         batch = _Batch()
-        return line.tried(lambda: self._attempt(line, job, batch), lambda: not batch.begun)
+        try:
+            return line.tried(lambda: self._attempt(line, job, batch), lambda: not batch.begun)
+        except psycopg.errors.LockNotAvailable:
+            if batch.begun or not cut_off(line.connection()):
+                raise
+        return self._attempt(line, job, batch)
 
     def _attempt(self, line: Line, job: Callable[[Transaction], T], batch: _Batch) -> T:
         connection = line.connection()

@@ -1,0 +1,70 @@
+"""A process hangs with the lock of whoever writes: the others go on, and it loses and confirms nothing when it goes on too."""
+
+import asyncio
+import signal
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+from harness import pausing
+from harness.patience import PATIENCE
+from harness.store_contents import recount
+from stores.steps import EMPTY, add, ids, make
+
+from pubqueue.app.ports import StoreError
+from pubqueue.core import changes as c
+from pubqueue.stores.postgres import hanging, schema
+from pubqueue.stores.postgres.store import PostgresStore
+
+
+@pytest.fixture
+async def store(postgres, monkeypatch):
+    monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.6)
+    monkeypatch.setattr(hanging, "HANGS", 0.3)
+    store = PostgresStore(postgres.address)
+    await store.open()
+    await make(store, c.CreateNode(EMPTY))
+    yield store
+    await store.close()
+
+
+@asynccontextmanager
+async def hung(address, moment):
+    """A process that is stopped at that moment of a batch."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", pausing.__file__, address, moment),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            assert await process.stdout.readline() == b"waiting\n"
+            process.send_signal(signal.SIGSTOP)
+            process.stdin.write(b"\n")
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize("moment", ["batch", "commit"])
+async def test_others_go_on_and_who_hung_is_refused_what_was_undone(store, postgres, moment):
+    async with hung(postgres.address, moment) as process:
+        await make(store, add("meanwhile"))
+        process.send_signal(signal.SIGCONT)
+        said, _ = await process.communicate()
+    assert said == b"refused\nconfirmed\n"
+    assert await ids(store) == ["meanwhile", "after"]
+    assert await store.batch(recount) == []
+
+
+async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
+    monkeypatch.setattr(hanging, "HANGS", 3600.0)
+    async with hung(postgres.address, "batch") as process:
+        with pytest.raises(StoreError, match="lock timeout"):
+            await make(store, add("in-vain"))
+        process.send_signal(signal.SIGCONT)
+        said, _ = await process.communicate()
+    assert said == b"confirmed\nconfirmed\n"
+    assert await ids(store) == ["hung", "after"]
