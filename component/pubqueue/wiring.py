@@ -206,7 +206,7 @@ async def _serve(
     async with _stored(settings) as store:
         broker, reaper = _broker(settings, store)
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
-        if not await _admitted(settings, store, broker, faces, stop, on_waiting):
+        if not await _admitted(settings, store, broker, faces, stop=stop, on_waiting=on_waiting):
             await asyncio.gather(*(face.stop() for face in faces))
             return
         async with _at_work(settings, store, broker, reaper):
@@ -227,6 +227,7 @@ async def _admitted(
     store: Store,
     broker: Broker,
     faces: Sequence[Face],
+    *,
     stop: asyncio.Event,
     on_waiting: Callable[[], None],
 ) -> bool:
