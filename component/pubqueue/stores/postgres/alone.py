@@ -6,6 +6,7 @@ number; a process takes its number first, and then looks whether somebody has th
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StoreError
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
 
 GATE: Final = -1
 """A number that no process has."""
+
+PATIENCE: Final = 2.0
+GLANCE: Final = 0.05
+"""Seconds to wait for those who have just ended, and between two looks."""
+
+TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
+
+NOBODY: Final = """
+    SELECT NOT EXISTS (
+        SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND classid::bigint = $1 AND objid != ($2::int8 & 4294967295)::oid
+    )
+"""
 
 
 def is_somebodys(connection: Connection) -> bool:
@@ -36,16 +51,14 @@ def have_alone(connection: Connection, name: str) -> None:
         StoreError: a process serves from it, or somebody else has it for themselves.
 
     """
-    got = connection.execute(
-        "SELECT pg_try_advisory_lock($1::int, $2::int)", (LOCK, GATE)
-    ).fetchone()
-    if got is None or not got[0]:
-        raise StoreError(f"{name}: somebody copies it just now")
-    numbers = connection.execute(
-        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        " AND classid::bigint = $1 AND objid != ($2::int8 & 4294967295)::oid LIMIT 1",
-        (LOCK, GATE),
-    )
-    if numbers.fetchone() is not None:
-        raise StoreError(f"{name}: a process serves from it; stop it first")
+    _patiently(connection, TAKEN, f"{name}: somebody copies it just now")
+    _patiently(connection, NOBODY, f"{name}: a process serves from it; stop it first")
+
+
+def _patiently(connection: Connection, question: str, sentence: str) -> None:
+    """Ask until the answer is yes: of a process that has just ended the server hears a moment later."""
+    patient_until = time.monotonic() + PATIENCE
+    while (row := connection.execute(question, (LOCK, GATE)).fetchone()) is None or not row[0]:
+        if time.monotonic() > patient_until:
+            raise StoreError(sentence)
+        time.sleep(GLANCE)

@@ -1,0 +1,211 @@
+"""A SQLite store that has something of everything: rows of every table, in every state, drawn from a seed.
+
+Columns that this file does not name, because they came later, get a value of their kind as well.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.core.model import NodeConfig
+from pubqueue.stores.relational.columns import packed, packed_config
+from pubqueue.stores.sqlite.schema import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    Rows = Iterator[tuple[str, dict[str, Any]]]
+
+NODES: Final = 6
+LATER: Final = 1 << 40
+"""The first number of the contents of a node that was purged."""
+HIGHEST: Final = (1 << 63) - 1
+OF_A_KIND: Final = {"INTEGER": 1, "TEXT": "later", "BLOB": b"later", "REAL": 0.5}
+SIGNS: Final = "abcxyz0189-_.:+~ äß€漢😀\u200f"
+
+
+def furnish(path: Path, seed: int = 0, items: int = 60) -> None:
+    """Make a store with everything in it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        prepare(connection, path)
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM sequence")
+        for table, row in _everything(Random(seed), items):
+            _insert(connection, table, row)
+        for table in ("node", "txn"):  # the last of them has gone
+            connection.execute("UPDATE sqlite_sequence SET seq = seq + 5 WHERE name = ?", (table,))
+        connection.execute("COMMIT")
+
+
+def _insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
+    info = connection.execute(f"PRAGMA table_info({table})").fetchall()
+    later = {name: OF_A_KIND[kind] for _, name, kind, *_ in info if name not in row}
+    values = row | later
+    columns, marks = ", ".join(f'"{name}"' for name in values), ", ".join("?" for _ in values)
+    connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
+
+
+def _everything(draw: Random, items: int) -> Rows:
+    yield from _people(draw)
+    yield from _items(draw, items)
+    yield from _transactions(draw)
+    for seq in (3, 4, 9):
+        yield "event", _event(draw, seq)
+    for name in ("item", "token", "told", "told-3"):
+        yield "sequence", {"name": name, "next": draw.choice((1, 900, HIGHEST))}
+
+
+def _people(draw: Random) -> Rows:
+    for number in range(1, NODES + 1):
+        config = NodeConfig(title=_name(draw), queueing=number % 2 == 0, event_log=number == 2)
+        facts = {"created": draw.randrange(HIGHEST), "items": number, "subscriptions": 2}
+        who = {"name": f"{_name(draw)}/{number}", "creator": "boss@x"}
+        yield "node", {"id": number, "config": packed_config(config), **who, **facts}
+        purged = number == 1
+        yield "contents", {"id": number, "node_id": None if purged else number}
+        if purged:
+            yield "contents", {"id": LATER, "node_id": number}
+        for place in range(2):
+            yield "subscription", _subscription(draw, number, place)
+        for account, role in (("boss@x", "owner"), (f"{_name(draw)}@x", "outcast")):
+            yield "affiliation", {"node_id": number, "jid": account, "affiliation": role}
+    yield "review", {"node_id": 2}
+    for number in (20, 21):
+        yield "former_node", {"id": number, "name": _name(draw), "telling": number % 2}
+        yield "subscription", _subscription(draw, number, 0)
+    for number in (2, 5):
+        yield "resource", {"id": number, "jid": f"ann@x/{number}", "account": "ann@x"}
+
+
+def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
+    return {
+        "id": node * 10 + place,
+        "node_id": node,
+        "jid": f"bot{place}@x/{_name(draw)}",
+        "account": f"bot{place}@x",
+        "subid": f"sub{node}-{place}",
+        "queue_requests": draw.randrange(1, 50),
+        "in_flight": draw.randrange(3),
+        "last_served": draw.randrange(HIGHEST),
+        "available": place,
+        "unanswered": draw.randrange(3),
+    }
+
+
+def _items(draw: Random, items: int) -> Rows:
+    for seq in range(10, 10 + items):
+        row = _item(draw, seq)
+        yield "item", row
+        if seq % 3 == 0:
+            yield "receipt", {"seq": seq, "jid": f"bot@x/{_name(draw)}"}
+        if seq % 4 == 0:
+            facts = {"digest": draw.randbytes(16), "until": draw.randrange(HIGHEST)}
+            yield "finished", {"node_id": row["node_id"], "id": f"done{seq}", **facts}
+
+
+def _item(draw: Random, seq: int) -> dict[str, Any]:
+    state = ("queued", "locked", "delayed", "dead")[seq % 4]
+    held, dead = state == "locked", state == "dead" or seq % 5 == 0
+    time = draw.randrange(HIGHEST)
+    return {
+        "seq": seq,
+        "node_id": LATER if seq % 7 == 0 else draw.randrange(1, NODES + 1),
+        "id": f"{_name(draw)}{seq}",
+        "state": state,
+        "publisher": f"etl@x/{_name(draw)}",
+        "published": time,
+        "priority": draw.choice((0, -HIGHEST, 7)),
+        "due": time if state == "delayed" else None,
+        "expires": draw.choice((None, time)),
+        "acquired": draw.randrange(9),
+        "failed": draw.randrange(9),
+        "released": draw.randrange(9),
+        "holder": "bot1@x/ä" if held else None,
+        "deadline": time if held else None,
+        "token": draw.choice((0, seq, HIGHEST)),
+        "avoid": draw.choice((None, "bot0@x")),
+        "aside": int(state == "delayed" and seq % 8 == 2),
+        "dead_at": time if dead else None,
+        "dead_reason": "no seat\nleft" if dead else None,
+        "dead_from": draw.choice((None, "jobs")),
+        "last_holder": draw.choice((None, "bot1@x/ä")),
+        "death": seq if dead else None,
+        "taken": time if held else None,
+        "txn_app": draw.choice((None, "nightly")),
+        "txn_version": draw.choice((None, 3)),
+        "headers": packed((("kind", _name(draw)), ("kind", '"\\\x01')))
+        if seq % 2
+        else draw.choice((None, "[]")),
+        "payload": draw.randbytes(draw.choice((0, 1, 300, 70_000))),
+    }
+
+
+def _transactions(draw: Random) -> Rows:
+    for number, version in ((1, 4), (2, None)):
+        facts = {"version": version, "committed": version, "used": draw.randrange(HIGHEST)}
+        yield "txn_app", {"id": number, "name": f"app{number}", "owner": "etl@x", **facts}
+        for committed in (None, 9):
+            yield "txn", _version(draw, number, committed)
+    for number, of in ((1, 10), (2, None), (3, 19)):
+        counts = {"items": 4, "bytes": 40, "known": number, "committed": int(number == 3)}
+        yield "attempt", {"id": number, "txn_id": of, "part": 0, "number": number, **counts}
+        for place in range(4):
+            yield "staged", _staged(draw, number, place)
+    for account in ("etl@x", ""):
+        yield "staged_usage", {"account": account, "items": 12, "bytes": 120}
+
+
+def _version(draw: Random, app: int, committed: int | None) -> dict[str, Any]:
+    totals = ("skipped", "dead_lettered") if committed else ()
+    return {
+        "id": app * 10 + (committed or 0),
+        "app_id": app,
+        "owner": "etl@x",
+        "version": committed or 5,
+        "immediate": app % 2,
+        "began": draw.randrange(HIGHEST),
+        "until": draw.randrange(HIGHEST),
+        "items": 4,
+        "bytes": 40,
+        "committed": committed,
+        **dict.fromkeys(("skipped", "dead_lettered"), None),
+        **dict.fromkeys(totals, 2),
+        "seconds": draw.choice((0.1, 1e300, 1.0)) if committed else None,
+        "on_taken": draw.choice(("fail", "skip", "dead-letter")),
+        "dead_letter_node": "dead" if committed else None,
+    }
+
+
+def _staged(draw: Random, attempt: int, place: int) -> dict[str, Any]:
+    return {
+        "attempt_id": attempt,
+        "row": place,
+        "txn_id": 10,
+        "node": _name(draw),
+        "id": f"{_name(draw)}{attempt}.{place}",
+        "state": "delayed" if place == 1 else "queued",
+        "priority": place,
+        "pause": 60 if place == 1 else None,
+        "life": draw.choice((None, 5)),
+        "known": place % 2,
+        "size": 10,
+        "headers": packed((("a", "b"),)) if place == 2 else None,
+        "payload": draw.randbytes(10),
+    }
+
+
+def _event(draw: Random, seq: int) -> dict[str, Any]:
+    numbers = {name: draw.choice((seq, HIGHEST)) for name in ("at", "attempt", "age", "held")}
+    words = {name: _name(draw) for name in ("item", "worker", "publisher", "origin", "went_to")}
+    facts: dict[str, Any] = numbers | words
+    if seq == 4:
+        facts |= dict.fromkeys(("attempt", "worker", "age", "held", "origin", "went_to"), None)
+    return {"seq": seq, "kind": "published", "node_id": 2, "detail": _name(draw), **facts}
+
+
+def _name(draw: Random) -> str:
+    return "".join(draw.choices(SIGNS, k=draw.randrange(1, 40)))
