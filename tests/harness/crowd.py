@@ -170,6 +170,10 @@ class Crowd:
         pubsub = f"<pubsub xmlns='{PUBSUB}'>{inner}{beside}</pubsub>"
         return await self._asked(who, "set", pubsub, enter)
 
+    async def read(self, who: str, inner: str) -> str:
+        """Ask for what changes nothing; return "result", or the type and the condition of the error."""
+        return await self._asked(who, "get", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+
     async def send(self, text: str) -> None:
         """Send, if there is a stream."""
         if not self._server.up:

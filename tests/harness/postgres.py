@@ -174,6 +174,16 @@ class Postgres:
         """Bring the store to where it began."""
         self.ask(WIPE)
 
+    def want_passwords(self) -> None:
+        """From now on the role has to say its password; the superuser has none."""
+        lines = (
+            f"host all postgres {self.host}/32 trust",
+            f"host all all {self.host}/32 scram-sha-256",
+            "",
+        )
+        Path(self._data, "pg_hba.conf").write_text("\n".join(lines))
+        self.ask("SELECT pg_reload_conf()")
+
     @property
     def _data(self) -> str:
         return self._path(self._data_folder)

@@ -57,3 +57,4 @@ def until(holds: Callable[[], bool]) -> None:
     while not holds():
         if time.monotonic() > end:
             raise PostgresError("that did not happen")
+        time.sleep(0.01)  # nobody tells

@@ -1,0 +1,92 @@
+"""Nobody waits behind work that does not end: a store may hold a batch, or a look, for as long as it likes."""
+
+import asyncio
+
+import pytest
+from harness.asks import a_queue, publishes
+from harness.facts import BOSS, NOW, who
+
+from pubqueue.app import stalled
+from pubqueue.app.broker import Broker
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.expire import Leave
+from pubqueue.core.reading.read import ReadNodes
+from pubqueue.stores.memory import MemoryStore
+
+FAILED = Refused(Refusal.STORE_FAILED)
+
+
+class Held:
+    """A store that lets nobody in until it is told to; `asked` counts who has come."""
+
+    def __init__(self, store):
+        self._store = store
+        self.asked = asyncio.Semaphore(0)
+        self.free = asyncio.Event()
+
+    async def batch(self, job):
+        self.asked.release()
+        await self.free.wait()
+        return await self._store.batch(job)
+
+    async def read(self, job):
+        self.asked.release()
+        await self.free.wait()
+        return await self._store.read(job)
+
+
+@pytest.fixture
+async def held(monkeypatch):
+    monkeypatch.setattr(stalled, "PATIENCE", 0.01)
+    monkeypatch.setattr(stalled, "PERIOD", 0.01)
+    store = MemoryStore()
+    await store.open()
+    yield Held(store)
+    await store.close()
+
+
+@pytest.fixture
+async def broker(held):
+    broker = Broker(
+        held, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+    )
+    broker.start()
+    held.free.set()
+    await broker.handle(a_queue())
+    await held.asked.acquire()
+    held.free.clear()
+    yield broker
+    held.free.set()
+    await broker.stop()
+
+
+async def test_whoever_waits_behind_a_batch_that_does_not_end_is_refused(broker, held):
+    first = asyncio.create_task(broker.handle(publishes("a")))
+    await held.asked.acquire()
+    assert await broker.handle(publishes("b")) == FAILED
+    assert await broker.handle(publishes("c")) == FAILED  # who came later is found, too
+    assert not first.done()
+    held.free.set()
+    assert (await first) != FAILED
+    assert await broker.handle(publishes("b")) != FAILED
+
+
+async def test_whoever_waits_behind_a_look_that_does_not_end_is_refused(broker, held):
+    look = ReadNodes(who(BOSS))
+    first = asyncio.create_task(broker.handle(look))
+    await held.asked.acquire()
+    assert await broker.handle(look) == FAILED
+    assert not first.done()
+    held.free.set()
+    assert (await first) != FAILED
+    assert await broker.handle(look) != FAILED
+
+
+async def test_who_leaves_meanwhile_is_kept(broker, held):
+    first = asyncio.create_task(broker.handle(publishes("a")))
+    await held.asked.acquire()
+    assert await broker.handle(Leave("bee@x/1")) == FAILED
+    assert broker._unrepeated
+    held.free.set()
+    await first
