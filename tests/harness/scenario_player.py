@@ -36,7 +36,14 @@ CONDITION: Final = "{urn:ietf:params:xml:ns:xmpp-stanzas}"
 PUBSUB_ERROR: Final = "{http://jabber.org/protocol/pubsub#errors}"
 COMMAND_ERROR: Final = "{http://jabber.org/protocol/commands}"
 OF_COMMANDS: Final = frozenset(
-    ("bad-action", "bad-locale", "bad-payload", "bad-sessionid", "malformed-action", "session-expired")
+    (
+        "bad-action",
+        "bad-locale",
+        "bad-payload",
+        "bad-sessionid",
+        "malformed-action",
+        "session-expired",
+    )
 )
 """What explains an error of a command (XEP-0050 4.4); all else is of pubsub."""
 EXTRAS: Final = {"urn:x-pubqueue:0", "urn:xmpp:hints", "urn:xmpp:delay"}
