@@ -21,7 +21,7 @@ from pubqueue.app import dispatcher
 from pubqueue.app.broker import Broker
 from pubqueue.app.rules import READS
 from pubqueue.core.decision import Deliver, Refused
-from pubqueue.core.model import Affiliation, Jid, NodeName, State
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.nodes.crowd import ListUntold, NextSubscribers
@@ -35,6 +35,7 @@ from pubqueue.core.nodes.manage import (
 )
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.reading.listing import Page
+from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.core.transactions.staging import ListTransactions
@@ -138,6 +139,9 @@ OF_A_QUEUE = {
     "ids, to a stranger":       ListItems(STRANGER, LONG),
     "items with their history": ReadItems(OWNER, LONG, after=150, max=10),
     "what the node is":         Describe(STRANGER, LONG, manage=False),
+    "one item":                 Peek(OWNER, LONG, ItemId("i150")),
+    "who works on it":          ReadWorkers(OWNER, LONG),
+    "what one may run":         AskPowers(OWNER),
 }
 # fmt: on
 
@@ -366,6 +370,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
         *(NextSubscribers, ListUntold),
+        *(AskPowers, ReadWorkers, Peek, AskService),
     } == READS
 
 

@@ -22,6 +22,7 @@ from pubqueue.core.nodes.manage import Configure, SetAffiliations
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import Subscribe, Unsubscribe
 from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.queue.free import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import Settle
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ TOLD: Final[frozenset[type]] = frozenset(
         *(Arrive, Leave, Bounce, Expire),
         *(Subscribe, Unsubscribe, Settle),
         *(Configure, SetAffiliations, Declare, ReviewSubscribers),
+        *(Dismiss, FreeLocks),
     }
 )
 """Requests that may have something to tell; all others are passed over unread."""
@@ -52,6 +54,7 @@ _WHY: Final[dict[type, str]] = {
     Configure: _CLOSED,
     SetAffiliations: _CLOSED,
     Declare: _CLOSED,
+    Dismiss: "an owner ended it",
 }
 
 
@@ -75,6 +78,10 @@ def _tell_of_people(request: Request, decision: Decision) -> None:
         case Leave():
             freed = sum(isinstance(change, Release | GiveUp) for change in decision.changes)
             log.info("worker.left", jid=request.jid, locks=freed)
+        case FreeLocks():
+            log.info(
+                "locks.ended", node=request.node, locks=len(request.ids), by=request.by.account
+            )
         case _:
             pass
     for change in decision.changes:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pubqueue.core import changes as c
 from pubqueue.core.model import Millis
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
+from pubqueue.core.queue.free import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, holds
 from pubqueue.core.transactions import model as t
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, ItemId, Jid, NodeName
 
+BY_OWNER: Final = "an owner ended the lock"
 CAME_BACK: Final = "the delivery came back"
 REPLACED: Final = "replaced"
 
@@ -132,6 +134,8 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(EventKind.UNLOCKED, item, now, asked.reason or UNEXPLAINED)
         case Leave():
             return _of(EventKind.UNLOCKED, item, now, WORKER_LOST)
+        case FreeLocks() | Dismiss():
+            return _of(EventKind.UNLOCKED, item, now, BY_OWNER)
         case Bounce():
             return _of(EventKind.UNLOCKED, item, now, CAME_BACK)
         case _:

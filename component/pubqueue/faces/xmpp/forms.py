@@ -96,27 +96,47 @@ def options_now(subscription: Subscription, *, kind: str) -> str:
     """Return the window as it is: a result (XEP-0254 example 3), or a form to change it."""
     window = str(subscription.queue_requests)
     words = "text-single" if kind == "form" else ""
-    field = _field(WINDOW_FIELDS[0], window, words)
+    label = "Number of parallel requests" if kind == "form" else ""
+    field = _field(WINDOW_FIELDS[0], window, words, label=label)
     return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
 
 
+# fmt: off
+META: Final = {field.var: field.label for field in FIELDS} | {
+    "pubsub#creation_date":   "When it was created",
+    "pubsub#creator":         "Who created it",
+    "pubsub#num_subscribers": "Number of subscriptions",
+    "pubsub#owner":           "Who owns it",
+    "x-queueing#depth":       "Number of items in it",
+}
+"""What the fields of a node's description are called."""
+# fmt: on
+
+
 def meta_data(described: Described) -> str:
-    """Return what everybody may know of a node (XEP-0060 5.4)."""
+    """Return what everybody may know of a node (XEP-0060 5.4), and its depth where it is told (XEP-0128)."""
     node = described.node
     now = shown(node.config)
     fields = [
-        _field(var, now[var])
+        _meta(var, now[var])
         for var in ("pubsub#title", "pubsub#description", "pubsub#type")
         if now[var]
     ]
     fields += [
-        _field(var, now[var])
+        _meta(var, now[var])
         for var in ("pubsub#access_model", "pubsub#publish_model", "pubsub#max_items")
     ]
-    fields.append(_field("pubsub#creation_date", stamp(node.created), "text-single"))
-    fields.append(_field("pubsub#creator", node.creator, "jid-single"))
-    fields.append(_field("pubsub#num_subscribers", str(node.subscriptions), "text-single"))
+    fields.append(_meta("pubsub#creation_date", stamp(node.created), "text-single"))
+    fields.append(_meta("pubsub#creator", node.creator, "jid-single"))
+    fields.append(_meta("pubsub#num_subscribers", str(node.subscriptions), "text-single"))
     owners = "".join(f"<value>{escape(jid)}</value>" for jid in described.owners)
-    fields.append(f'<field var="pubsub#owner" type="jid-multi">{owners}</field>')
-    fields.append(_field("x-queueing#enabled", now["x-queueing#enabled"], "boolean"))
+    label = attribute(META["pubsub#owner"])
+    fields.append(f'<field var="pubsub#owner" type="jid-multi" label="{label}">{owners}</field>')
+    fields.append(_meta("x-queueing#enabled", now["x-queueing#enabled"], "boolean"))
+    if described.depth is not None:
+        fields.append(_meta("x-queueing#depth", str(described.depth), "text-single"))
     return _form("result", ns.META_DATA, fields)
+
+
+def _meta(var: str, value: str, kind: str = "") -> str:
+    return _field(var, value, kind, label=META[var])

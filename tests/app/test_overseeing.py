@@ -1,0 +1,158 @@
+"""What those who run queues are shown is what is there, bounded; and how much was done of late."""
+
+import pytest
+from harness.asks import a_queue, joins, publishes, retracts, unlocks
+from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, who
+from harness.shell import Shell
+
+from pubqueue.app import rates
+from pubqueue.app.facts import overseeing
+from pubqueue.app.rates import MOST_NODES, Rates
+from pubqueue.core.changes import RemoveItem
+from pubqueue.core.decision import Decision, Done
+from pubqueue.core.model import ItemId, NodeName
+from pubqueue.core.queue.free import Dismiss, FreeLocks
+from pubqueue.core.queue.settle import Outcome
+from pubqueue.core.reading.oversee import AskPowers, Peek, ReadWorkers
+from pubqueue.core.reading.read import ReadNodes
+
+OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    yield shell
+    shell.close()
+
+
+def ids(*names):
+    return tuple(map(ItemId, names))
+
+
+def test_workers_are_shown_with_what_they_hold_of_the_node(shell):
+    other = NodeName("other")
+    shell.do(a_queue())
+    shell.do(a_queue(other))
+    shell.batch(joins(ANN, 2), joins(BOB, 1), joins(ANN, 1, node=other))
+    shell.batch(publishes("a", "b", "c"), publishes("z", node=other))
+    page = shell.do(ReadWorkers(OWNER, JOBS))
+    held = {one.subscription.jid: one.holds for one in page.workers}
+    assert (set(held), page.more) == ({ANN, BOB}, False)
+    assert sorted(len(each) for each in held.values()) == [1, 2]
+    assert {item for each in held.values() for item in each} == set(ids("a", "b", "c"))
+
+
+def test_they_come_in_pages_and_of_very_many_items_only_the_number(shell, monkeypatch):
+    monkeypatch.setattr(overseeing, "MOST_WORKERS", 1)
+    monkeypatch.setattr(overseeing, "LOOKED_UP", 1)
+    shell.do(a_queue())
+    shell.batch(joins(ANN, 1), joins(BOB, 2))
+    shell.batch(publishes("a", "b", "c"))
+    first = shell.do(ReadWorkers(OWNER, JOBS))
+    second = shell.do(ReadWorkers(OWNER, JOBS, first.workers[0].subscription.jid))
+    assert [(page.workers[0].subscription.jid, page.more) for page in (first, second)] == [
+        (ANN, True),
+        (BOB, False),
+    ]
+    assert (len(first.workers[0].holds), second.workers[0].holds) == (1, None)
+
+
+def test_the_nodes_one_may_run_are_named_up_to_a_bound(shell, monkeypatch):
+    monkeypatch.setattr(overseeing, "MOST_NAMED", 2)
+    for name in ("c", "a", "b"):
+        shell.do(a_queue(NodeName(name)))
+    for by in (OWNER, ADMIN):
+        powers = shell.do(AskPowers(by))
+        assert ([node.name for node in powers.nodes], powers.more) == (["a", "b"], True)
+    assert shell.do(AskPowers(who(ETL))).nodes == ()  # it publishes
+
+
+def test_a_managed_page_leaves_out_what_one_may_only_read(shell):
+    shell.do(a_queue())
+    assert [entry.node.name for entry in shell.do(ReadNodes(who(ETL))).entries] == [JOBS]
+    refused = shell.do(ReadNodes(who(ETL), managed=True))
+    assert refused.refusal.name == "FORBIDDEN"
+    assert [entry.node.name for entry in shell.do(ReadNodes(OWNER, managed=True)).entries] == [JOBS]
+
+
+def test_an_administrator_of_nothing_sees_an_empty_page(shell):
+    assert shell.do(ReadNodes(ADMIN, managed=True)).entries == ()
+
+
+def test_an_item_is_shown_with_its_last_error(shell):
+    shell.do(a_queue())
+    shell.batch(joins(ANN), publishes("a", payload=b"<job/>"))
+    shell.do(unlocks(ANN, "a", outcome=Outcome.REJECT, reason="no such flight"))
+    shown = shell.do(Peek(OWNER, JOBS, ItemId("a")))
+    assert (shown.item.dead_letter.reason, shown.payload) == ("no such flight", b"<job/>")
+
+
+def test_a_lock_that_an_owner_ends_goes_to_somebody_else(shell):
+    shell.do(a_queue())
+    shell.batch(joins(ANN), publishes("a"))
+    done = shell.batch(joins(BOB), FreeLocks(OWNER, JOBS, ids("a")))
+    assert [notice.to for notice in done.deliveries] == [BOB]
+
+
+def test_who_is_dismissed_gets_nothing_more_and_its_items_go_to_others(shell):
+    shell.do(a_queue())
+    shell.batch(joins(ANN, 2), publishes("a", "b"))
+    done = shell.batch(joins(BOB, 2), Dismiss(OWNER, JOBS, ANN))
+    assert sorted((notice.to, notice.item.id) for notice in done.deliveries) == [
+        (BOB, "a"),
+        (BOB, "b"),
+    ]
+    assert [one.subscription.jid for one in shell.do(ReadWorkers(OWNER, JOBS)).workers] == [BOB]
+
+
+# --- how much was done of late -------------------------------------------------------------------
+
+
+def finished(shell, counted, *names):
+    """Have the items done and counted."""
+    shell.batch(publishes(*names))
+    request = retracts(ANN, *names)
+    counted.note(shell.now, [request], shell.batch(request).decisions)
+
+
+def test_the_rate_is_of_the_last_minutes(shell):
+    counted = Rates()
+    shell.do(a_queue())
+    shell.batch(joins(ANN, 9))
+    assert counted.per_minute(JOBS, NOW) == 0.0
+    counted.note(NOW, [], [])
+    finished(shell, counted, "a", "b")
+    assert counted.per_minute(JOBS, after(1)) == 2.0  # of less than a minute, as if it were one
+    shell.now = after(120)
+    finished(shell, counted, "c", "d")
+    assert counted.per_minute(JOBS, after(120)) == 2.0
+    assert counted.per_minute(JOBS, after(360)) == pytest.approx(2 / 5, rel=0.05)
+    assert counted.per_minute(JOBS, after(3_600)) == 0.0
+
+
+def test_what_others_take_back_is_not_done(shell):
+    counted = Rates()
+    shell.do(a_queue())
+    shell.batch(publishes("a"))
+    request = retracts(BOSS, "a")
+    counted.note(shell.now, [request], shell.batch(request).decisions)
+    assert counted.per_minute(JOBS, shell.now) == 0.0
+
+
+def test_no_more_nodes_are_remembered_than_a_bound(shell, monkeypatch):
+    monkeypatch.setattr(rates, "MOST_NODES", 2)
+    assert MOST_NODES > 2
+    counted = Rates()
+    shell.do(a_queue())
+    shell.batch(joins(ANN), publishes("a"))
+    request = retracts(ANN, "a")
+    (change,) = shell.batch(request).decisions[0].changes
+    for name in ("x", "y", "z"):
+        item = RemoveItem(type(change.item)(**{**_fields(change.item), "node": NodeName(name)}))
+        counted.note(NOW, [request], [Decision(Done(), (item,))])
+    assert [counted.per_minute(NodeName(name), NOW) for name in ("x", "y", "z")] == [0.0, 1.0, 1.0]
+
+
+def _fields(item):
+    return {name: getattr(item, name) for name in item.__struct_fields__}

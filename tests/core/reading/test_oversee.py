@@ -1,0 +1,107 @@
+"""Who runs queues is told what it may do and sees who works; nobody else."""
+
+import pytest
+from harness.facts import ANN, BOSS, JOBS, NOW, held, queue, who, window
+
+from pubqueue.core.decision import Refusal
+from pubqueue.core.model import Affiliation, ItemId
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.reading.oversee import (
+    FOR,
+    AskPowers,
+    AskService,
+    Peek,
+    PeekFacts,
+    PowersFacts,
+    ReadWorkers,
+    ServiceFacts,
+    WorkersFacts,
+    ask_powers,
+    ask_service,
+    peek,
+    read_workers,
+)
+from pubqueue.core.reading.overviews import (
+    About,
+    Peeked,
+    Power,
+    Powers,
+    ServiceState,
+    Worker,
+    WorkerPage,
+)
+
+SERVICE, NODES, CREATE = Power.SERVICE, Power.NODES, Power.CREATE
+LOCAL, ADMINS = CreationPolicy.LOCAL, CreationPolicy.ADMINS
+
+# fmt: off
+POWERS = [
+    # admin, local, owns, who may create
+    ((True,  False, False, ADMINS), (SERVICE, NODES, CREATE)),
+    ((False, True,  True,  LOCAL),  (NODES, CREATE)),
+    ((False, True,  True,  ADMINS), (NODES,)),
+    ((False, False, True,  LOCAL),  (NODES,)),
+    ((False, True,  False, LOCAL),  ()),  # may create, but runs nothing
+]
+# fmt: on
+
+
+def asked(known, needed=None):
+    admin, local, owns, policy = known
+    facts = PowersFacts(policy, (queue(),) if owns else (), more=False)
+    return ask_powers(AskPowers(who(ANN, admin=admin, local=local), needed), facts).reply
+
+
+@pytest.mark.parametrize(("known", "held"), POWERS)
+def test_who_may_what(known, held):
+    assert asked(known) == Powers(held, (queue(),) if known[2] else (), more=False)
+    for power in Power:
+        if power in held:
+            assert asked(known, power) == asked(known)
+        else:
+            assert (asked(known, power).refusal, asked(known, power).reason) == (
+                Refusal.FORBIDDEN,
+                FOR[power],
+            )
+
+
+def test_whom_a_power_is_for_is_said_of_each():
+    assert set(FOR) == set(Power)
+
+
+WORKERS = (Worker(window(ANN), (ItemId("i1"),)),)
+
+
+def test_owners_see_who_works_on_what():
+    facts = WorkersFacts(queue(), Affiliation.OWNER, WORKERS, more=True)
+    assert read_workers(ReadWorkers(who(BOSS), JOBS), facts).reply == WorkerPage(
+        queue(), WORKERS, more=True
+    )
+
+
+def test_owners_look_at_an_item():
+    facts = PeekFacts(queue(), Affiliation.OWNER, held(), b"<job/>")
+    reply = peek(Peek(who(BOSS), JOBS, ItemId("i1")), facts).reply
+    assert reply == Peeked(JOBS, held(), b"<job/>")
+
+
+@pytest.mark.parametrize("affiliation", set(Affiliation) - {Affiliation.OWNER})
+def test_nobody_else_does(affiliation):
+    workers = read_workers(ReadWorkers(who(BOSS), JOBS), WorkersFacts(queue(), affiliation))
+    item = peek(Peek(who(BOSS), JOBS, ItemId("i1")), PeekFacts(queue(), affiliation, held()))
+    assert workers.reply.refusal is item.reply.refusal is Refusal.FORBIDDEN
+
+
+def test_what_is_not_there_is_not_found():
+    owner = Affiliation.OWNER
+    no_node = read_workers(ReadWorkers(who(BOSS), JOBS), WorkersFacts(None, owner))
+    no_item = peek(Peek(who(BOSS), JOBS, ItemId("i1")), PeekFacts(queue(), owner))
+    assert no_node.reply.refusal is Refusal.NODE_NOT_FOUND
+    assert no_item.reply.refusal is Refusal.ITEM_NOT_FOUND
+
+
+def test_the_state_of_the_service_is_for_administrators():
+    state = ServiceState(About("1", "memory:", NOW), NOW, 7)
+    assert ask_service(AskService(who(ANN, admin=True)), ServiceFacts(state)).reply == state
+    refused = ask_service(AskService(who(ANN)), ServiceFacts(state)).reply
+    assert refused.refusal is Refusal.FORBIDDEN

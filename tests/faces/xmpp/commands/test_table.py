@@ -1,0 +1,98 @@
+"""The table of commands: each row can be offered, executed and shown."""
+
+import re
+
+import pytest
+from lxml import etree
+
+from pubqueue.core.model import Asker, Jid, Node, NodeConfig, NodeName
+from pubqueue.core.reading.overviews import Power, Powers
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.commands.stages import Field, Form, Given, Result, Table
+from pubqueue.faces.xmpp.commands.table import COMMANDS, UNSUPPORTED
+from pubqueue.faces.xmpp.commands.words import choose_node, count, node_of, span
+from pubqueue.faces.xmpp.commands.write import command
+
+BOSS = Asker(Jid("boss@x/desk"))
+
+
+def queues(*names, **config):
+    return tuple(
+        Node(NodeName(name), NodeConfig(queueing=True, **config), Jid("boss@x"), 0)
+        for name in names
+    )
+
+
+@pytest.mark.parametrize("node", COMMANDS)
+def test_a_command_is_named_so_that_no_other_node_is_called_like_it(node):
+    assert re.fullmatch(rf"({ns.OURS}|{ns.PUBSUB})#[a-z-]+", node)
+    assert node not in UNSUPPORTED
+    assert COMMANDS[node].stages
+
+
+def test_no_two_commands_have_one_label():
+    labels = [command.label for command in COMMANDS.values()]
+    assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda it: it.node)
+def test_every_command_begins_with_a_question_about_rights(command):
+    asked = command.stages[0].ask(BOSS, Given())
+    assert asked.by is BOSS
+    needs = getattr(asked, "needed", None)
+    assert needs is command.power or type(asked).__name__ in {"ReadNodes", "AskService"}
+
+
+def test_few_nodes_are_a_list_and_one_of_them_is_required():
+    show = choose_node("Title", "Words")
+    form = show(Powers((Power.NODES,), queues("a", "b")), Given())
+    assert form.fields == (
+        Field("node", "list-single", "Node", ("a",), (("a", "a"), ("b", "b")), required=True),
+    )
+
+
+def test_many_nodes_leave_room_for_the_name_of_another():
+    show = choose_node("Title", "Words")
+    form = show(Powers((Power.NODES,), queues("a"), more=True), Given())
+    assert [(field.var, field.required) for field in form.fields] == [
+        ("node", False),
+        ("other_node", False),
+    ]
+    only = choose_node("Title", "Words", fits=lambda _node: False)
+    form = only(Powers((Power.NODES,), queues("a"), more=True), Given())
+    assert [field.var for field in form.fields] == ["other_node"]
+    assert node_of(Given(node=("a",), other_node=("z",))) == "z"
+
+
+def test_where_none_fits_that_is_said():
+    assert choose_node("Title", "Words", none="None.")(Powers(()), Given()) == Result("None.")
+
+
+@pytest.mark.parametrize(
+    ("millis", "words"),
+    [
+        *((-5, "0 s"), (999, "0 s"), (12_000, "12 s"), (65_000, "1 min 5 s"), (60_000, "1 min")),
+        *((3_600_000, "1 h"), (90_061_000, "1 d 1 h"), (86_401_000, "1 d 1 s")),
+    ],
+)
+def test_a_span_has_two_units_at_most(millis, words):
+    assert span(millis) == words
+
+
+def test_numbers_have_their_nouns():
+    assert [count(n, "item") for n in (0, 1, 2)] == ["0 items", "1 item", "2 items"]
+    assert count(2, "entry", "entries") == "2 entries"
+
+
+def test_everything_that_is_shown_is_escaped():
+    bad = "<&\"'>"
+    shown = [
+        Form(bad, bad, (Field("v", "list-single", bad, (bad,), ((bad, bad),), hint=bad),)),
+        Result(bad, title=bad, table=Table((("v", bad),), ((bad,),))),
+        Result(bad, facts=(Field("v", "text-single", bad, (bad,)),)),
+    ]
+    for each in shown:
+        tree = etree.fromstring(command(bad, bad, "executing", each, actions=("next",)))
+        assert tree.get("node") == tree.get("sessionid") == bad
+        texts = [text for text in tree.itertext() if text.strip()]
+        assert set(texts) == {bad}
