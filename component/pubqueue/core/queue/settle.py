@@ -194,6 +194,8 @@ def judge(asker: Asker, verb: Verb, facts: SettleFacts) -> Node | Decision:
         return refuse(Refusal.NODE_NOT_FOUND)
     standings = [_standing(asker, verb, item, facts) for item in facts.items]
     known = facts.subscribed or Standing.HOLDS in standings or Standing.HELD in standings
+    # who takes back what it has published (XEP-0060 7.2) learns nothing of a closed node by it
+    known = known or all(standing is Standing.AUTHOR for standing in standings)
     affiliation = access.standing(asker, facts.affiliation)
     if (closed := access.barred(affiliation, node, known=known)) is not None:
         return refuse(closed)
