@@ -67,6 +67,7 @@ def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> X
         server=settings.address(),
         askers=_askers(settings),
         settle_by_get=settings.settle_by_get,
+        auto_creates=settings.auto_creates,
         on_ready=on_ready,
     )
 
@@ -112,6 +113,7 @@ async def _parts(
             on_moment=reaper.on_moment,
             limits=settings.transactions.limits(),
             most_subscriptions=settings.subscriptions_per_account,
+            auto_creation=settings.auto_creation,
             instance=await store.instances.enter() if serving else ALONE,
         )
         for part in (broker, reaper, other_processes):

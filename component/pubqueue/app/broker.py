@@ -34,6 +34,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.transactions.model import DEFAULTS
@@ -79,6 +80,7 @@ class Broker:
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
+        auto_creation: AutoCreation = AutoCreation.NEVER,
         instance: Instance = ALONE,
     ) -> None:
         self._store = store
@@ -89,6 +91,7 @@ class Broker:
         self._limits = limits
         self._fingerprint = fingerprint
         self._most_subscriptions = most_subscriptions
+        self._auto_creation = auto_creation
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
@@ -112,9 +115,17 @@ class Broker:
         self._quiet.set()
         self._task: asyncio.Task[None] | None = None
 
-    def adopt(self, *, policy: CreationPolicy, limits: Limits, most_subscriptions: int) -> None:
+    def adopt(
+        self,
+        *,
+        policy: CreationPolicy,
+        limits: Limits,
+        most_subscriptions: int,
+        auto_creation: AutoCreation,
+    ) -> None:
         """Judge by these from the next batch on."""
         self._policy, self._limits = policy, limits
+        self._auto_creation = auto_creation
         self._most_subscriptions = most_subscriptions
 
     def start(self) -> None:
@@ -398,6 +409,7 @@ class Broker:
             limits=self._limits,
             fingerprint=self._fingerprint,
             most_subscriptions=self._most_subscriptions,
+            auto_creation=self._auto_creation,
             is_behind=self.is_behind,
         )
 

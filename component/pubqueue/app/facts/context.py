@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -29,5 +30,6 @@ class Context(Struct, frozen=True):
     limits: Limits = DEFAULTS
     fingerprint: Callable[[bytes], bytes] = digest
     most_subscriptions: int = MOST_SUBSCRIPTIONS
+    auto_creation: AutoCreation = AutoCreation.NEVER
     is_behind: Callable[[NodeName], bool] = lambda _node: False
     """Whether so much is to be told of a node that it should have no more."""

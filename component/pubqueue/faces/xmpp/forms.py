@@ -9,7 +9,7 @@ from lxml import etree
 
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.payload import tree
-from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown
+from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown, values_of
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
@@ -57,11 +57,17 @@ def read(document: bytes) -> Form:
 
 
 def _field(
-    var: str, value: str, kind: str = "", *, label: str = "", options: Iterable[str] = ()
+    var: str,
+    value: str | list[str],
+    kind: str = "",
+    *,
+    label: str = "",
+    options: Iterable[str] = (),
 ) -> str:
     words = f' type="{kind}"' if kind else ""
     words += f' label="{attribute(label)}"' if label else ""
-    inner = f"<value>{escape(value)}</value>"
+    values = [value] if isinstance(value, str) else value
+    inner = "".join(f"<value>{escape(one)}</value>" for one in values)
     inner += "".join(f"<option><value>{escape(option)}</value></option>" for option in options)
     return f'<field var="{attribute(var)}"{words}>{inner}</field>'
 
@@ -71,15 +77,22 @@ def _form(kind: str, form_type: str, fields: Iterable[str]) -> str:
     return f'<x xmlns="{ns.DATA}" type="{kind}">{head}{"".join(fields)}</x>'
 
 
-def node_config(config: NodeConfig) -> str:
-    """Return the configuration form with the current values (XEP-0060 8.2.2)."""
+def node_config(config: NodeConfig, kind: str = "form") -> str:
+    """Return the configuration form with the current values (XEP-0060 8.2.2), or these alone as a result."""
     now = shown(config)
-    fields = [_field(f.var, now[f.var], f.type, label=f.label, options=f.options) for f in FIELDS]
+    if kind == "result":
+        return _form(
+            kind, ns.NODE_CONFIG, [_field(f.var, values_of(f, now[f.var])) for f in FIELDS]
+        )
+    fields = [
+        _field(f.var, values_of(f, now[f.var]), f.type, label=f.label, options=f.options)
+        for f in FIELDS
+    ]
     fields += [
         _field(var, only, kind, options=[only] if kind == "list-single" else ())
         for var, (kind, only) in FIXED.items()
     ]
-    return _form("form", ns.NODE_CONFIG, fields)
+    return _form(kind, ns.NODE_CONFIG, fields)
 
 
 def options_wanted(limit: int | None) -> str:
@@ -100,14 +113,22 @@ def options_now(subscription: Subscription, *, kind: str) -> str:
     return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
 
 
+TOLD: Final = (
+    "pubsub#title",
+    "pubsub#description",
+    "pubsub#type",
+    "pubsub#language",
+    "pubsub#contact",
+)
+"""Settings that are told of a node where they say anything."""
+
+
 def meta_data(described: Described) -> str:
     """Return what everybody may know of a node (XEP-0060 5.4)."""
     node = described.node
     now = shown(node.config)
     fields = [
-        _field(var, now[var])
-        for var in ("pubsub#title", "pubsub#description", "pubsub#type")
-        if now[var]
+        _field(f.var, values_of(f, now[f.var])) for f in FIELDS if f.var in TOLD and now[f.var]
     ]
     fields += [
         _field(var, now[var])
@@ -116,7 +137,8 @@ def meta_data(described: Described) -> str:
     fields.append(_field("pubsub#creation_date", stamp(node.created), "text-single"))
     fields.append(_field("pubsub#creator", node.creator, "jid-single"))
     fields.append(_field("pubsub#num_subscribers", str(node.subscriptions), "text-single"))
-    owners = "".join(f"<value>{escape(jid)}</value>" for jid in described.owners)
-    fields.append(f'<field var="pubsub#owner" type="jid-multi">{owners}</field>')
+    fields.append(_field("pubsub#owner", list(described.owners), "jid-multi"))
+    if described.publishers:
+        fields.append(_field("pubsub#publisher", list(described.publishers), "jid-multi"))
     fields.append(_field("x-queueing#enabled", now["x-queueing#enabled"], "boolean"))
     return _form("result", ns.META_DATA, fields)
