@@ -23,7 +23,7 @@ from pubqueue.config import (
     load,
 )
 from pubqueue.core.model import seconds
-from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.memory import MemoryStore
 
@@ -95,6 +95,7 @@ VARIABLES = {
     "PUBQUEUE_ADMINS": ("a@x, b@x,", ("a@x", "b@x")),
     "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),
     "PUBQUEUE_SETTLE_BY_GET": ("false", False),
+    "PUBQUEUE_AUTO_CREATION": ("never", AutoCreation.NEVER),
     "PUBQUEUE_SUBSCRIPTIONS_PER_ACCOUNT": ("9", 9),
     "PUBQUEUE_LOG_LEVEL": ("debug", "debug"),
     "PUBQUEUE_LOG_FORMAT": ("json", "json"),

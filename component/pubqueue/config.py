@@ -15,7 +15,7 @@ from slixmpp.jid import JID, InvalidJID
 
 from pubqueue import environment
 from pubqueue.core.model import seconds
-from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
@@ -101,6 +101,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Bare JIDs that may do everything on every node."""
     node_creation: CreationPolicy = CreationPolicy.LOCAL
     """Who may create nodes: anyone, local (accounts of the domain above the component's), admins."""
+    auto_creation: AutoCreation = AutoCreation.WITH_OPTIONS
+    """When a publish makes the node that it names, for who may create nodes: always, with-options (when it says by publish-options what node that is), never."""
     subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
     """Subscriptions that the JIDs of one account may have to one node, together."""
     settle_by_get: bool = True
@@ -128,6 +130,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Show the settings without the secret, for they may end up in a traceback."""
         shown = ", ".join(f"{field}={value!r}" for field, value in self.__rich_repr__())
         return f"{type(self).__name__}({shown})"
+
+    @property
+    def auto_creates(self) -> bool:
+        """Whether any publish makes a node."""
+        return self.auto_creation is not AutoCreation.NEVER
 
     def address(self) -> tuple[str, int]:
         """Return the server's host and port.

@@ -32,7 +32,7 @@ AT_START: Final = frozenset({"jid", "secret", "secret_file", "server", "store"})
 class AdoptingFace(Protocol):
     """A face that can serve by other settings than it was made with."""
 
-    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool, auto_creates: bool) -> None:
         """Serve by these settings from now on."""
 
 
@@ -75,12 +75,17 @@ class Reloader:
                 policy=settings.node_creation,
                 limits=settings.transactions.limits(),
                 most_subscriptions=settings.subscriptions_per_account,
+                auto_creation=settings.auto_creation,
             )
             reaper.adopt(trim_of(settings))
             for face in faces:
                 if isinstance(face, AdoptingFace):
                     admins = (Jid(admin) for admin in settings.admins)
-                    face.adopt(admins=admins, settle_by_get=settings.settle_by_get)
+                    face.adopt(
+                        admins=admins,
+                        settle_by_get=settings.settle_by_get,
+                        auto_creates=settings.auto_creates,
+                    )
             try:
                 await declared_nodes.bring(broker, store, settings.node, by)
             except ConfigError as problem:

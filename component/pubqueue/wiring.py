@@ -79,6 +79,7 @@ def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> X
         server=settings.address(),
         askers=_askers(settings),
         settle_by_get=settings.settle_by_get,
+        auto_creates=settings.auto_creates,
         on_ready=on_ready,
     )
 
@@ -143,6 +144,7 @@ def _broker(settings: Settings, store: Store) -> tuple[Broker, Reaper]:
         on_moment=reaper.on_moment,
         limits=settings.transactions.limits(),
         most_subscriptions=settings.subscriptions_per_account,
+        auto_creation=settings.auto_creation,
         about=About(__version__, shown_address(settings.store), now()),
     )
     return broker, reaper

@@ -100,6 +100,7 @@ CHANGES = {
         c.ReplacePayload(FREE, b"<new/>", Jid("eve@x"), (("b", "2"),)),
         replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),)),
     ),
+    "it shall live no longer": (c.SetLife(LOCKED, after(5)), replace(LOCKED, expires=after(5))),
     "its lock is extended": (c.Extend(LOCKED, after(999)), replace(LOCKED, deadline=after(999))),
     "it is put aside": (
         c.Postpone(FREE, after(5)),

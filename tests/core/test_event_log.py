@@ -94,6 +94,9 @@ TABLE = [
     (FREED, [of_lock(EventKind.UNLOCKED)]),
     (c.Postpone(FREE, after(9)), []),
     (c.Extend(LOCKED, after(9)), []),
+    (c.SetLife(LOCKED, after(9)), []),
+    (c.BeginTrim(JOBS), []),
+    (c.EndTrim(JOBS), []),
     (c.Revive(FREE, JOBS), [told(EventKind.REQUEUED)]),
     (
         c.Revive(FREE, DEAD_LETTERS),

@@ -21,6 +21,8 @@ from pubqueue.core.model import (
 )
 
 NOW: Final = Millis(1_000_000)
+FLEETING: Final = True
+"""Of news to many: what plain nodes say is for those who are there to hear it."""
 JOBS: Final = NodeName("jobs")
 ANN: Final = Jid("ann@x/1")
 BOB: Final = Jid("bob@x/1")

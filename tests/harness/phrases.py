@@ -68,7 +68,7 @@ PUBLISH: Final = """
 
 EVENT: Final = """
 {receives}:
-    <message to='{{any}}'>
+    <message to='{{any}}' type='{{any?}}'>
       <event xmlns='http://jabber.org/protocol/pubsub#event'>
         <items node='{node}'>{child}</items>
       </event>

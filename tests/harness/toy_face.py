@@ -17,6 +17,7 @@ from harness.patience import PATIENCE
 
 from pubqueue.core.decision import (
     Announce,
+    Configured,
     Deleted,
     Deliver,
     Purged,
@@ -177,8 +178,12 @@ def _words(notice: Notice) -> str:
     match notice:
         case Deliver():
             return f"ITEM {notice.item.node} {notice.item.id} {_text(notice.payload)}"
-        case Announce():
-            return f"NEWS {notice.node} {notice.draft.id} {_text(notice.draft.payload)}"
+        case Announce(draft=None):
+            return f"NEWS {notice.node}"
+        case Announce(draft=draft):
+            return f"NEWS {notice.node} {draft.id} {_text(draft.payload)}"
+        case Configured():
+            return f"OTHER {notice.node}"
         case Retracted():
             return f"GONE {notice.node} {' '.join(notice.ids)}"
         case Unlocked():

@@ -61,6 +61,8 @@ BULK = (
     c.PartWith,
     c.BeginReview,
     c.EndReview,
+    c.BeginTrim,
+    c.EndTrim,
     c.Forget,
     c.ForgetEvents,
     SetAside,

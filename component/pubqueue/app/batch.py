@@ -12,10 +12,12 @@ import structlog
 from msgspec import Struct
 
 from pubqueue.app.dispatcher import hand_out, look_around
+from pubqueue.app.listings import MovedTo
 from pubqueue.app.ports import StoreError
+from pubqueue.app.row_cache import ABSENT
 from pubqueue.app.rules import AHEAD_OF, RULES
 from pubqueue.core.changes import SetAvailable
-from pubqueue.core.decision import Decision, Refusal, refuse
+from pubqueue.core.decision import Decision, Refusal, Refused, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pubqueue.app.listings import Place
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.decision import Notice
     from pubqueue.core.model import Millis, NodeName
 
@@ -127,7 +130,7 @@ class Batch:
         for _ in range(ROUNDS):
             facts = facts_of(self._context, request)
             if not rows.lacking:
-                return rule(request, facts)
+                return _redirected(rows, request, rule(request, facts))
             self._gather(requests[at + 1 : at + AHEAD])
             rows.load()
         raise RuntimeError(f"{type(request).__name__} needs ever more")
@@ -142,6 +145,18 @@ class Batch:
             except Exception:  # noqa: S112  # it fails again when its turn comes, and is told
                 continue
         rows.gathering = False
+
+
+def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decision:
+    """Tell who asks for a node that is no more what has taken its place, if anything has (XEP-0060 8.4.1)."""
+    reply = decision.reply
+    if not isinstance(reply, Refused) or reply.refusal is not Refusal.NODE_NOT_FOUND:
+        return decision
+    name = getattr(getattr(request, "publish", request), "node", None)
+    if name is None or rows.cache.nodes.get(name, ABSENT) is not None:
+        return decision
+    moved = rows.page(MovedTo(name))
+    return refuse(Refusal.MOVED, moved[0]) if moved else decision
 
 
 def _tell(request: Request) -> None:
@@ -192,6 +207,6 @@ def read(context: Context, request: Request) -> Decision:
     for _ in range(ROUNDS):
         facts = facts_of(context, request)
         if not context.rows.lacking:
-            return rule(request, facts)
+            return _redirected(context.rows, request, rule(request, facts))
         context.rows.load()
     raise RuntimeError(f"{type(request).__name__} needs ever more")

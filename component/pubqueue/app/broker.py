@@ -36,6 +36,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.overviews import UNKNOWN
@@ -83,6 +84,7 @@ class Broker:
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
+        auto_creation: AutoCreation = AutoCreation.NEVER,
         instance: Instance = ALONE,
         about: About = UNKNOWN,
     ) -> None:
@@ -96,6 +98,7 @@ class Broker:
         self._most_subscriptions = most_subscriptions
         self._about = about
         self._rates = Rates()
+        self._auto_creation = auto_creation
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
@@ -119,9 +122,17 @@ class Broker:
         self._quiet.set()
         self._task: asyncio.Task[None] | None = None
 
-    def adopt(self, *, policy: CreationPolicy, limits: Limits, most_subscriptions: int) -> None:
+    def adopt(
+        self,
+        *,
+        policy: CreationPolicy,
+        limits: Limits,
+        most_subscriptions: int,
+        auto_creation: AutoCreation,
+    ) -> None:
         """Judge by these from the next batch on."""
         self._policy, self._limits = policy, limits
+        self._auto_creation = auto_creation
         self._most_subscriptions = most_subscriptions
 
     def serve_as(self, instance: Instance) -> None:
@@ -421,6 +432,7 @@ class Broker:
             limits=self._limits,
             fingerprint=self._fingerprint,
             most_subscriptions=self._most_subscriptions,
+            auto_creation=self._auto_creation,
             is_behind=self.is_behind,
             rate=self._rate,
             about=self._about,

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import Change, SubscriptionChange
 
 
-_UNKNOWN = c.ForgetEvents | c.PartWith | c.BeginReview | c.EndReview | t.Moved
+_OF_PEOPLE = c.PartWith | c.BeginReview | c.EndReview
+_UNKNOWN = c.ForgetEvents | _OF_PEOPLE | c.BeginTrim | c.EndTrim | t.Moved
 """Bulk changes of rows that are not kept between batches."""
 
 
@@ -66,6 +67,8 @@ class ChangeApplier(ItemChanges):
         if isinstance(change, c.DeleteNode):
             if change.telling:
                 self._pending.telling.append(name)
+            if change.uri:
+                self._pending.moved[name] = change.uri
             self._write()
             self._cache.forget()
             self.unsure = True  # what was in it is to be swept
@@ -172,6 +175,8 @@ class ChangeApplier(ItemChanges):
         c.PartWith:        _bulk,
         c.BeginReview:     _bulk,
         c.EndReview:       _bulk,
+        c.BeginTrim:       _bulk,
+        c.EndTrim:         _bulk,
         c.EndSubscriptions: _end_many,
         c.SetAffiliation:  _affiliation,
         c.AddSubscription: _subscription,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         | c.Release
         | c.Postpone
         | c.Extend
+        | c.SetLife
         | c.Revive
         | c.Ripen
         | c.GiveUp
@@ -153,6 +154,7 @@ class ItemChanges(Gathered):
         c.Release:         _item,
         c.Postpone:        _item,
         c.Extend:          _item,
+        c.SetLife:         _item,
         c.Revive:          _item,
         c.Ripen:           _item,
         c.GiveUp:          _give_up,

@@ -116,6 +116,16 @@ class Reviews(Listing[NodeName], frozen=True, gc=False):
     """Nodes whose subscribers are to be looked through, by name; `after` is a name."""
 
 
+class Trims(Listing[NodeName], frozen=True, gc=False):
+    """Nodes that are to be trimmed, by name; `after` is a name."""
+
+
+class MovedTo(Listing[str], frozen=True, gc=False):
+    """At most one row: the URI of what has taken the place of the deleted node."""
+
+    node: NodeName
+
+
 class FormerSubscribers(Listing[Jid], frozen=True, gc=False):
     """Who subscribed to the node, which is deleted, and has not been told, by JID; `after` is a JID.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from pubqueue.app.reader import ENDING
 from pubqueue.core.decision import Done, ToAll, ToEach
 from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.trimming import TrimItems
 from pubqueue.core.transactions.moving import MoveWinners
 
 if TYPE_CHECKING:
@@ -51,6 +52,6 @@ class LongWork:
 
 def at_the_end(request: Request) -> Reply:
     """Return the answer to what is not done when the service stops: what is committed goes on at the next start."""
-    if isinstance(request, MoveWinners | ReviewSubscribers):
+    if isinstance(request, MoveWinners | ReviewSubscribers | TrimItems):
         return request.reply or Done()
     return ENDING

@@ -156,7 +156,7 @@ class CrowdNews:
         first = queue[0]
         assert isinstance(first, ToAll)
         if reply.jids:
-            self._outbox.send([ToEach(reply.jids, first.what)])
+            self._outbox.send([ToEach(reply.jids, first.what, first.fleeting)])
         if reply.after is None:
             queue.popleft()
             self._octets -= _size(first)
@@ -171,4 +171,5 @@ def _is_end(news: ToAll) -> bool:
 def _size(what: Waiting) -> int:
     if not isinstance(what, ToAll | ToEach):
         return 0
-    return EACH + (len(what.what.draft.payload) if isinstance(what.what, Announce) else 0)
+    draft = what.what.draft if isinstance(what.what, Announce) else None
+    return EACH + (0 if draft is None else len(draft.payload))

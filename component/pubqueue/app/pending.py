@@ -24,6 +24,7 @@ class Pending:
     def __init__(self) -> None:
         self.nodes: dict[NodeName, Node | None] = {}
         self.telling: list[NodeName] = []
+        self.moved: dict[NodeName, str] = {}
         self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
@@ -56,6 +57,7 @@ class Pending:
         writes = Writes(at)
         writes.nodes = _changed(self.nodes, cache.nodes)
         writes.telling = self.telling
+        writes.moved = self.moved
         writes.subscriptions = [
             Write(before, now)
             for (node, jid), before in self.subscriptions.items()

@@ -11,6 +11,7 @@ import structlog
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
 from pubqueue.core.nodes.review import ResumeReviews
+from pubqueue.core.nodes.trimming import ResumeTrims
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.recover import Recover
 from pubqueue.core.reading.pages import Trimmed
@@ -120,11 +121,12 @@ class Reaper:
         await _do(Expire(), broker)
 
     def _resume_moves(self, broker: Broker) -> None:
-        """Have commits and reviews go on that were begun before this process, or met a store in trouble; nobody waits for it."""
+        """Have commits, reviews and trims go on that were begun before this process, or met a store in trouble; nobody waits for it."""
         if not self._moving:
             self._moving = True
             broker.submit(ResumeMoves(), self._moved)
             broker.submit(ResumeReviews(), lambda _reply: None)
+            broker.submit(ResumeTrims(), lambda _reply: None)
 
     def _moved(self, _reply: Reply) -> None:
         self._moving = False

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from pubqueue.core.changes import (
         BeginReview,
+        BeginTrim,
         EndReview,
         EndSubscriptions,
+        EndTrim,
         Forget,
         ForgetEvents,
         PartWith,
@@ -174,7 +176,7 @@ class Judged(Struct, frozen=True, gc=False):
 
 if TYPE_CHECKING:
     BulkOfPeople = PartWith | BeginReview | EndReview | EndSubscriptions
-    BulkOfItems = PurgeNode | SetAside | Commit | Moved | Abort | Sweep
+    BulkOfItems = PurgeNode | BeginTrim | EndTrim | SetAside | Commit | Moved | Abort | Sweep
     BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents
     Bulk = BulkChange | Judged
     """A change of many rows at once, which a store makes where they are."""
@@ -190,6 +192,8 @@ class Writes(Struct):
     nodes: list[Write[Node]] = field(default_factory=list)
     telling: list[NodeName] = field(default_factory=list)
     """Of the nodes that go, those whose subscribers have to be told before their subscriptions go."""
+    moved: dict[NodeName, str] = field(default_factory=dict)
+    """Of the nodes that go, the URIs of what takes their place; a node that is made has not moved any more."""
     affiliations: list[Write[AffiliationRow]] = field(default_factory=list)
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)

@@ -15,12 +15,14 @@ from pubqueue.app.facts import (
     publishing,
     retrieving,
     settling,
+    trimming,
 )
 from pubqueue.app.facts import reading as read_facts
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
 from pubqueue.core.nodes import account, declare, manage, review, subscribe
 from pubqueue.core.nodes import crowd as crowds
+from pubqueue.core.nodes import trimming as trims
 from pubqueue.core.queue import expire, free, publish, recover, redrive, resend, settle, touch
 from pubqueue.core.reading import oversee, read, retrieve, trim
 from pubqueue.core.transactions import commit, staging
@@ -52,6 +54,8 @@ Request = (
     | crowds.ListUntold
     | review.ReviewSubscribers
     | review.ResumeReviews
+    | trims.TrimItems
+    | trims.ResumeTrims
     | account.ListMyAffiliations
     | account.ListMySubscriptions
     | manage.ListItems
@@ -131,6 +135,8 @@ RULES: Final[dict[type, Rule]] = {
     crowds.ListUntold:           _rule(crowd.for_untold, crowds.list_untold),
     review.ReviewSubscribers:    _rule(crowd.for_review, review.review),
     review.ResumeReviews:        _rule(crowd.for_resume, review.resume),
+    trims.TrimItems:             _rule(trimming.for_trim, trims.trim),
+    trims.ResumeTrims:           _rule(trimming.for_resume, trims.resume),
     touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
     redrive.Redrive:             _rule(retrieving.for_redrive, redrive.redrive, validity.of_redrive),
     retrieve.Retrieve:           _rule(retrieving.for_retrieve, retrieve.retrieve, validity.of_node),

@@ -29,6 +29,7 @@ from pubqueue.core.changes import (
     Revive,
     Ripen,
     SetAvailable,
+    SetLife,
     SetWindow,
     SubscriptionChange,
 )
@@ -71,6 +72,8 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case
             return replace(change.item, publisher=change.publisher, headers=change.headers)
         case Extend():
             return replace(change.item, deadline=change.deadline)
+        case SetLife():
+            return replace(change.item, expires=change.expires)
         case Postpone():
             state = _next(change.item, Transition.POSTPONE)
             return replace(change.item, state=state, due=change.due, aside=True)

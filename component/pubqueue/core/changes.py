@@ -44,11 +44,12 @@ class DeleteNode(Struct, frozen=True, gc=False):
     """The node with its items, locks, subscriptions and affiliations.
 
     What hangs on it belongs to nobody from then on and goes in slices. With `telling` those who subscribed have to be
-    told first.
+    told first. Who asks for the node later is told `uri`, if there is one: what takes its place.
     """
 
     node: NodeName
     telling: bool = False
+    uri: str = ""
 
 
 class PartWith(Struct, frozen=True, gc=False):
@@ -141,6 +142,18 @@ class EndReview(Struct, frozen=True, gc=False):
     node: NodeName
 
 
+class BeginTrim(Struct, frozen=True, gc=False):
+    """Of the items of the node some may have to go, or sooner than was thought: its settings say so since."""
+
+    node: NodeName
+
+
+class EndTrim(Struct, frozen=True, gc=False):
+    """What the node keeps is what its settings say."""
+
+    node: NodeName
+
+
 class EndSubscriptions(Struct, frozen=True, gc=False):
     """The subscriptions of exactly these JIDs to the node go; locks held under them stay."""
 
@@ -211,6 +224,13 @@ class Extend(Struct, frozen=True, gc=False):
     deadline: Millis
 
 
+class SetLife(Struct, frozen=True, gc=False):
+    """The item lives until `expires`."""
+
+    item: Item
+    expires: Millis
+
+
 class Revive(Struct, frozen=True, gc=False):
     """A dead item waits in the node `to` as if it were new, in its old place."""
 
@@ -268,6 +288,7 @@ ItemChange = (
     | Release
     | Postpone
     | Extend
+    | SetLife
     | Revive
     | Ripen
     | GiveUp
@@ -282,6 +303,8 @@ Change = (
     | PartWith
     | BeginReview
     | EndReview
+    | BeginTrim
+    | EndTrim
     | EndSubscriptions
     | PurgeNode
     | SetAffiliation

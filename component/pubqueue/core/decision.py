@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Jid,
         Millis,
         Node,
+        NodeConfig,
         NodeName,
         Subscription,
     )
@@ -76,6 +77,12 @@ class Refusal(Enum):
     STILL_TELLING = auto()
     """So much of what happened in the node before is still to be told that no more may come now."""
     NOT_AS_STAGED = auto()
+    PRECONDITION_NOT_MET = auto()
+    ITEM_REQUIRED = auto()
+    ITEM_FORBIDDEN = auto()
+    PAYLOAD_REQUIRED = auto()
+    MOVED = auto()
+    """The node is elsewhere for good; `reason` is the URI of where."""
 
 
 class Refused(Struct, frozen=True, gc=False):
@@ -147,6 +154,7 @@ class Described(Struct, frozen=True, gc=False):
 
     node: Node
     owners: tuple[Jid, ...] = ()
+    publishers: tuple[Jid, ...] = ()
     depth: int | None = None
 
 
@@ -260,12 +268,17 @@ class Deliver(Struct, frozen=True, gc=False):
 
 
 class Announce(Struct, frozen=True, gc=False):
-    """An item for a subscriber of a plain node (XEP-0060 7.1.2.1)."""
+    """An item for a subscriber of a plain node (XEP-0060 7.1.2.1); None: something has happened, and no more is said.
+
+    `publisher` is left out where the node keeps it to itself. `late` is when an item that is told of afterwards was
+    published.
+    """
 
     to: Jid
     node: NodeName
-    draft: Draft
-    publisher: Jid
+    draft: Draft | None
+    publisher: Jid | None
+    late: Millis | None = None
 
 
 class Retracted(Struct, frozen=True, gc=False):
@@ -292,23 +305,37 @@ class Purged(Struct, frozen=True, gc=False):
 
 
 class Deleted(Struct, frozen=True, gc=False):
-    """The node is gone (XEP-0060 8.4.2)."""
+    """The node is gone (XEP-0060 8.4.2); what takes its place is at `uri`, if anything does."""
 
     to: Jid
     node: NodeName
+    uri: str = ""
 
 
-Notice = Deliver | Announce | Retracted | Unlocked | Purged | Deleted
+class Configured(Struct, frozen=True, gc=False):
+    """The node has other settings (XEP-0060 8.2.5.3): these, where they are told."""
+
+    to: Jid
+    node: NodeName
+    config: NodeConfig | None = None
+
+
+ForMany = Announce | Retracted | Purged | Deleted | Configured
+"""What can be told to many at once."""
+
+Notice = Deliver | Unlocked | ForMany
 
 
 class ToEach(Struct, frozen=True, gc=False):
     """The same notice for each of these, in order; `what` has no addressee of its own.
 
-    However many they are, it is one value, and a face makes the notices only as it can send them.
+    However many they are, it is one value, and a face makes the notices only as it can send them. `fleeting`: it is
+    for those who are there to hear it, and kept for nobody.
     """
 
     to: tuple[Jid, ...]
-    what: Announce | Retracted | Purged | Deleted
+    what: ForMany
+    fleeting: bool = False
 
     def notices(self, start: int = 0) -> Iterator[Notice]:
         """Return the notices, from that of the addressee at `start`."""
@@ -330,18 +357,19 @@ class ToAll(Struct, frozen=True, gc=False):
     That the node is deleted is told to those who subscribed to it then.
     """
 
-    what: Announce | Retracted | Purged | Deleted
+    what: ForMany
+    fleeting: bool = False
 
 
 News = ToEach | ToAll
 """What is told to many; of one node it is told in its order."""
 
 
-def to_each(audience: Audience, what: Announce | Retracted | Purged | Deleted) -> tuple[News, ...]:
+def to_each(audience: Audience, what: ForMany, *, fleeting: bool = False) -> tuple[News, ...]:
     """Return the notice for each of the audience; nothing where there is nobody."""
     if isinstance(audience, Everybody):
-        return (ToAll(what),)
-    return (ToEach(audience, what),) if audience else ()
+        return (ToAll(what, fleeting),)
+    return (ToEach(audience, what, fleeting),) if audience else ()
 
 
 def singly(notices: Iterable[Notice | News]) -> Iterator[Notice]:

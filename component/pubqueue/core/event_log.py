@@ -182,6 +182,8 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.PartWith:        _nothing,
     c.BeginReview:     _nothing,
     c.EndReview:       _nothing,
+    c.BeginTrim:       _nothing,
+    c.EndTrim:         _nothing,   # each item is told of by itself
     c.EndSubscriptions: _nothing,
     c.SetAffiliation:  _nothing,
     c.AddSubscription: _nothing,
@@ -197,6 +199,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.Release:         _released,
     c.Postpone:        _nothing,   # it waits as before, only longer
     c.Extend:          _nothing,
+    c.SetLife:         _nothing,
     c.Revive:          _revived,
     c.Ripen:           _nothing,
     c.Forget:          _nothing,

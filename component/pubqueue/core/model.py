@@ -87,6 +87,39 @@ class PublishModel(StrEnum):
     OPEN = "open"
 
 
+@unique
+class NodeFull(StrEnum):
+    """What becomes of an item that a full node is offered (XEP-0060 16.4.4, publish_node_full)."""
+
+    RETRACT_OLDEST = "retract-oldest"
+    DISCARD_OLDEST = "discard-oldest"
+    REJECT = "reject"
+
+
+@unique
+class SendLast(StrEnum):
+    """When somebody is sent the last item of a node unasked (XEP-0060 16.4.4)."""
+
+    NEVER = "never"
+    ON_SUB = "on_sub"
+
+
+@unique
+class NotificationType(StrEnum):
+    """The kind of message that tells subscribers of a node (XEP-0060 12.7)."""
+
+    HEADLINE = "headline"
+    NORMAL = "normal"
+
+
+@unique
+class ItemReply(StrEnum):
+    """Whom replies to an item are for: with `publisher` the service says who that is (XEP-0060 12.17)."""
+
+    PUBLISHER = "publisher"
+    NONE = "none"
+
+
 class Asker(Struct, frozen=True, gc=False):
     """Who makes a request, and what the service's own settings say of them."""
 
@@ -128,6 +161,29 @@ class NodeConfig(Struct, frozen=True, gc=False):
     paused: bool = False
     publish_paused: bool = False
     event_log: bool = False
+    # most of these are for plain nodes to choose: `nodeconfig.OF_QUEUES` says what holds in queues
+    persist_items: bool = True
+    deliver_notifications: bool = True
+    deliver_payloads: bool = True
+    publish_node_full: NodeFull = NodeFull.RETRACT_OLDEST
+    send_last_published_item: SendLast = SendLast.NEVER
+    notification_type: NotificationType = NotificationType.HEADLINE
+    presence_based_delivery: bool = False
+    notify_config: bool = False
+    itemreply: ItemReply = ItemReply.PUBLISHER
+    language: str = ""
+    contact: str = ""
+    """Bare JIDs, one to a line."""
+
+    @property
+    def persists(self) -> bool:
+        """Whether items are kept after their publish."""
+        return self.queueing or self.persist_items
+
+    @property
+    def keeps(self) -> bool:
+        """Whether an item is kept after its publish, be it the last one alone."""
+        return self.persists or self.deliver_payloads
 
 
 class Node(Struct, frozen=True, gc=False):

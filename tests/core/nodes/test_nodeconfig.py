@@ -9,8 +9,10 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import AccessModel, NodeConfig
 from pubqueue.core.nodes.nodeconfig import (
+    OF_QUEUES,
     SETTINGS,
     Settings,
+    agrees,
     configure,
     read_boolean,
     refit,
@@ -42,10 +44,26 @@ TABLE = {
     "paused": ("0", ["0", "1"], ["", "yes"]),
     "publish_paused": ("0", ["0", "1"], ["", "yes"]),
     "event_log": ("0", ["0", "1"], ["", "yes"]),
+    "persist_items": ("1", ["0", "1"], ["", "yes"]),
+    "deliver_notifications": ("1", ["0", "1"], ["", "yes"]),
+    "deliver_payloads": ("1", ["0", "1"], ["", "yes"]),
+    "publish_node_full": ("retract-oldest", ["discard-oldest", "reject"], ["", "drop"]),
+    "send_last_published_item": ("never", ["on_sub"], ["", "on_sub_and_presence"]),
+    "notification_type": ("headline", ["normal"], ["", "chat"]),
+    "presence_based_delivery": ("0", ["0", "1"], ["", "yes"]),
+    "notify_config": ("0", ["0", "1"], ["", "yes"]),
+    "itemreply": ("publisher", ["none"], ["", "owner"]),
+    "language": ("", ["en"], ["x" * 1024]),
+    "contact": ("", ["boss@x", "boss@x\nann@x"], ["x" * 1024]),
 }  # fmt: skip
 GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]
 BAD = [(name, text) for name, (_, _, bad) in TABLE.items() for text in bad]
 DEFAULT = NodeConfig()
+OF_A_QUEUE = {
+    "access_model": "whitelist",
+    "publish_node_full": "reject",
+    "notification_type": "normal",
+}
 UNREAD = Refused(Refusal.INVALID_CONFIG, "what the face could not read")
 
 
@@ -65,7 +83,7 @@ def test_every_setting_of_a_node_is_in_the_table():
 def test_a_value_within_its_bounds_is_taken_and_written_again(name, text):
     config = configured(**{name: text})
     assert isinstance(config, NodeConfig)
-    closed = {"access_model": "whitelist"} if (name, text) == ("queueing", "1") else {}
+    closed = OF_A_QUEUE if (name, text) == ("queueing", "1") else {}
     assert written(config) == written(DEFAULT) | {name: text} | closed
     assert configured(**{name: getattr(config, name)}) == config
 
@@ -151,3 +169,50 @@ def test_a_node_in_use_takes_other_settings():
 def test_a_node_is_not_its_own_dead_letter_node():
     answer = refit(queue(), queue(dead_letter_node="jobs").config)
     assert answer == Refused(Refusal.INVALID_CONFIG, "a node cannot be its own dead-letter node")
+
+
+@pytest.mark.parametrize("name", OF_QUEUES)
+def test_what_a_queue_cannot_choose_is_refused_with_its_name(name):
+    """XEP-0254 row 10a: work that must not be lost allows only one value."""
+    held = written(queue().config)[name]
+    for text in {*SETTINGS[name].options, *(("0", "1") if held in {"0", "1"} else ())}:
+        answer = configure(queue().config, Settings({name: text}))
+        if text == held:
+            assert isinstance(answer, NodeConfig)
+        else:
+            assert answer == Refused(
+                Refusal.INVALID_CONFIG, f"{name} is always {held} in a queue", setting=name
+            )
+
+
+def test_what_a_plain_node_has_chosen_comes_back_when_it_is_no_queue_any_more():
+    before = plain(persist_items=False).config
+    work = configure(before, Settings({"queueing": "1"}))
+    assert isinstance(work, NodeConfig)
+    assert written(work)["persist_items"] == "1"
+    after = configure(work, Settings({"queueing": "0", "access_model": "open"}))
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ({}, None),
+        ({"max_items": None, "access_model": "open", "persist_items": "true"}, None),
+        ({"access_model": "whitelist"}, "access_model is 'open' here"),
+        ({"max_items": "3"}, "max_items is 'max' here"),
+        ({"max_items": "many"}, "max_items is 'max' here"),
+        ({"strange": "1"}, "strange is no setting of this service"),
+    ],
+)
+def test_settings_are_preconditions_of_a_publish(wanted, reason):
+    """XEP-0060 7.1.5."""
+    answer = agrees(plain().config, Settings(wanted))
+    assert (None if answer is None else (answer.refusal, answer.reason)) == (
+        None if reason is None else (Refusal.PRECONDITION_NOT_MET, reason)
+    )
+
+
+def test_what_the_face_could_not_read_is_no_precondition_that_is_met():
+    answer = agrees(plain().config, Settings({}, UNREAD))
+    assert answer == Refused(Refusal.PRECONDITION_NOT_MET, UNREAD.reason)

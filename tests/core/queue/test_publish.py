@@ -1,7 +1,21 @@
 """Publish (XEP-0060 7.1) and what makes it safe to repeat on a queue."""
 
 import pytest
-from harness.facts import ANN, BOB, ETL, JOBS, NOW, after, draft, held, plain, queue, waiting, who
+from harness.facts import (
+    ANN,
+    BOB,
+    ETL,
+    FLEETING,
+    JOBS,
+    NOW,
+    after,
+    draft,
+    held,
+    plain,
+    queue,
+    waiting,
+    who,
+)
 
 from pubqueue.core.changes import (
     AddItem,
@@ -206,7 +220,7 @@ class TestPlainNode:
 
     def test_every_subscriber_hears_of_the_item(self):
         given = draft()
-        told = (ToEach((ANN, BOB), Announce(NOBODY, JOBS, given, Jid("etl@x"))),)
+        told = (ToEach((ANN, BOB), Announce(NOBODY, JOBS, given, Jid("etl@x")), FLEETING),)
         decision = put(given, node=plain(), audience=(ANN, BOB))
         assert decision == Decision(OK, (added(given),), told)
 

@@ -1,7 +1,7 @@
 """Retract from a node that is no queue (XEP-0060 7.2)."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, plain, waiting, who
+from harness.facts import ANN, BOB, BOSS, ETL, EVE, FLEETING, JOBS, NOW, plain, waiting, who
 
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import (
@@ -38,7 +38,7 @@ def retract(by, *items, notify=False, verb=Verb.RETRACT, audience=(ANN, BOB), no
 
 def test_the_publisher_retracts_and_subscribers_hear_of_it():
     item = waiting()
-    told = (ToEach((ANN, BOB), Retracted(NOBODY, JOBS, (item.id,))),)
+    told = (ToEach((ANN, BOB), Retracted(NOBODY, JOBS, (item.id,)), FLEETING),)
     assert retract(ETL, item) == Decision(Done(), (RemoveItem(item),), told)
 
 

@@ -1,7 +1,7 @@
 """Commit: all winners or none, and each id as a single publish would treat it."""
 
 import pytest
-from harness.facts import ANN, BOB, ETL, JOBS, NOW, draft, plain, queue, who
+from harness.facts import ANN, BOB, ETL, FLEETING, JOBS, NOW, draft, plain, queue, who
 from harness.transactions import APP, commits
 
 from pubqueue.core.decision import (
@@ -231,8 +231,8 @@ def test_subscribers_of_a_plain_node_hear_of_it():
     decision = ask(facts, items=2)
     by = Jid("etl@x")
     assert decision.notices == (
-        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[0], by)),
-        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[1], by)),
+        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[0], by), FLEETING),
+        ToEach((ANN, BOB), Announce(NOBODY, JOBS, drafts[1], by), FLEETING),
     )
 
 

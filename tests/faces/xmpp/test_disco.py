@@ -62,7 +62,7 @@ def test_the_access_models_offered_are_those_of_the_configuration(word):
 
 def test_features_are_sorted_single_and_valid():
     assert list(disco.PUBSUB_FEATURES) == sorted(set(disco.PUBSUB_FEATURES))
-    info = disco.service_info()
+    info = disco.service_info(auto_creates=False)
     validate(tree(f"<iq type='result' id='1' from='queue.localhost' to='b@c'>{info}</iq>"))
     assert re.findall('feature var="([^"]+)"', info) == list(disco.FEATURES)
 
@@ -71,3 +71,9 @@ def test_features_are_sorted_single_and_valid():
 def test_a_node_that_keeps_a_log_says_so(kept):
     info = disco.node_info(Described(queue(event_log=kept)), "").decode()
     assert ('<feature var="urn:x-pubqueue:0#events"/>' in info) == kept
+
+
+def test_that_a_publish_makes_nodes_is_said_if_it_does():
+    """XEP-0060 7.1.4: it MUST be listed."""
+    said = [disco.AUTO_CREATE in disco.service_info(auto_creates=it) for it in (True, False)]
+    assert said == [True, False]

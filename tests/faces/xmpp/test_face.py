@@ -18,9 +18,8 @@ from structlog.testing import capture_logs
 from pubqueue.app.askers import Askers
 from pubqueue.config import load
 from pubqueue.core.model import Jid
-from pubqueue.faces.xmpp import XmppFace, text
+from pubqueue.faces.xmpp import XmppFace, jids, text
 from pubqueue.faces.xmpp.ns import PUBSUB
-from pubqueue.faces.xmpp.parse import iq
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.wiring import queue
 
@@ -185,7 +184,7 @@ def test_what_is_kept_of_names_is_bounded(live):
         runner.run(asked.ask("set", "bee@localhost/x", body, long))
         runner.run(asked.ask("get", "bee@localhost/x", f"<x xmlns='{long}'/>", long))
     assert largest(text.attribute) < 5000
-    assert largest(iq._jid_of) < 5000
+    assert largest(jids._jid_of) < 5000
 
 
 def largest(cached):

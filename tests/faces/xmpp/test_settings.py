@@ -11,7 +11,16 @@ from pubqueue.core.model import NodeConfig
 from pubqueue.core.nodes.nodeconfig import SETTINGS, Settings, configure, refit
 from pubqueue.core.nodes.subscribe import Options
 from pubqueue.faces.xmpp.refusals import words
-from pubqueue.faces.xmpp.settings import FIELDS, FIXED, options, sentence, shown, wanted
+from pubqueue.faces.xmpp.settings import (
+    DECLINED,
+    FIELDS,
+    FIXED,
+    options,
+    sentence,
+    shown,
+    values_of,
+    wanted,
+)
 
 YEAR = 366 * 24 * 3600
 # field, type of the form field, default, then what it takes and what it does not
@@ -26,6 +35,17 @@ FIELDS_TABLE = {
     "pubsub#item_expire": ("text-single", "max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
     "pubsub#notify_retract": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
     "pubsub#notify_delete": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
+    "pubsub#persist_items": ("boolean", "1", ["0", "1"], ["", "yes"]),
+    "pubsub#deliver_notifications": ("boolean", "1", ["0", "1"], ["", "yes"]),
+    "pubsub#deliver_payloads": ("boolean", "1", ["0", "1"], ["", "yes"]),
+    "pubsub#publish_node_full": ("list-single", "retract-oldest", ["discard-oldest", "reject"], ["", "drop"]),
+    "pubsub#send_last_published_item": ("list-single", "never", ["on_sub"], ["", "on_sub_and_presence"]),
+    "pubsub#notification_type": ("list-single", "headline", ["normal"], ["", "chat"]),
+    "pubsub#presence_based_delivery": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "pubsub#notify_config": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "pubsub#itemreply": ("list-single", "publisher", ["none"], ["", "owner"]),
+    "pubsub#language": ("text-single", "", ["en"], ["x" * 1024]),
+    "pubsub#contact": ("jid-multi", "", ["boss@x"], ["", "boss@x/desk", "@", "x" * 4000]),
     "x-queueing#enabled": ("boolean", "0", ["0", "1"], ["2", "on", ""]),
     "x-queueing#lock_timeout": ("text-single", "300", ["1", str(YEAR)], ["0", str(YEAR + 1), "1.5", "max"]),
     "x-queueing#max_failures": ("text-single", "20", ["1", "1000000"], ["0", "1000001"]),
@@ -42,10 +62,11 @@ FIELDS_TABLE = {
 # Fields of XEP-0060 that have one value here; another would be accepted and then ignored.
 FIXED_TABLE = {
     "pubsub#node_type": ("leaf", ["collection", "x"]),
-    "pubsub#persist_items": ("1", ["0", "false"]),
-    "pubsub#deliver_payloads": ("1", ["0", "false"]),
-    "pubsub#publish_node_full": ("reject", ["drop"]),
-    "pubsub#send_last_published_item": ("never", ["on_sub", "on_sub_and_presence"]),
+}
+OF_A_QUEUE = {
+    "pubsub#access_model": "whitelist",
+    "pubsub#publish_node_full": "reject",
+    "pubsub#notification_type": "normal",
 }
 GOOD = [(var, text) for var, (_, _, good, _) in FIELDS_TABLE.items() for text in good]
 BAD = [(var, text) for var, (_, _, _, bad) in FIELDS_TABLE.items() for text in bad]
@@ -78,9 +99,7 @@ def test_every_setting_of_a_node_has_its_field():
 
 @pytest.mark.parametrize(("var", "text"), GOOD)
 def test_a_value_within_its_bounds_is_taken_and_shown_again(var, text):
-    closed = (
-        {"pubsub#access_model": "whitelist"} if var == "x-queueing#enabled" and text == "1" else {}
-    )
+    closed = OF_A_QUEUE if (var, text) == ("x-queueing#enabled", "1") else {}
     assert shown(filled({var: [text]})) == shown(DEFAULT) | {var: text} | closed
 
 
@@ -114,7 +133,19 @@ def test_a_collection_is_a_feature_that_is_not_there():
         ({"pubsub#digest": ["1"]}, "pubsub#digest is no setting of this service"),
         ({"lock_timeout": ["1"]}, "lock_timeout is no setting of this service"),
         ({"pubsub#title": ["a", "b"]}, "pubsub#title takes one value"),
-        ({"pubsub#persist_items": ["0"]}, "pubsub#persist_items is always 1 here"),
+        ({"pubsub#node_type": ["x"]}, "pubsub#node_type is always leaf here"),
+        (
+            {"x-queueing#enabled": ["1"], "pubsub#persist_items": ["0"]},
+            "pubsub#persist_items is always 1 in a queue",
+        ),
+        (
+            {"pubsub#purge_offline": ["0"]},
+            f"pubsub#purge_offline is no setting of this service: {DECLINED['pubsub#purge_offline']}",
+        ),
+        (
+            {"pubsub#contact": ["a@x", "b@x/y"]},
+            "pubsub#contact: bare JIDs, such as admin@example.org",
+        ),
         (
             {"x-queueing#lock_timeout": []},
             f"x-queueing#lock_timeout: a whole number from 1 to {YEAR} is needed",
@@ -184,3 +215,10 @@ NEEDED = Refused(Refusal.INVALID_OPTIONS, "pubsub#queue_requests is needed, once
 )
 def test_a_window_is_asked_for_exactly_once_under_either_name(form, read):
     assert options(form) == read
+
+
+def test_a_field_for_several_jids_takes_them_all_and_shows_them_again():
+    config = filled({"pubsub#contact": ["boss@x", "ann@x"]})
+    (field,) = (field for field in FIELDS if field.var == "pubsub#contact")
+    assert values_of(field, shown(config)["pubsub#contact"]) == ["boss@x", "ann@x"]
+    assert values_of(field, shown(DEFAULT)["pubsub#contact"]) == []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.core.model import digest
+from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.reading.overviews import UNKNOWN, About
 from pubqueue.core.transactions.model import DEFAULTS
@@ -30,6 +31,7 @@ class Context(Struct, frozen=True):
     limits: Limits = DEFAULTS
     fingerprint: Callable[[bytes], bytes] = digest
     most_subscriptions: int = MOST_SUBSCRIPTIONS
+    auto_creation: AutoCreation = AutoCreation.NEVER
     is_behind: Callable[[NodeName], bool] = lambda _node: False
     """Whether so much is to be told of a node that it should have no more."""
     rate: Callable[[NodeName], float] = lambda _node: 0.0

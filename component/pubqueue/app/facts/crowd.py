@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pubqueue.app.facts.publishing import by_presence, here
 from pubqueue.app.listings import (
     FormerSubscribers,
     Reviews,
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:
     """Return the next subscribers of the node; of one that has been deleted meanwhile, those who were there."""
-    rows, node = context.rows, request.node
-    there = rows.node(node) is not None
-    which = Subscribers(node) if there else FormerSubscribers(node)
-    return PageFacts(tuple(rows.page(which, request.after, PAGE)))
+    rows, node = context.rows, context.rows.node(request.node)
+    which = FormerSubscribers(request.node) if node is None else Subscribers(request.node)
+    page = tuple(rows.page(which, request.after, PAGE))
+    if node is None or not by_presence(node):
+        return PageFacts(page)
+    return PageFacts(page, told=here(rows, page))
 
 
 def for_former(context: Context, request: TellFormer) -> PageFacts:

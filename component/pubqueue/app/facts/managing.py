@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.app.facts.publishing import subscribers
-from pubqueue.app.listings import AffiliationsOf
+from pubqueue.app.listings import AffiliationsOf, Items
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Everybody
-from pubqueue.core.model import Affiliation, NodeConfig
+from pubqueue.core.model import Affiliation, NodeConfig, SendLast
 from pubqueue.core.nodes import manage
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Create, Describe, NodeFacts
 from pubqueue.core.nodes.nodeconfig import configure
-from pubqueue.core.nodes.subscribe import SubscribeFacts
+from pubqueue.core.nodes.subscribe import Subscribe, SubscribeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.rows import AffiliationRow
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Jid, Node, NodeName
+    from pubqueue.core.model import Item, Jid, Node, NodeName
     from pubqueue.core.nodes.manage import Delete, Purge, SetAffiliations
     from pubqueue.core.nodes.nodeconfig import Settings
-    from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
+    from pubqueue.core.nodes.subscribe import SetOptions, Unsubscribe
 
     Pairs = tuple[tuple[Jid, Affiliation], ...]
 
 MOST_OWNERS: Final = 100
-"""Owners that a description of a node names at most."""
+"""Owners, and publishers, that a description of a node names at most."""
 
 ALL: Final = 1 << 30
 
@@ -42,15 +42,24 @@ def for_subscription(
     """Return the subscription that the request is about."""
     rows = context.rows
     subscription = rows.subscription(request.node, request.jid)
+    node = rows.node(request.node)
     return SubscribeFacts(
         now=context.now,
-        node=rows.node(request.node),
+        node=node,
         affiliation=rows.affiliation(request.node, request.by.account),
         subscription=subscription,
         held=0 if subscription else _held_in(rows, request.node, request.jid),
         of_account=len(rows.subscriptions_in(request.node, request.by.account)),
         most=context.most_subscriptions,
+        last=_last(rows, node) if isinstance(request, Subscribe) and not subscription else None,
     )
+
+
+def _last(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | None:
+    """Return the newest item of a node that sends it to whoever subscribes."""
+    if node is None or node.config.send_last_published_item is not SendLast.ON_SUB:
+        return None
+    return next(iter(rows.page(Items(node.name, newest=True))), None)
 
 
 def _held_in(rows: WorkingSet, node: NodeName, jid: Jid) -> int:
@@ -69,12 +78,12 @@ def for_node(
     if node is None or isinstance(request, Create):
         return known
     if isinstance(request, Describe) and not request.manage:
-        return replace(known, affiliations=_first_owners(rows, node))
+        return replace(known, affiliations=_first(rows, node, _OWNER, *_PUBLISHERS))
     if not manage.manages(by, node, affiliation):
         return known
     if isinstance(request, Describe):
-        return replace(known, affiliations=_first_owners(rows, node))
-    if isinstance(request, Configure) and not _moves_access(node, request.settings):
+        return replace(known, affiliations=_first(rows, node, _OWNER))
+    if isinstance(request, Configure) and not _is_heard_of(node, request.settings):
         return known
     known = replace(known, audience=subscribers(rows, node))
     if isinstance(request, Declare):
@@ -87,18 +96,26 @@ def for_node(
     return known
 
 
-def _first_owners(rows: WorkingSet, node: Node) -> Pairs:
-    return _pairs(rows.page(AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MOST_OWNERS))
+_OWNER: Final = Affiliation.OWNER
+_PUBLISHERS: Final = (Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY)
+
+
+def _first(rows: WorkingSet, node: Node, *roles: Affiliation) -> Pairs:
+    """Return the first of those who are each of these to the node."""
+    found = (rows.page(AffiliationsOf(node.name, (role,)), None, MOST_OWNERS) for role in roles)
+    return tuple(pair for some in found for pair in _pairs(some))
 
 
 def _pairs(found: Iterable[AffiliationRow]) -> Pairs:
     return tuple((row.account, row.affiliation) for row in found)
 
 
-def _moves_access(node: Node, settings: Settings) -> bool:
-    """Say whether these settings may shut subscribers out."""
+def _is_heard_of(node: Node, settings: Settings) -> bool:
+    """Say whether these settings may shut subscribers out, or are told to them."""
     after = configure(node.config, settings)
-    return isinstance(after, NodeConfig) and after.access_model is not node.config.access_model
+    if not isinstance(after, NodeConfig):
+        return False
+    return after.notify_config or after.access_model is not node.config.access_model
 
 
 def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:

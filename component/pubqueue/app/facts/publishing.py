@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pubqueue.app.facts.oldest import oldest
+from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import EVERYBODY
-from pubqueue.core.model import Affiliation
+from pubqueue.core.model import Affiliation, NodeFull
 from pubqueue.core.nodes.crowd import CROWD
 from pubqueue.core.queue.publish import Known, PublishFacts
 from pubqueue.core.transactions.model import Usage
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.decision import Audience
-    from pubqueue.core.model import Draft, Item, Node, NodeName
+    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.transactions.staging import StagePublish
 
@@ -27,7 +29,11 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
     rows = context.rows
     node = rows.node(request.node)
     if node is None:
-        return PublishFacts(context.now, None, Affiliation.NONE, subscribed=False, existing=())
+        return PublishFacts(
+            *(context.now, None, Affiliation.NONE, False, ()),
+            policy=context.policy,
+            creation=context.auto_creation,
+        )
     account = request.by.account
     return PublishFacts(
         context.now,
@@ -35,8 +41,18 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         rows.affiliation(node.name, account),
         rows.subscribed(node.name, account),
         tuple([existing(context, node, draft) for draft in request.drafts]),
-        audience(rows, node),
+        *(() if node.config.queueing else (audience(rows, node), _oldest(rows, node, request))),
     )
+
+
+def _oldest(rows: WorkingSet, node: Node, request: Publish) -> tuple[Item, ...]:
+    """Return the first items of a plain node, as many as may have to go."""
+    config, many = node.config, 2 * len(request.drafts)
+    if not config.persist_items:
+        return oldest(rows, node.name, many)
+    if config.max_items is None or node.items + len(request.drafts) <= config.max_items:
+        return ()
+    return () if config.publish_node_full is NodeFull.REJECT else oldest(rows, node.name, many)
 
 
 def ahead(context: Context, request: Publish) -> None:
@@ -57,6 +73,8 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
     rows = context.rows
     item = rows.item(node.name, draft.id)
     if item is not None:
+        if not node.config.queueing:
+            return Known.OTHER, item  # it is overwritten, whatever it is
         there = rows.payload(item)
         same = not rows.lacking and context.same_payload(there, draft.payload)
         return (Known.SAME if same else Known.OTHER), item
@@ -73,8 +91,24 @@ def audience(rows: WorkingSet, node: Node) -> Audience:
 
 
 def subscribers(rows: WorkingSet, node: Node) -> Audience:
-    """Return who subscribes to the node; a crowd is not named."""
-    return EVERYBODY if node.subscriptions > CROWD else rows.audience(node.name)
+    """Return who subscribes to the node and is to be told; a crowd is not named."""
+    if node.subscriptions > CROWD:
+        return EVERYBODY
+    everybody = rows.audience(node.name)
+    return here(rows, everybody) if by_presence(node) else everybody
+
+
+def by_presence(node: Node) -> bool:
+    """Say whether only those are told who are known to be online (XEP-0060 12.6)."""
+    return node.config.presence_based_delivery and not node.config.queueing
+
+
+def here(rows: WorkingSet, jids: tuple[Jid, ...]) -> tuple[Jid, ...]:
+    """Return those of the JIDs that we saw come: a full JID itself, of an account any of its resources."""
+    present = [(jid, rows.resources(account_of(jid))) for jid in jids]
+    return tuple(
+        [jid for jid, there in present if jid in there or (there and account_of(jid) == jid)]
+    )
 
 
 def for_stage(context: Context, request: StagePublish) -> StageFacts:

@@ -37,6 +37,16 @@ class CreationPolicy(Enum):
     ADMINS = "admins"
 
 
+@unique
+class AutoCreation(Enum):
+    """When a publish makes the node that it goes to, for who may create nodes (XEP-0060 7.1.4)."""
+
+    ALWAYS = "always"
+    WITH_OPTIONS = "with-options"
+    """When it says by publish-options what node that is: a name that is mistyped makes none."""
+    NEVER = "never"
+
+
 _S, _R, _P, _D, _M, _O = Action
 
 # fmt: off

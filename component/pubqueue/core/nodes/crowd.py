@@ -57,16 +57,21 @@ class UntoldFacts(Struct, frozen=True, gc=False):
 
 
 class PageFacts(Struct, frozen=True, gc=False):
-    """The next of them; `again` are those who subscribe to a new node of the same name."""
+    """The next of them; `again` are those who subscribe to a new node of the same name.
+
+    `told` are those who are to be told of the page, where these are not all.
+    """
 
     page: tuple[Jid, ...]
     again: frozenset[Jid] = frozenset()
+    told: tuple[Jid, ...] | None = None
 
 
 def next_subscribers(_request: NextSubscribers, facts: PageFacts) -> Decision:
     """Name the next subscribers, and where there may be more."""
     more = len(facts.page) >= PAGE
-    return Decision(SubscriberPage(facts.page, facts.page[-1] if more else None))
+    told = facts.page if facts.told is None else facts.told
+    return Decision(SubscriberPage(told, facts.page[-1] if more else None))
 
 
 def tell_former(request: TellFormer, facts: PageFacts) -> Decision:

@@ -15,7 +15,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
 from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
-from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, shut_out
+from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, shut_out, trimmed
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def _bring(
     after = before | dict(people)
     changes: list[Change] = [] if config == node.config else [ConfigureNode(node.name, config)]
     changes += [SetAffiliation(node.name, *entry) for entry in joined.items()]
+    changes += trimmed(node, config)
     if changes:
         changes += shut_out(replace(node, config=config), facts.audience, after)
     reply = Declared(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
     BeginReview,
+    BeginTrim,
     Change,
     ConfigureNode,
     CreateNode,
@@ -23,6 +24,7 @@ from pubqueue.core.decision import (
     EVERYBODY,
     NOBODY,
     Affiliations,
+    Configured,
     Created,
     Decision,
     Deleted,
@@ -34,19 +36,20 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
     refuse,
-    to_each,
 )
 from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
 from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.telling import tell, tells
+from pubqueue.core.nodes.trimming import TrimItems, narrows
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.decision import Audience, Reply
+    from pubqueue.core.decision import Audience, News, Reply
     from pubqueue.core.model import ItemId
 
 
@@ -75,10 +78,11 @@ class Configure(Struct, frozen=True, gc=False):
 
 
 class Delete(Struct, frozen=True, gc=False):
-    """Delete a node with all that is in it (XEP-0060 8.4)."""
+    """Delete a node with all that is in it (XEP-0060 8.4); what takes its place is at `uri`, if anything does."""
 
     by: Asker
     node: NodeName
+    uri: str = ""
 
 
 class Purge(Struct, frozen=True, gc=False):
@@ -176,10 +180,12 @@ def describe(request: Describe, facts: NodeFacts) -> Decision:
         return managed if isinstance(managed, Decision) else Decision(Described(managed, owners))
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    observes = access.may(
-        access.standing(request.by, facts.affiliation), Action.OBSERVE, facts.node
-    )
-    return Decision(Described(facts.node, owners, facts.node.items if observes else None))
+    standing = access.standing(request.by, facts.affiliation)
+    depth = facts.node.items if access.may(standing, Action.OBSERVE, facts.node) else None
+    writes = {Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY}
+    publishers = tuple(jid for jid, is_a in facts.affiliations if is_a in writes)
+    seen = sees(request.by, facts.node, facts.affiliation)
+    return Decision(Described(facts.node, owners, publishers if seen else (), depth))
 
 
 def configure_node(request: Configure, facts: NodeFacts) -> Decision:
@@ -192,11 +198,25 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
         return Decision(config)
     if (misfit := refit(node, config)) is not None:
         return Decision(misfit)
-    changes: tuple[Change, ...] = (ConfigureNode(node.name, config),)
+    changes: tuple[Change, ...] = (ConfigureNode(node.name, config), *trimmed(node, config))
+    after = replace(node, config=config)
     if config.access_model is not node.config.access_model:
-        after = replace(node, config=config)
         changes += shut_out(after, facts.audience, dict(facts.affiliations))
-    return reviewed(node.name, Done(), changes)
+    done = reviewed(node.name, Done(), changes)
+    return replace(done, notices=_configured(node, after, facts.audience))
+
+
+def _configured(before: Node, after: Node, audience: Audience) -> tuple[News, ...]:
+    """Tell of other settings (XEP-0060 8.2.5.3), if that is what the node does."""
+    if not after.config.notify_config or after.config == before.config:
+        return ()
+    told = after.config if after.config.deliver_payloads else None
+    return tell(after, audience, Configured(NOBODY, after.name, told))
+
+
+def trimmed(node: Node, config: NodeConfig) -> tuple[Change, ...]:
+    """Note that what the node keeps is to be brought to its settings, where these are narrower than before."""
+    return (BeginTrim(node.name),) if node.items and narrows(node.config, config) else ()
 
 
 def delete(request: Delete, facts: NodeFacts) -> Decision:
@@ -204,9 +224,10 @@ def delete(request: Delete, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    told = facts.audience if node.config.notify_delete else ()
-    notices = to_each(told, Deleted(NOBODY, node.name))
-    return Decision(Done(), (DeleteNode(node.name, telling=told is EVERYBODY),), notices)
+    told = facts.audience if node.config.notify_delete and tells(node) else ()
+    notices = tell(node, told, Deleted(NOBODY, node.name, request.uri))
+    gone = DeleteNode(node.name, told is EVERYBODY, request.uri)
+    return Decision(Done(), (gone,), notices)
 
 
 def purge(request: Purge, facts: NodeFacts) -> Decision:
@@ -214,7 +235,9 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    notices = to_each(facts.audience, Purged(NOBODY, node.name))
+    if not node.config.persists:  # XEP-0060 8.5.3.3
+        return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
+    notices = tell(node, facts.audience, Purged(NOBODY, node.name))
     return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
 
 
@@ -266,8 +289,10 @@ def shut_out(
 
 
 def reviewed(node: NodeName, reply: Reply, changes: tuple[Change, ...]) -> Decision:
-    """Make the changes; if a crowd is to be looked through, go on with that and answer behind it."""
+    """Make the changes; if items are to be trimmed or a crowd looked through, go on with that and answer behind it."""
     review = any(isinstance(change, BeginReview) for change in changes)
+    if any(isinstance(change, BeginTrim) for change in changes):
+        return Decision(reply, changes, then=TrimItems(node, reply, review=review))
     return Decision(reply, changes, then=ReviewSubscribers(node, reply) if review else None)
 
 

@@ -16,7 +16,15 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
 )
-from pubqueue.core.model import AccessModel, NodeConfig, PublishModel
+from pubqueue.core.model import (
+    AccessModel,
+    ItemReply,
+    NodeConfig,
+    NodeFull,
+    NotificationType,
+    PublishModel,
+    SendLast,
+)
 from pubqueue.core.validity import LONGEST_ID
 
 if TYPE_CHECKING:
@@ -134,14 +142,43 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "paused":                     _BOOLEAN,
     "publish_paused":             _BOOLEAN,
     "event_log":                  _BOOLEAN,
+    "persist_items":              _BOOLEAN,
+    "deliver_notifications":      _BOOLEAN,
+    "deliver_payloads":           _BOOLEAN,
+    "publish_node_full":          _choice(NodeFull),
+    "send_last_published_item":   _choice(SendLast),
+    "notification_type":          _choice(NotificationType),
+    "presence_based_delivery":    _BOOLEAN,
+    "notify_config":              _BOOLEAN,
+    "itemreply":                  _choice(ItemReply),
+    "language":                   _TEXT,
+    "contact":                    _TEXT,
 }
 """What each means is said in `NodeConfig`."""
+
+OF_QUEUES: Final[Mapping[str, object]] = {
+    "persist_items":              True,
+    "deliver_notifications":      True,
+    "deliver_payloads":           True,
+    "publish_node_full":          NodeFull.REJECT,
+    "send_last_published_item":   SendLast.NEVER,
+    "notification_type":          NotificationType.NORMAL,
+    "presence_based_delivery":    False,
+    "itemreply":                  ItemReply.PUBLISHER,
+}
+"""Settings that a queue cannot choose, for no work may be lost, and what holds there (XEP-0254 row 10a)."""
 # fmt: on
 
 
 def written(config: NodeConfig) -> dict[str, str]:
     """Return every setting with its value as text."""
+    config = effective(config)
     return {name: setting.write(getattr(config, name)) for name, setting in SETTINGS.items()}
+
+
+def effective(config: NodeConfig) -> NodeConfig:
+    """Return the settings that hold: of a queue some do, whatever was stored before it knew them."""
+    return replace(config, **OF_QUEUES) if config.queueing else config
 
 
 def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
@@ -165,7 +202,31 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
     after = replace(config, **changed)
     if after.backoff_min > after.backoff_max:
         return _refuse("backoff_min", " is above backoff_max")
+    for name, only in OF_QUEUES.items() if after.queueing else ():
+        if name in changed and changed[name] != only:
+            return _refuse(name, f" is always {SETTINGS[name].write(only)} in a queue")
     return after
+
+
+def agrees(config: NodeConfig, wanted: Settings) -> Refused | None:
+    """Say what of these settings the node has otherwise: each is a precondition (XEP-0060 7.1.5)."""
+    there = effective(config)
+    for name, value in wanted.values.items():
+        setting = SETTINGS.get(name)
+        if setting is None:
+            return _unmet(name, " is no setting of this service")
+        try:
+            same = setting.read(_as_text(value)) == getattr(there, name)
+        except ValueError:
+            same = False
+        if not same:
+            return _unmet(name, f" is {setting.write(getattr(there, name))!r} here")
+    no = wanted.objection
+    return None if no is None else Refused(Refusal.PRECONDITION_NOT_MET, no.reason)
+
+
+def _unmet(name: str, rest: str) -> Refused:
+    return Refused(Refusal.PRECONDITION_NOT_MET, name + rest, setting=name)
 
 
 def _as_text(value: Value) -> str:

@@ -21,12 +21,14 @@ from pubqueue.core.decision import (
     Subscribed,
     refuse,
 )
-from pubqueue.core.model import Affiliation, Subscription
+from pubqueue.core.model import Affiliation, Draft, SendLast, Subscription
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.telling import announcement, tell
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Jid, Millis, Node, NodeName
+    from pubqueue.core.decision import News
+    from pubqueue.core.model import Asker, Item, Jid, Millis, Node, NodeName
 
 MOST_SUBSCRIPTIONS: Final = 1_000
 """Of one account to one node, unless an operator says otherwise."""
@@ -90,6 +92,8 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
     held: int = 0
     of_account: int = 0
     most: int = MOST_SUBSCRIPTIONS
+    last: tuple[Item, bytes] | None = None
+    """The newest item of a node that sends it to whoever subscribes."""
 
 
 def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
@@ -125,7 +129,17 @@ def _anew(request: Subscribe, facts: SubscribeFacts, node: Node, window: int | N
         queue_requests=window or 1,
         in_flight=facts.held,
     )
-    return Decision(Subscribed(new, node.config.queueing), (AddSubscription(new),))
+    told = last_item(node, new.jid, facts.last)
+    return Decision(Subscribed(new, node.config.queueing), (AddSubscription(new),), told)
+
+
+def last_item(node: Node, to: Jid, last: tuple[Item, bytes] | None) -> tuple[News, ...]:
+    """Send the last item to one who subscribes from now on, if the node does so (XEP-0060 6.1.7, 12.10)."""
+    if last is None or node.config.send_last_published_item is not SendLast.ON_SUB:
+        return ()
+    item, payload = last
+    draft = Draft(item.id, payload, headers=item.headers)
+    return tell(node, (to,), announcement(node, draft, item.publisher, item.published))
 
 
 def _again(node: Node, held: Subscription, window: int | None) -> Decision:

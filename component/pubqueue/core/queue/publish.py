@@ -11,35 +11,40 @@ from msgspec.structs import replace
 from pubqueue.core.changes import (
     AddItem,
     Change,
+    CreateNode,
     RemoveItem,
     ReplacePayload,
 )
 from pubqueue.core.decision import (
-    NOBODY,
-    Announce,
     Decision,
     Published,
     Refusal,
+    Refused,
     refuse,
-    to_each,
 )
 from pubqueue.core.lifecycle import waiting
-from pubqueue.core.model import Affiliation, State, later, seconds
-from pubqueue.core.nodes import access
-from pubqueue.core.nodes.access import Action
+from pubqueue.core.model import Affiliation, NodeFull, State, later, seconds
+from pubqueue.core.nodes import access, plain
+from pubqueue.core.nodes.access import Action, AutoCreation, CreationPolicy
+from pubqueue.core.nodes.manage import make_node
+from pubqueue.core.nodes.nodeconfig import Settings, agrees
 from pubqueue.core.queue.headers import excess
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import Audience, News
+    from pubqueue.core.decision import Audience
     from pubqueue.core.model import Asker, Draft, Item, Millis, Node, NodeConfig, NodeName
 
 
 class Publish(Struct, frozen=True, gc=False):
-    """Add these items to the node, all or none."""
+    """Add these items to the node, all or none.
+
+    `options` are settings that the node has to have, or is made with if it is not there (XEP-0060 7.1.5).
+    """
 
     by: Asker
     node: NodeName
     drafts: tuple[Draft, ...]
+    options: Settings | None = None
 
 
 @unique
@@ -96,7 +101,11 @@ TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
 
 
 class PublishFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's rights, and per draft what is there already under its id."""
+    """The node, the asker's rights, and per draft what is there already under its id.
+
+    `oldest` are the first items of a plain node in which some have to go, as many as may. Where there is no node,
+    `policy` and `creation` say who makes it by publishing.
+    """
 
     now: Millis
     node: Node | None
@@ -104,21 +113,25 @@ class PublishFacts(Struct, frozen=True, gc=False):
     subscribed: bool
     existing: tuple[tuple[Known, Item | None], ...]
     audience: Audience = ()
+    oldest: tuple[Item, ...] = ()
+    policy: CreationPolicy = CreationPolicy.ADMINS
+    creation: AutoCreation = AutoCreation.NEVER
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:
     """Decide a publish. The items count as published only once the changes are committed."""
     node = facts.node
     if node is None:
-        return refuse(Refusal.NODE_NOT_FOUND)
+        return _publish_anew(request, facts)
     if (no := inadmissible(request, facts, node)) is not None:
         return no
+    if (no := _misplaced(request, node)) is not None:
+        return no
+    if not node.config.queueing:
+        return _publish_plainly(request, facts, node)
     changes: list[Change] = []
     for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
         add = _add(request, facts, node, draft)
-        if not node.config.queueing:  # XEP-0060 7.1.2: overwritten, and the newest in the order
-            changes += [add] if item is None else [RemoveItem(item), add]
-            continue
         place = PLACES[known, None if item is None else item.state]
         if place in TAKEN:
             refusal, words = TAKEN[place]
@@ -130,8 +143,52 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
         if overfull(node, added, removed):
             return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     ids = tuple([draft.id for draft in request.drafts])
-    reply = Published(node.name, ids, _dead(facts))
-    return Decision(reply, tuple(changes), _announce(request, facts, node))
+    return Decision(Published(node.name, ids, _dead(facts)), tuple(changes))
+
+
+def _misplaced(request: Publish, node: Node) -> Decision | None:
+    """Refuse no item where one is needed, and an item where none is kept (XEP-0060 7.1.3.7)."""
+    if not request.drafts and node.config.keeps:
+        return refuse(Refusal.ITEM_REQUIRED)
+    if request.drafts and not node.config.keeps:
+        return refuse(Refusal.ITEM_FORBIDDEN, "this node keeps nothing, and tells no payload")
+    return None
+
+
+def _publish_plainly(request: Publish, facts: PublishFacts, node: Node) -> Decision:
+    removed = sum(item is not None for _, item in facts.existing)
+    rejects = node.config.publish_node_full is NodeFull.REJECT and node.config.persist_items
+    if rejects and overfull(node, len(request.drafts), removed):
+        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+    adds = [_add(request, facts, node, draft) for draft in request.drafts]
+    return plain.publish(request, facts, node, adds)
+
+
+def _publish_anew(request: Publish, facts: PublishFacts) -> Decision:
+    """Make the node that is published to, if that is the service's way (XEP-0060 7.1.4)."""
+    wanted = request.options
+    makes = facts.creation is AutoCreation.ALWAYS or (
+        facts.creation is AutoCreation.WITH_OPTIONS and wanted is not None
+    )
+    if not makes or not access.may_create(request.by, facts.policy):
+        return refuse(Refusal.NODE_NOT_FOUND)
+    people = {request.by.account: Affiliation.OWNER}
+    made = make_node(request.node, wanted or Settings(), request.by, facts.now, people)
+    if isinstance(made.reply, Refused):
+        return Decision(replace(made.reply, refusal=Refusal.PRECONDITION_NOT_MET))
+    node = next(change.node for change in made.changes if isinstance(change, CreateNode))
+    done = publish(
+        replace(request, options=None),
+        replace(
+            facts,
+            node=node,
+            affiliation=Affiliation.OWNER,
+            existing=((Known.NEW, None),) * len(request.drafts),
+        ),
+    )
+    if isinstance(done.reply, Refused):
+        return done
+    return replace(done, changes=made.changes + done.changes)
 
 
 def _dead(facts: PublishFacts) -> tuple[Item, ...]:
@@ -160,6 +217,9 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
         return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
     if not node.config.queueing and any(draft.delay or draft.priority for draft in request.drafts):
         return refuse(Refusal.BAD_REQUEST, "delay and priority mean something on queues alone")
+    options = request.options
+    if options is not None and (unmet := agrees(node.config, options)) is not None:
+        return Decision(unmet)
     limit = node.config.max_items
     if limit is not None and len(request.drafts) > limit:
         return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
@@ -173,6 +233,10 @@ def _misfit(draft: Draft, config: NodeConfig) -> Decision | None:
     """Refuse an item that the node's settings do not allow, whoever publishes it."""
     if len(draft.payload) > config.max_payload_size:
         return refuse(Refusal.PAYLOAD_TOO_BIG, limit=config.max_payload_size)
+    if not draft.payload:
+        return (
+            refuse(Refusal.PAYLOAD_REQUIRED) if config.queueing or config.deliver_payloads else None
+        )
     if config.type and draft.type != config.type:  # XEP-0060 7.1.3.6
         reason = f"payloads of this node are in the namespace {config.type}"
         return refuse(Refusal.WRONG_PAYLOAD, reason)
@@ -204,15 +268,3 @@ def life_of(draft: Draft, node: Node) -> Millis | None:
     if expire is None:
         return draft.ttl
     return seconds(expire) if draft.ttl is None else min(draft.ttl, seconds(expire))
-
-
-def _announce(request: Publish, facts: PublishFacts, node: Node) -> tuple[News, ...]:
-    """Tell the subscribers of a plain node; a queue's items are handed out, not announced."""
-    if node.config.queueing:
-        return ()
-    publisher = request.by.account
-    return tuple(
-        told
-        for draft in request.drafts
-        for told in to_each(facts.audience, Announce(NOBODY, node.name, draft, publisher))
-    )

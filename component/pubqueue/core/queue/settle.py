@@ -21,10 +21,10 @@ from pubqueue.core.decision import (
     Done,
     Notice,
     Refusal,
+    Refused,
     Retracted,
     Unlocked,
     refuse,
-    to_each,
 )
 from pubqueue.core.model import (
     Affiliation,
@@ -41,6 +41,7 @@ from pubqueue.core.model import (
 )
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.telling import tell
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 
 if TYPE_CHECKING:
@@ -290,6 +291,8 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
         return refuse(Refusal.NOT_A_QUEUE)
     if request.queue_only:
         return refuse(Refusal.BAD_REQUEST, "only items of a queue are retracted in this way")
+    if not node.config.persist_items:  # XEP-0060 7.2.3.5
+        return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
     affiliation = access.standing(request.by, facts.affiliation)
     items = [item for item in facts.items if item is not None]
     if len(items) < len(facts.items):
@@ -299,5 +302,5 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
         return refuse(Refusal.FORBIDDEN)
     told = facts.audience if request.notify or node.config.notify_retract else ()
     ids = tuple(item.id for item in items)
-    notices = to_each(told, Retracted(NOBODY, node.name, ids))
+    notices = tell(node, told, Retracted(NOBODY, node.name, ids))
     return Decision(Done(), tuple(RemoveItem(item) for item in items), notices)

@@ -11,6 +11,7 @@ from pubqueue.core.addresses import covers
 from pubqueue.core.decision import (
     Decision,
     Refusal,
+    Refused,
     Retrieved,
     refuse,
 )
@@ -57,6 +58,8 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
     items = facts.items
+    if not node.config.persists and not node.items:  # XEP-0060 6.5.9.4
+        return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
     if not sees_all(request.by, node, facts.affiliation):
         items = tuple(_for_worker(row) for row in items if holds(request.by, row[0]))
     return Decision(Retrieved(node, items, facts.part))

@@ -17,15 +17,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.decision import (
-    NOBODY,
-    Announce,
-    Decision,
-    Refusal,
-    Refused,
-    refuse,
-    to_each,
-)
+from pubqueue.core.decision import Decision, Refusal, Refused, refuse
+from pubqueue.core.nodes.telling import announce
 from pubqueue.core.queue.publish import (
     PLACES,
     Known,
@@ -43,7 +36,7 @@ from pubqueue.core.transactions.model import (
     OnTaken,
     SetAside,
 )
-from pubqueue.core.transactions.staging import done, foreign
+from pubqueue.core.transactions.staging import done, foreign, unkept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -225,6 +218,8 @@ def _node(
     may = PublishFacts(facts.now, node, winners.affiliation, winners.subscribed, ())
     if (no := inadmissible(as_publish, may, node)) is not None:
         return no
+    if (no := unkept(node)) is not None:
+        return no
     if winners.behind:
         reason = f"what happened in node {node.name} before is still being told"
         return refuse(Refusal.STILL_TELLING, reason)
@@ -351,4 +346,5 @@ def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[News
     """Tell the subscribers of plain nodes; a queue's items are handed out, not announced."""
     for winners in nodes:
         for draft in winners.drafts:
-            yield from to_each(winners.audience, Announce(NOBODY, winners.name, draft, publisher))
+            if winners.node is not None:
+                yield from announce(winners.node, winners.audience, draft, publisher)

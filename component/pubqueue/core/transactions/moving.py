@@ -18,8 +18,6 @@ from msgspec.structs import replace
 
 from pubqueue.core.changes import AddItem, Change, RemoveItem, ReplacePayload
 from pubqueue.core.decision import (
-    NOBODY,
-    Announce,
     Decision,
     Done,
     Notice,
@@ -27,9 +25,9 @@ from pubqueue.core.decision import (
     Refused,
     Retracted,
     refuse,
-    to_each,
 )
 from pubqueue.core.model import ItemId, later
+from pubqueue.core.nodes.telling import announce
 from pubqueue.core.queue.publish import (
     PLACES,
     Known,
@@ -231,8 +229,8 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
         changes += _taking_its_place(request, facts, winner)
         if winner.there is not None and winner.there.holder is not None and _place(winner) in TAKEN:
             notices.append(Retracted(winner.there.holder, row.node, (row.item.draft.id,)))
-        news = Announce(NOBODY, row.node, row.item.draft, facts.owner)
-        notices += to_each(facts.audiences.get(row.node, ()), news)
+        heard = facts.audiences.get(row.node, ())
+        notices += announce(winner.node, heard, row.item.draft, facts.owner)
     told = tuple((*key, row) for key, row in ends.items())
     changes.append(_moved(request, facts, told, len(aside)))
     then = replace(request, reply=_with(request.reply, aside))

@@ -136,6 +136,8 @@ def stage(request: StagePublish, facts: StageFacts) -> Decision:
         return refuse(Refusal.NODE_NOT_FOUND)
     if (no := inadmissible(wanted, facts.publish, node)) is not None:
         return no
+    if (no := unkept(node)) is not None or not wanted.drafts:
+        return no or refuse(Refusal.ITEM_REQUIRED)
     if facts.open is not None and facts.open.immediate is not mark.immediate:
         began = "immediate" if facts.open.immediate else "commit"
         return refuse(
@@ -144,6 +146,13 @@ def stage(request: StagePublish, facts: StageFacts) -> Decision:
     if (no := _too_much(wanted, facts)) is not None:
         return no
     return _at_once(request, facts, node) if mark.immediate else _aside(request, facts, node)
+
+
+def unkept(node: Node) -> Decision | None:
+    """Refuse a transaction over a node that does not keep its items: what is told cannot be taken back."""
+    if node.config.persists:
+        return None
+    return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
 
 
 def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:
@@ -206,10 +215,12 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
                 f"{request.mark.version}: a repeated task has computed it anew",
             )
         rows.append(replace(row, known=noted[1]) if noted else row)
-    decision = publish(
-        replace(request.publish, drafts=tuple(draft for draft, _ in fresh)),
-        replace(facts.publish, existing=tuple(facts.publish.existing[at] for _, at in fresh)),
-    )
+    decision = Decision(Done())
+    if fresh:
+        decision = publish(
+            replace(request.publish, drafts=tuple(draft for draft, _ in fresh)),
+            replace(facts.publish, existing=tuple(facts.publish.existing[at] for _, at in fresh)),
+        )
     if isinstance(decision.reply, Refused):
         return decision
     ids = tuple(draft.id for draft in request.publish.drafts)

@@ -33,12 +33,16 @@ PUBSUB_FEATURES: Final = (
     "multi-items",
     "outcast-affiliation",
     "persistent-items",
+    "presence-notifications",
     "publish",
+    "publish-node-full",
     "publish-only-affiliation",
+    "publish-options",
     "publisher-affiliation",
     "purge-nodes",
     "retract-items",
     "retrieve-affiliations",
+    "retrieve-default",
     "retrieve-items",
     "retrieve-subscriptions",
     "rsm",
@@ -46,6 +50,9 @@ PUBSUB_FEATURES: Final = (
     "subscription-options",
 )
 """What of XEP-0060 1.30 section 10 the service does, and no more."""
+
+AUTO_CREATE: Final = f"{ns.PUBSUB}#auto-create"
+"""What it does besides, unless an operator says otherwise."""
 
 FEATURES: Final = (
     ns.DISCO_INFO,
@@ -74,10 +81,11 @@ def _features(names: Iterable[str]) -> str:
     return "".join(f'<feature var="{attribute(name)}"/>' for name in names)
 
 
-def service_info() -> str:
+def service_info(*, auto_creates: bool) -> str:
     """Return what the service is (XEP-0060 5.1, XEP-0254 3)."""
     identity = '<identity category="pubsub" type="service" name="pubqueue"/>'
-    return _query(ns.DISCO_INFO, None, identity + _features(FEATURES))
+    features = (*FEATURES, AUTO_CREATE) if auto_creates else FEATURES
+    return _query(ns.DISCO_INFO, None, identity + _features(features))
 
 
 def node_info(described: Described, _service: str) -> bytes:

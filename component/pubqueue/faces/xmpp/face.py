@@ -96,11 +96,13 @@ class XmppFace:
         server: tuple[str, int],
         askers: Askers,
         settle_by_get: bool = True,
+        auto_creates: bool = True,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker = broker
         self._jid = jid
         self._verbs = VERBS if settle_by_get else STRICT
+        self._auto_creates = auto_creates
         self._on_ready = on_ready
         self._askers = askers
         self._asker = askers.of
@@ -129,9 +131,10 @@ class XmppFace:
         }
         broker.outbox.attach(self)
 
-    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool, auto_creates: bool) -> None:
         """Serve by these settings from the next stanza on."""
         self._askers.appoint(admins)
+        self._auto_creates = auto_creates
         self._verbs = VERBS if settle_by_get else STRICT
 
     async def enter(self, on_waiting: Callable[[], None]) -> None:
@@ -220,7 +223,8 @@ class XmppFace:
             self._ask(stanza, find(self._verbs, kind, top.children[0]))
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
-        iq = Iq(stanza, self._asker(Jid(stanza.top.attributes["from"])), _new_id, self._desk)
+        by = self._asker(Jid(stanza.top.attributes["from"]))
+        iq = Iq(stanza, by, _new_id, self._auto_creates, self._desk)
         request = verb.read(iq)
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
@@ -322,11 +326,11 @@ class XmppFace:
 
     def _tell(self, many: ToEach) -> None:
         """Have many told, of which those first whom there is room for."""
-        text, what = notices.rest(many.what), many.what
+        text, what = notices.rest(many.what, self._jid, fleeting=many.fleeting), many.what
         if len(text) > LARGEST - LONGEST_HEAD and isinstance(what, Retracted) and len(what.ids) > 1:
             half = len(what.ids) // 2
             for ids in (what.ids[:half], what.ids[half:]):
-                self._tell(ToEach(many.to, replace(what, ids=ids)))
+                self._tell(replace(many, what=replace(what, ids=ids)))
         elif self.component.ready:
             self._lanes.add(what.node, many.to, text, padding(text))
             if not self._pumping:

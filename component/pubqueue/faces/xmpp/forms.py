@@ -9,7 +9,7 @@ from lxml import etree
 
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.payload import tree
-from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown
+from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown, values_of
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
@@ -57,11 +57,17 @@ def read(document: bytes) -> Form:
 
 
 def _field(
-    var: str, value: str, kind: str = "", *, label: str = "", options: Iterable[str] = ()
+    var: str,
+    value: str | list[str],
+    kind: str = "",
+    *,
+    label: str = "",
+    options: Iterable[str] = (),
 ) -> str:
     words = f' type="{kind}"' if kind else ""
     words += f' label="{attribute(label)}"' if label else ""
-    inner = f"<value>{escape(value)}</value>"
+    values = [value] if isinstance(value, str) else value
+    inner = "".join(f"<value>{escape(one)}</value>" for one in values)
     inner += "".join(f"<option><value>{escape(option)}</value></option>" for option in options)
     return f'<field var="{attribute(var)}"{words}>{inner}</field>'
 
@@ -71,15 +77,22 @@ def _form(kind: str, form_type: str, fields: Iterable[str]) -> str:
     return f'<x xmlns="{ns.DATA}" type="{kind}">{head}{"".join(fields)}</x>'
 
 
-def node_config(config: NodeConfig) -> str:
-    """Return the configuration form with the current values (XEP-0060 8.2.2)."""
+def node_config(config: NodeConfig, kind: str = "form") -> str:
+    """Return the configuration form with the current values (XEP-0060 8.2.2), or these alone as a result."""
     now = shown(config)
-    fields = [_field(f.var, now[f.var], f.type, label=f.label, options=f.options) for f in FIELDS]
+    if kind == "result":
+        return _form(
+            kind, ns.NODE_CONFIG, [_field(f.var, values_of(f, now[f.var])) for f in FIELDS]
+        )
+    fields = [
+        _field(f.var, values_of(f, now[f.var]), f.type, label=f.label, options=f.options)
+        for f in FIELDS
+    ]
     fields += [
         _field(var, only, kind, options=[only] if kind == "list-single" else ())
         for var, (kind, only) in FIXED.items()
     ]
-    return _form("form", ns.NODE_CONFIG, fields)
+    return _form(kind, ns.NODE_CONFIG, fields)
 
 
 def options_wanted(limit: int | None) -> str:
@@ -101,12 +114,22 @@ def options_now(subscription: Subscription, *, kind: str) -> str:
     return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
 
 
+TOLD: Final = (
+    "pubsub#title",
+    "pubsub#description",
+    "pubsub#type",
+    "pubsub#language",
+    "pubsub#contact",
+)
+"""Settings that are told of a node where they say anything."""
+
 # fmt: off
 META: Final = {field.var: field.label for field in FIELDS} | {
     "pubsub#creation_date":   "When it was created",
     "pubsub#creator":         "Who created it",
     "pubsub#num_subscribers": "Number of subscriptions",
     "pubsub#owner":           "Who owns it",
+    "pubsub#publisher":       "Who publishes to it",
     "x-queueing#depth":       "Number of items in it",
 }
 """What the fields of a node's description are called."""
@@ -118,9 +141,7 @@ def meta_data(described: Described) -> str:
     node = described.node
     now = shown(node.config)
     fields = [
-        _meta(var, now[var])
-        for var in ("pubsub#title", "pubsub#description", "pubsub#type")
-        if now[var]
+        _meta(f.var, values_of(f, now[f.var])) for f in FIELDS if f.var in TOLD and now[f.var]
     ]
     fields += [
         _meta(var, now[var])
@@ -129,14 +150,14 @@ def meta_data(described: Described) -> str:
     fields.append(_meta("pubsub#creation_date", stamp(node.created), "text-single"))
     fields.append(_meta("pubsub#creator", node.creator, "jid-single"))
     fields.append(_meta("pubsub#num_subscribers", str(node.subscriptions), "text-single"))
-    owners = "".join(f"<value>{escape(jid)}</value>" for jid in described.owners)
-    label = attribute(META["pubsub#owner"])
-    fields.append(f'<field var="pubsub#owner" type="jid-multi" label="{label}">{owners}</field>')
+    fields.append(_meta("pubsub#owner", list(described.owners), "jid-multi"))
+    if described.publishers:
+        fields.append(_meta("pubsub#publisher", list(described.publishers), "jid-multi"))
     fields.append(_meta("x-queueing#enabled", now["x-queueing#enabled"], "boolean"))
     if described.depth is not None:
         fields.append(_meta("x-queueing#depth", str(described.depth), "text-single"))
     return _form("result", ns.META_DATA, fields)
 
 
-def _meta(var: str, value: str, kind: str = "") -> str:
+def _meta(var: str, value: str | list[str], kind: str = "") -> str:
     return _field(var, value, kind, label=META[var])

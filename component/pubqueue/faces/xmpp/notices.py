@@ -1,7 +1,8 @@
 """Notices as messages, straight to bytes.
 
-They are of type normal, for headlines vanish when they cannot be routed, and carry one hint, that nothing is
-to be stored (row 28 of XEP-0254): servers copy no message without a body to a user's other resources.
+What a queue says is of type normal, for headlines vanish when they cannot be routed, and carries one hint, that nothing
+is to be stored (row 28 of XEP-0254): servers copy no message without a body to a user's other resources. What a plain
+node says is a headline, unless its owner wants it otherwise (XEP-0060 12.7): that is stored by nobody without a hint.
 """
 
 from __future__ import annotations
@@ -9,20 +10,29 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
-from pubqueue.core.decision import Announce, Deleted, Deliver, Purged, Retracted, Unlocked
-from pubqueue.faces.xmpp import headers, ns
+from pubqueue.core.decision import (
+    Announce,
+    Configured,
+    Deleted,
+    Deliver,
+    Purged,
+    Retracted,
+    Unlocked,
+)
+from pubqueue.faces.xmpp import forms, headers, ns
 from pubqueue.faces.xmpp.text import attribute, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.decision import Notice
-    from pubqueue.core.model import Item, Jid
+    from pubqueue.core.decision import ForMany, Notice
+    from pubqueue.core.model import Item, Jid, Millis
 
 # what does not change in them
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
 _ITEMS: Final = f'{_EVENT}<items node="'
 _LOCK: Final = f'</item></items></event><lock xmlns="{ns.OURS}" token="'
+_BARE_END: Final = "</message>"
 _END: Final = f'<no-store xmlns="{ns.HINTS}"/></message>'
 _UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
 
@@ -32,7 +42,7 @@ def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
     if isinstance(what, Deliver):
         again = f"-{new_id()}" if what.again else ""
         return _delivery(what, service, f"{delivery_id(what.item)}{again}")
-    return head(service, what.to, new_id()) + rest(what)
+    return head(service, what.to, new_id()) + rest(what, service)
 
 
 def head(service: str, to: Jid, message_id: str) -> bytes:
@@ -40,22 +50,40 @@ def head(service: str, to: Jid, message_id: str) -> bytes:
     return f"{_start(service, to)}{message_id}".encode()
 
 
-def rest(what: Announce | Retracted | Unlocked | Purged | Deleted) -> bytes:
-    """Return what stands behind the message's id."""
+def rest(what: ForMany | Unlocked, service: str, *, fleeting: bool = False) -> bytes:
+    """Return what stands behind the message's id; what is fleeting is a headline."""
+    kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
     match what:
+        case Announce():
+            return _announced(what, service, kind, end)
         case Retracted():
             inner = _gone(what, "retract")
         case Unlocked():
             inner = _gone(what, _UNLOCK)
-        case Announce():
-            return _announced(what)
         case Purged():
             inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
         case Deleted():
-            inner = f'{_EVENT}<delete node="{attribute(what.node)}"/>'
+            inner = f"{_EVENT}{_deleted(what)}"
+        case Configured():
+            inner = f"{_EVENT}{_configured(what)}"
         case _:
             assert_never(what)
-    return f"{inner}</event>{_END}".encode()
+    return f"{kind}{inner}</event>{end}".encode()
+
+
+def _deleted(what: Deleted) -> str:
+    node = attribute(what.node)
+    if not what.uri:
+        return f'<delete node="{node}"/>'
+    return f'<delete node="{node}"><redirect uri="{attribute(what.uri)}"/></delete>'
+
+
+def _configured(what: Configured) -> str:
+    node = attribute(what.node)
+    if what.config is None:
+        return f'<configuration node="{node}"/>'
+    form = forms.node_config(what.config, kind="result")
+    return f'<configuration node="{node}">{form}</configuration>'
 
 
 def delivery_id(item: Item) -> str:
@@ -77,13 +105,19 @@ def _gone(what: Retracted | Unlocked, start: str) -> str:
     return f'{_ITEMS}{attribute(what.node)}">{each}</items>'
 
 
-def _announced(what: Announce) -> bytes:
-    draft = what.draft
-    before = (
-        f'{_ITEMS}{attribute(what.node)}">'
-        f'<item id="{attribute(draft.id)}" publisher="{attribute(what.publisher)}">'
-    )
-    tail = f"</item></items></event>{headers.render(draft.headers)}{_END}"
+def _announced(what: Announce, service: str, kind: str, end: str) -> bytes:
+    draft, node = what.draft, attribute(what.node)
+    if draft is None:
+        return f'{kind}{_ITEMS}{node}"/></event>{end}'.encode()
+    words = f'id="{attribute(draft.id)}"'
+    if what.publisher is not None:
+        words += f' publisher="{attribute(what.publisher)}"'
+    if not draft.payload:
+        before, tail = f'{kind}{_ITEMS}{node}"><item {words}/>', "</items></event>"
+    else:
+        before, tail = f'{kind}{_ITEMS}{node}"><item {words}>', "</item></items></event>"
+    late = "" if what.late is None else _late(what.late, service)
+    tail += f"{late}{headers.render(draft.headers)}{end}"
     return before.encode() + draft.payload + tail.encode()
 
 
@@ -105,8 +139,10 @@ def _delivery(what: Deliver, service: str, name: str) -> bytes:
 
 def _beside(item: Item, service: str) -> str:
     """Return that the attempt is not the first (row 30), and the publisher's headers."""
-    late = ""
-    if item.acquired > 1:
-        published = stamp(item.published)
-        late = f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{published}"/>'
+    late = _late(item.published, service) if item.acquired > 1 else ""
     return late + headers.render(item.headers)
+
+
+def _late(published: Millis, service: str) -> str:
+    """Return when what is told now was published (XEP-0203)."""
+    return f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{stamp(published)}"/>'

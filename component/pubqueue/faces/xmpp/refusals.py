@@ -25,10 +25,14 @@ class StanzaError:
     text: str = ""
     namespace: str = ns.ERRORS
     """Of the detail."""
+    uri: str = ""
 
     def render(self) -> str:
         """Return the error element; its children are in their own namespaces."""
         inner = f'<{self.condition} xmlns="{ns.STANZAS}"/>'
+        if self.uri:
+            where = escape(self.uri)
+            inner = f'<{self.condition} xmlns="{ns.STANZAS}">{where}</{self.condition}>'
         if self.text:
             inner += f'<text xmlns="{ns.STANZAS}" xml:lang="en">{escape(self.text)}</text>'
         if self.detail:
@@ -88,6 +92,11 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.TOO_MUCH_STAGED:          StanzaError("wait",   "resource-constraint"),
     Refusal.STILL_TELLING:            StanzaError("wait",   "resource-constraint"),
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
+    Refusal.PRECONDITION_NOT_MET:     StanzaError("cancel", "conflict",                "precondition-not-met"),
+    Refusal.ITEM_REQUIRED:            ITEM_REQUIRED,
+    Refusal.ITEM_FORBIDDEN:           bad_request("item-forbidden"),
+    Refusal.PAYLOAD_REQUIRED:         PAYLOAD_REQUIRED,
+    Refusal.MOVED:                    StanzaError("modify", "gone"),  # with the URI
     Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
     Refusal.INTERNAL_FAULT:           StanzaError("cancel", "internal-server-error"),
@@ -100,6 +109,10 @@ def words(refused: Refused) -> StanzaError:
     error = WORDS[refused.refusal]
     if refused.refusal is Refusal.UNSUPPORTED:
         error = unsupported(refused.setting)
+    if (
+        refused.refusal is Refusal.MOVED
+    ):  # RFC 6120 8.3.3.5: the URI is the text of the condition itself
+        return replace(error, uri=refused.reason)
     text = sentence(refused)
     if not text and refused.limit is not None and refused.refusal in _BOUNDED:
         text = f"{_BOUNDED[refused.refusal]} {refused.limit}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pubqueue import __version__
 from pubqueue.core.decision import Affiliations, Published, Refusal
-from pubqueue.core.model import NodeName
+from pubqueue.core.model import ItemReply, NodeConfig, NodeName
 from pubqueue.core.nodes.account import name_of
 from pubqueue.faces.xmpp import forms, ns, transactions
 from pubqueue.faces.xmpp.result_sets import cut
@@ -140,6 +140,12 @@ def configuration(reply: Described, _service: str) -> bytes:
     )
 
 
+def default_configuration() -> str:
+    """Return what a new node is configured as (XEP-0060 8.3)."""
+    form = forms.node_config(NodeConfig())
+    return f'<pubsub xmlns="{ns.OWNER}"><default>{form}</default></pubsub>'
+
+
 def touched(reply: Touched, _service: str) -> bytes:
     """Return how long the locks now hold."""
     items = "".join(
@@ -157,7 +163,8 @@ def redriven(reply: Redriven, _service: str) -> bytes:
 
 def retrieved(reply: Retrieved, _service: str) -> bytes:
     """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
-    entries = [_item(item, payload) for item, payload in reply.items]
+    config = reply.node.config
+    entries = [_item(item, payload, config) for item, payload in reply.items]
     deaths = [_death(item) if item.dead_letter else "" for item, _ in reply.items]
     both = [entry + death.encode() for entry, death in zip(entries, deaths, strict=True)]
     shown, which = cut(both, [item.id for item, _ in reply.items], reply.part)
@@ -166,9 +173,11 @@ def retrieved(reply: Retrieved, _service: str) -> bytes:
     return head.encode() + b"".join(entries[shown]) + f"</items>{beside}</pubsub>".encode()
 
 
-def _item(item: Item, payload: bytes) -> bytes:
-    head = f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
-    return head.encode() + payload + b"</item>"
+def _item(item: Item, payload: bytes, config: NodeConfig) -> bytes:
+    words = f'id="{attribute(item.id)}"'
+    if config.queueing or config.itemreply is ItemReply.PUBLISHER:
+        words += f' publisher="{attribute(item.publisher)}"'
+    return f"<item {words}>".encode() + payload + b"</item>"
 
 
 def _death(item: Item) -> str:

@@ -21,9 +21,13 @@ from pubqueue.core.nodes.nodeconfig import (
     written,
 )
 from pubqueue.core.nodes.subscribe import WINDOW, Options
+from pubqueue.faces.xmpp.jids import is_bare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+MULTIPLE: Final = frozenset({"jid-multi"})
+"""Types of fields that have any number of values."""
 
 MAX_PAYLOAD: Final = 262_144
 """Bytes. Above it servers would refuse the stanza anyway (Prosody and ejabberd: 256 KiB)."""
@@ -59,6 +63,17 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("pubsub#item_expire", "text-single", "Seconds until an item that nobody holds is dead, or max", "item_expire"),
     Field("pubsub#notify_retract", "boolean", "Tell subscribers of retracted items", "notify_retract"),
     Field("pubsub#notify_delete", "boolean", "Tell subscribers when the node is deleted", "notify_delete"),
+    Field("pubsub#persist_items", "boolean", "Keep items after they were published", "persist_items"),
+    Field("pubsub#deliver_notifications", "boolean", "Tell subscribers of what happens", "deliver_notifications"),
+    Field("pubsub#deliver_payloads", "boolean", "Tell them the payloads as well", "deliver_payloads"),
+    Field("pubsub#publish_node_full", "list-single", "What to do when the node is full", "publish_node_full"),
+    Field("pubsub#send_last_published_item", "list-single", "When to send the last item unasked", "send_last_published_item"),
+    Field("pubsub#notification_type", "list-single", "The kind of message for notifications", "notification_type"),
+    Field("pubsub#presence_based_delivery", "boolean", "Tell only subscribers who are known to be online", "presence_based_delivery"),
+    Field("pubsub#notify_config", "boolean", "Tell subscribers when these settings change", "notify_config"),
+    Field("pubsub#itemreply", "list-single", "Whom replies to an item are for: its publisher, or nobody", "itemreply"),
+    Field("pubsub#language", "text-single", "The language of the items, such as en", "language"),
+    Field("pubsub#contact", "jid-multi", "Who answers questions about the node", "contact"),
     Field("x-queueing#enabled", "boolean", "The node is a work queue", "queueing"),
     Field("x-queueing#lock_timeout", "text-single", "Seconds until a lock ends", "lock_timeout"),
     Field("x-queueing#max_failures", "text-single", "Failures after which an item is dead", "max_failures"),
@@ -73,13 +88,21 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#event_log", "boolean", "Keep a log of what happens to items", "event_log"),
 )
 
-# XEP-0060 knows other values of these; work that must not be lost allows only this one (row 10a).
+# XEP-0060 knows other values of these; the service has only this one.
 FIXED: Final[dict[str, tuple[str, str]]] = {
-    "pubsub#node_type":                ("list-single", "leaf"),
-    "pubsub#persist_items":            ("boolean",     "1"),
-    "pubsub#deliver_payloads":         ("boolean",     "1"),
-    "pubsub#publish_node_full":        ("list-single", "reject"),
-    "pubsub#send_last_published_item": ("list-single", "never"),
+    "pubsub#node_type": ("list-single", "leaf"),
+}
+
+# Fields of XEP-0060 16.4.4, and values of them, that the service cannot hold: refused with the reason.
+DECLINED: Final[dict[str, str]] = {
+    "pubsub#purge_offline":    "the service does not know when a publisher is offline",
+    "pubsub#body_xslt":        "the service makes no bodies of payloads",
+    "pubsub#dataform_xslt":    "the service makes no forms of payloads",
+}
+DECLINED_VALUES: Final[dict[tuple[str, str], str]] = {
+    ("pubsub#send_last_published_item", "on_sub_and_presence"):
+        "never or on_sub: the service does not see the presence of every subscriber",
+    ("pubsub#itemreply", "owner"): "publisher or none: a node may have several owners",
 }
 # fmt: on
 
@@ -121,6 +144,11 @@ def shown_new() -> dict[str, str]:
     return shown(NodeConfig())
 
 
+def values_of(field: Field, text: str) -> list[str]:
+    """Return the values of a field: one, or of a field for several JIDs as many as there are."""
+    return text.splitlines() if field.type in MULTIPLE else [text]
+
+
 def wanted(form: Mapping[str, Sequence[str]]) -> Settings:
     """Return the settings that a form asks for, up to the first field that cannot be read."""
     values: dict[str, str | int | None] = {}
@@ -128,7 +156,7 @@ def wanted(form: Mapping[str, Sequence[str]]) -> Settings:
         if (no := _misfit(var, given)) is not None:
             return Settings(values, no)
         if var not in FIXED:
-            values[_BY_VAR[var].setting] = given[0] if given else ""
+            values[_BY_VAR[var].setting] = "\n".join(given)
     return Settings(values)
 
 
@@ -136,11 +164,23 @@ def _misfit(var: str, given: Sequence[str]) -> Refused | None:
     """Refuse what is no field of ours, or has several values, or a value we never act on."""
     field = _BY_VAR.get(var)
     if field is None and var not in FIXED:
-        return _invalid(f"{var} is no setting of this service")
+        why = DECLINED.get(var)
+        return _invalid(f"{var} is no setting of this service" + (f": {why}" if why else ""))
+    if field is not None and field.type in MULTIPLE:
+        return _misfit_of_jids(var, given)
     if len(given) > 1:
         return _invalid(f"{var} takes one value")
     text = given[0] if given else ""
+    if (why := DECLINED_VALUES.get((var, text.strip()))) is not None:
+        return _invalid(f"{var}: {why}")
     return _misfit_of_fixed(var, text) if field is None else _too_wide(field, text)
+
+
+def _misfit_of_jids(var: str, given: Sequence[str]) -> Refused | None:
+    """Refuse what is no bare JID."""
+    if all(is_bare(text) for text in given):
+        return None
+    return _invalid(f"{var}: bare JIDs, such as admin@example.org")
 
 
 def _misfit_of_fixed(var: str, text: str) -> Refused | None:

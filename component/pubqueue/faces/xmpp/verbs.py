@@ -107,7 +107,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", _P, f"{_p} affiliations"):  Handler(retrieving.my_affiliations, render.my_affiliations, accompanied=True),
     ("get", _O, f"{_o} configure"):     Handler(managing.get_configuration, render.configuration),
     ("set", _O, f"{_o} configure"):     Handler(managing.set_configuration),
-    ("get", _O, f"{_o} default"):       _cannot("retrieve-default"),
+    ("get", _O, f"{_o} default"):       _says(render.default_configuration),
     ("set", _O, f"{_o} delete"):        Handler(managing.delete),
     ("set", _O, f"{_o} purge"):         Handler(managing.purge),
     ("get", _O, f"{_o} affiliations"):  Handler(managing.get_affiliations, render.affiliations, accompanied=True),

@@ -10,8 +10,10 @@ from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Judged
 from pubqueue.core.changes import (
     BeginReview,
+    BeginTrim,
     EndReview,
     EndSubscriptions,
+    EndTrim,
     Forget,
     ForgetEvents,
     PartWith,
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 
-    BulkOfPeople = PartWith | BeginReview | EndReview | EndSubscriptions
+    Chore = BeginReview | EndReview | BeginTrim | EndTrim
+    BulkOfPeople = PartWith | Chore | EndSubscriptions
     BulkOfItems = PurgeNode | SetAside | Commit | Moved | Abort | Sweep | Judged
     Bulk = BulkOfPeople | BulkOfItems | Forget | ForgetEvents
 
@@ -43,7 +46,9 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
     match change:
         case PurgeNode():
             contents.purge(change.node)
-        case PartWith() | BeginReview() | EndReview() | EndSubscriptions():
+        case (
+            PartWith() | EndSubscriptions() | BeginReview() | EndReview() | BeginTrim() | EndTrim()
+        ):
             _about_people(contents, change)
         case Forget():
             _forget(contents, change)
@@ -64,17 +69,21 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
             assert_never(change)
 
 
-def _about_people(
-    contents: Contents, change: PartWith | BeginReview | EndReview | EndSubscriptions
-) -> None:
+def _note(contents: Contents, change: Chore) -> None:
+    """Note that there is work to do for a node, or that it is done."""
+    begins = isinstance(change, BeginReview | BeginTrim)
+    of_items = isinstance(change, BeginTrim | EndTrim)
+    table = contents.nodes.trims if of_items else contents.nodes.reviews
+    table.put(change.node, begins or None)
+
+
+def _about_people(contents: Contents, change: BulkOfPeople) -> None:
     nodes = contents.nodes
     match change:
+        case BeginReview() | EndReview() | BeginTrim() | EndTrim():
+            _note(contents, change)
         case PartWith():
             nodes.part_with(change.node, change.through)
-        case BeginReview():
-            nodes.reviews.put(change.node, True)  # noqa: FBT003  # a row that says so
-        case EndReview():
-            nodes.reviews.put(change.node, None)
         case EndSubscriptions():
             for jid in change.jids:
                 if (change.node, jid) not in nodes.seats.rows:

@@ -56,6 +56,10 @@ class NodeTable:
         """By number, which only rises."""
         self.reviews: Table[NodeName, bool] = Table(journal)
         """Nodes whose subscribers are to be looked through."""
+        self.trims: Table[NodeName, bool] = Table(journal)
+        """Nodes whose items are to be trimmed."""
+        self.moved: Table[NodeName, str] = Table(journal)
+        """Where deleted nodes are, by URI."""
         self.names: Order[NodeName] = Order()
         self.by_number: dict[int, NodeName] = {}
         self._people: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
@@ -137,6 +141,7 @@ class NodeTable:
     def empty(self, node: NodeName) -> None:
         """Let everybody leave the node."""
         self.reviews.put(node, None)
+        self.trims.put(node, None)
         for jid in list(self.people(node)):
             self.affiliations.put((node, jid), None)
         for subscription in self.subscribers(node):

@@ -99,6 +99,15 @@ def _subscriber_roles(
         yield jid, Affiliation.NONE if row is None else row.affiliation
 
 
+def _trims(contents: Contents, _which: l.Trims, after: NodeName | None) -> Iterator[NodeName]:
+    return (name for name in sorted(contents.nodes.trims.rows) if after is None or name > after)
+
+
+def _moved_to(contents: Contents, which: l.MovedTo, _after: object) -> Iterator[str]:
+    uri = contents.nodes.moved.rows.get(which.node)
+    return iter(() if uri is None else (uri,))
+
+
 def _reviews(contents: Contents, _which: l.Reviews, after: NodeName | None) -> Iterator[NodeName]:
     return (name for name in sorted(contents.nodes.reviews.rows) if after is None or name > after)
 
@@ -382,6 +391,8 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Subscribers:           _subscribers,
     l.SubscriberRoles:       _subscriber_roles,
     l.Reviews:               _reviews,
+    l.Trims:                 _trims,
+    l.MovedTo:               _moved_to,
     l.FormerSubscribers:     _former_subscribers,
     l.UntoldNodes:           _untold_nodes,
     l.AffiliationsOf:        _affiliations_of,

@@ -81,6 +81,7 @@ def write_nodes(contents: Contents, writes: Writes) -> None:
         _expect_node(before, there)
         if before is None or there is None:
             contents.nodes.nodes.put(now.name, NumberedNode(contents.number("node"), now))
+            contents.nodes.moved.put(now.name, None)
         else:
             items = there.items + now.items - before.items
             subscriptions = there.subscriptions + now.subscriptions - before.subscriptions
@@ -95,6 +96,8 @@ def remove_nodes(contents: Contents, writes: Writes) -> None:
             if one.before.name in writes.telling:
                 contents.nodes.leave_behind(one.before.name)
             contents.delete(one.before.name)
+    for name, uri in writes.moved.items():
+        contents.nodes.moved.put(name, uri)
 
 
 def _expect_node(believed: Node | None, there: Node | None) -> None:

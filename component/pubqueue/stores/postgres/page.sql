@@ -48,6 +48,12 @@ WHERE s.node_id = $1 AND s.jid > $2 ORDER BY s.jid LIMIT $3;
 -- reviews: nodes whose subscribers are to be looked through
 SELECT n.name FROM review r JOIN node n ON n.id = r.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
+-- trims: nodes whose items are to be trimmed
+SELECT n.name FROM trim t JOIN node n ON n.id = t.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
+
+-- moved_to: where a deleted node is
+SELECT uri FROM moved_node WHERE name = $1;
+
 -- former_subscribers: who subscribed to a deleted node and is to be told
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling) AND jid > $2
 ORDER BY jid LIMIT $3;

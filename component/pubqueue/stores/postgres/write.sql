@@ -41,6 +41,18 @@ INSERT INTO review (node_id) VALUES ($1) ON CONFLICT DO NOTHING;
 -- end_review: they have been
 DELETE FROM review WHERE node_id = $1;
 
+-- begin_trim: the items of a node are to be trimmed
+INSERT INTO trim (node_id) VALUES ($1) ON CONFLICT DO NOTHING;
+
+-- end_trim: they have been
+DELETE FROM trim WHERE node_id = $1;
+
+-- move_node: who asks for a deleted node is told where it is
+INSERT INTO moved_node (name, uri) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET uri = excluded.uri;
+
+-- settle_node: there is a node of this name again
+DELETE FROM moved_node WHERE name = $1;
+
 -- end_subscriptions: those of these JIDs to a node
 DELETE FROM subscription WHERE node_id = $1 AND jid IN (SELECT json_array_elements_text($2::json));
 

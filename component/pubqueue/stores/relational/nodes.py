@@ -40,6 +40,7 @@ def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
             facts = node.name, packed_config(node.config), node.creator, node.created
             session.must("add_node", 1, *facts, node.items, node.subscriptions)
             session.must("add_contents", 1, node.name)
+            session.run("settle_node", node.name)
 
 
 def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:

@@ -88,6 +88,16 @@ def _reviews(
     return [row[0] for row in session.rows("reviews", after or "", limit)]
 
 
+def _trims(
+    session: Session, _which: li.Trims, after: NodeName | None, limit: int
+) -> list[NodeName]:
+    return [row[0] for row in session.rows("trims", after or "", limit)]
+
+
+def _moved_to(session: Session, which: li.MovedTo, _after: object, limit: int) -> list[str]:
+    return [row[0] for row in session.rows("moved_to", which.node)][:limit]
+
+
 def _former_subscribers(
     session: Session, which: li.FormerSubscribers, after: Jid | None, limit: int
 ) -> list[Jid]:
@@ -309,6 +319,8 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Subscribers:           _subscribers,
     li.SubscriberRoles:       _subscriber_roles,
     li.Reviews:               _reviews,
+    li.Trims:                 _trims,
+    li.MovedTo:               _moved_to,
     li.FormerSubscribers:     _former_subscribers,
     li.UntoldNodes:           _untold_nodes,
     li.AffiliationsOf:        _affiliations_of,

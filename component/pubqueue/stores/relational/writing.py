@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.rows import Judged
 from pubqueue.core.changes import (
     BeginReview,
+    BeginTrim,
     EndReview,
     EndSubscriptions,
+    EndTrim,
     Forget,
     ForgetEvents,
     PartWith,
@@ -54,6 +56,8 @@ def _write_rows(session: Session, writes: Writes) -> None:
         if rows := getattr(writes, kind):
             make(session, rows)
     nodes.drop_nodes(session, writes.nodes, writes.telling)
+    for name, uri in writes.moved.items():
+        session.run("move_node", name, uri)
 
 
 def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:
@@ -79,6 +83,14 @@ def _begin_review(session: Session, change: BeginReview) -> None:
 
 def _end_review(session: Session, change: EndReview) -> None:
     session.run("end_review", session.id(change.node))
+
+
+def _begin_trim(session: Session, change: BeginTrim) -> None:
+    session.run("begin_trim", session.id(change.node))
+
+
+def _end_trim(session: Session, change: EndTrim) -> None:
+    session.run("end_trim", session.id(change.node))
 
 
 def _end_subscriptions(session: Session, change: EndSubscriptions) -> None:
@@ -123,6 +135,8 @@ BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     PartWith:     _part_with,
     BeginReview:  _begin_review,
     EndReview:    _end_review,
+    BeginTrim:    _begin_trim,
+    EndTrim:      _end_trim,
     EndSubscriptions: _end_subscriptions,
     Forget:       _forget,
     ForgetEvents: _forget_events,

@@ -48,6 +48,12 @@ WHERE s.node_id = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 -- reviews: nodes whose subscribers are to be looked through
 SELECT n.name FROM review r CROSS JOIN node n ON n.id = r.node_id WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
+-- trims: nodes whose items are to be trimmed
+SELECT n.name FROM trim t CROSS JOIN node n ON n.id = t.node_id WHERE n.name > ? ORDER BY n.name LIMIT ?;
+
+-- moved_to: where a deleted node is
+SELECT uri FROM moved_node WHERE name = ?;
+
 -- former_subscribers: who subscribed to a deleted node and is to be told
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1) AND jid > ?
 ORDER BY jid LIMIT ?;

@@ -39,6 +39,18 @@ INSERT OR IGNORE INTO review (node_id) VALUES (?);
 -- end_review: they have been
 DELETE FROM review WHERE node_id = ?;
 
+-- begin_trim: the items of a node are to be trimmed
+INSERT OR IGNORE INTO trim (node_id) VALUES (?);
+
+-- end_trim: they have been
+DELETE FROM trim WHERE node_id = ?;
+
+-- move_node: who asks for a deleted node is told where it is
+INSERT INTO moved_node (name, uri) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET uri = excluded.uri;
+
+-- settle_node: there is a node of this name again
+DELETE FROM moved_node WHERE name = ?;
+
 -- end_subscriptions: those of these JIDs to a node
 DELETE FROM subscription WHERE node_id = ? AND jid IN (SELECT value FROM json_each(?));
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from slixmpp.jid import JID, InvalidJID
-
-from pubqueue.core.model import ItemId, Jid, Millis, NodeName, seconds
+from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.validity import NO_SPAN
-from pubqueue.faces.xmpp import forms, ns
+from pubqueue.faces.xmpp import forms, jids, ns
 from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_request
 
 if TYPE_CHECKING:
@@ -25,17 +22,18 @@ if TYPE_CHECKING:
 BEYOND_SPANS: Final = 1e12
 """Seconds that are no span, as infinity and NaN are none: what is below fits into whole milliseconds."""
 
-LONGEST_JID: Final = 3071
-"""Characters of a JID at most: three parts of 1023 bytes, and what stands between (RFC 7622 3.1)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Iq:
-    """An IQ request on its way through: who asks, with what, and how to make new ids."""
+    """An IQ request on its way through: who asks, with what, and how to make new ids.
+
+    `auto_creates`: a publish may make the node that it names.
+    """
 
     stanza: Stanza
     by: Asker
     new_id: Callable[[], str]
+    auto_creates: bool = True
     desk: Desk | None = None
     """Where the commands of the face are served."""
 
@@ -67,19 +65,7 @@ class Asked:
     refused: Callable[[Refused], bytes | None]
 
 
-def jid_of(text: str) -> Jid | None:
-    """Return the normalised JID, or None if it is none."""
-    return _jid_of(text) if len(text) <= LONGEST_JID else None
-
-
-@lru_cache(maxsize=4096)
-def _jid_of(text: str) -> Jid | None:
-    """Do so; kept, for the same ones come again."""
-    try:
-        jid = JID(text)
-    except InvalidJID:
-        return None
-    return Jid(jid.full) if jid.domain else None
+jid_of: Final = jids.jid_of
 
 
 def node_of(element: Element) -> NodeName | StanzaError:

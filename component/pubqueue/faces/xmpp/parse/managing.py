@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import Affiliation, Jid, NodeName
 from pubqueue.core.nodes.manage import (
@@ -21,6 +21,10 @@ from pubqueue.faces.xmpp.result_sets import page_beside
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
+
+
+LONGEST_URI: Final = 4096
+"""Characters of a URI that somebody is sent to."""
 
 
 def create(iq: Iq) -> Request | StanzaError:
@@ -61,13 +65,18 @@ def set_configuration(iq: Iq) -> Request | StanzaError:
 
 
 def delete(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 8.4; a redirect cannot be kept, so it is refused rather than forgotten."""
+    """XEP-0060 8.4, with the URI of what takes the node's place, if anything does."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node
-    if iq.verb.children:
-        return StanzaError("cancel", "feature-not-implemented", text="delete without a redirect")
-    return Delete(iq.by, node)
+    if not iq.verb.children:
+        return Delete(iq.by, node)
+    redirect = iq.verb.children[0]
+    uri = redirect.get("uri") or ""
+    is_one = redirect.tag == ns.tag(ns.OWNER, "redirect") and len(iq.verb.children) == 1
+    if not is_one or not 0 < len(uri) <= LONGEST_URI:
+        return bad_request(text="in delete stands one redirect with a uri, or nothing")
+    return Delete(iq.by, node, uri)
 
 
 def purge(iq: Iq) -> Request | StanzaError:

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.transactions.staging import StagePublish
-from pubqueue.faces.xmpp import headers, ns
+from pubqueue.faces.xmpp import headers, ns, settings
 from pubqueue.faces.xmpp.parse import committing
-from pubqueue.faces.xmpp.parse.iq import Iq, node_of, span_of
+from pubqueue.faces.xmpp.parse.iq import Iq, form_of, node_of, span_of
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import (
     INVALID_PAYLOAD,
-    ITEM_REQUIRED,
-    PAYLOAD_REQUIRED,
     StanzaError,
     bad_request,
-    unsupported,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
+    from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.faces.xmpp.stream import Element
 
 ITEM_LEVEL: Final = 4
+
+OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 
 ANSWER: Final = ns.tag(ns.OURS, "answer")
 """The attribute of publish by which a publisher asks for short answers; its value is `short`."""
@@ -47,15 +47,16 @@ def publish(iq: Iq) -> Request | StanzaError:
     meta = _meta(iq)
     if isinstance(meta, StanzaError):
         return meta
+    options = _options(iq)
+    if isinstance(options, StanzaError):
+        return options
     drafts: list[Draft] = []
     for element in iq.verb.children:
         draft = _draft(iq, element, meta)
         if isinstance(draft, StanzaError):
             return draft
         drafts.append(draft)
-    if not drafts:
-        return ITEM_REQUIRED
-    request = Publish(iq.by, node, tuple(drafts))
+    request = Publish(iq.by, node, tuple(drafts), options)
     mark = committing.mark_of(iq)
     if mark is None or isinstance(mark, StanzaError):
         return mark or request
@@ -110,8 +111,21 @@ def _with_headers(found: _Meta, element: Element) -> _Meta | StanzaError:
 _BESIDE: Final[dict[str, Callable[[_Meta, Element], _Meta | StanzaError]]] = {
     ns.tag(ns.OURS, "meta"): _with_meta,
     headers.TAG: _with_headers,
-    ns.tag(ns.PUBSUB, "publish-options"): lambda _found, _options: unsupported("publish-options"),
+    OPTIONS: lambda found, _options: found,  # read by itself
 }
+
+
+def _options(iq: Iq) -> Settings | StanzaError | None:
+    """Read what the node has to be like (XEP-0060 7.1.5)."""
+    given = [beside for beside in iq.child.children[1:] if beside.tag == OPTIONS]
+    if not given:
+        return None
+    form = form_of(iq, given[0], ns.PUBLISH_OPTIONS)
+    if isinstance(form, StanzaError):
+        return bad_request(text=form.text)
+    if len(given) > 1 or form is None or form.type == "cancel":
+        return bad_request(text="publish-options are one submitted form")
+    return settings.wanted(form.fields)
 
 
 def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
@@ -120,7 +134,9 @@ def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     given = element.get("id")
     item = iq.new_id() if given is None else given
     if not element.children:
-        return INVALID_PAYLOAD if element.text.strip() else PAYLOAD_REQUIRED
+        if element.text.strip():
+            return INVALID_PAYLOAD
+        return Draft(ItemId(item), b"", meta.priority, meta.delay, meta.ttl, meta.headers)
     if len(element.children) > 1 or element.text.strip():
         return INVALID_PAYLOAD
     if iq.stanza.depth - ITEM_LEVEL > DEEPEST:

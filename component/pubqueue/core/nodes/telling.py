@@ -1,0 +1,46 @@
+"""What the subscribers of a node are told, and by which kind of message: as its settings say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pubqueue.core.decision import NOBODY, Announce, to_each
+from pubqueue.core.model import ItemReply, NotificationType
+
+if TYPE_CHECKING:
+    from pubqueue.core.decision import Audience, ForMany, News
+    from pubqueue.core.model import Draft, Jid, Millis, Node
+
+
+def tells(node: Node) -> bool:
+    """Say whether anybody is told anything of the node (XEP-0060 16.4.4, deliver_notifications)."""
+    return node.config.queueing or node.config.deliver_notifications
+
+
+def tell(node: Node, audience: Audience, what: ForMany) -> tuple[News, ...]:
+    """Return the notice for each of the audience."""
+    config = node.config
+    if not tells(node):
+        return ()
+    fleeting = not config.queueing and config.notification_type is NotificationType.HEADLINE
+    return to_each(audience, what, fleeting=fleeting)
+
+
+def announce(
+    node: Node, audience: Audience, draft: Draft | None, publisher: Jid
+) -> tuple[News, ...]:
+    """Tell the audience of an item of a plain node."""
+    return tell(node, audience, announcement(node, draft, publisher)) if audience else ()
+
+
+def announcement(
+    node: Node, draft: Draft | None, publisher: Jid, late: Millis | None = None
+) -> Announce:
+    """Return what is said of an item: with its payload where the node delivers those (XEP-0060 4.3)."""
+    config = node.config
+    if draft is not None and not config.deliver_payloads:
+        draft = replace(draft, payload=b"")
+    who = publisher if config.itemreply is ItemReply.PUBLISHER else None
+    return Announce(NOBODY, node.name, draft, who, late)

@@ -1,0 +1,114 @@
+"""Bring what a node keeps to what its settings say, after these were narrowed: slice by slice, for it may be much.
+
+Items beyond the number that a plain node may keep go, the oldest first. Lives are cut to what the node allows now; an
+item whose life ends by that goes when its time comes, which may be at once. A longer life is for what is published from
+then on. That a node is being trimmed is noted with its settings, and whatever happens it comes to its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.changes import EndTrim, RemoveItem, SetLife
+from pubqueue.core.decision import NOBODY, Decision, Done, Retracted
+from pubqueue.core.model import State, later, seconds
+from pubqueue.core.nodes.plain import drops_loudly, room_for
+from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.telling import tell
+
+if TYPE_CHECKING:
+    from pubqueue.core.changes import Change
+    from pubqueue.core.decision import Audience, Reply
+    from pubqueue.core.model import Item, Node, NodeConfig, NodeName
+
+SLICE: Final = 500
+"""Items that are looked at in one step."""
+
+
+class TrimItems(Struct, frozen=True, gc=False):
+    """Trim the node; lives are cut of items behind `after`. `reply` is for who waits for the end.
+
+    With `review` its subscribers are looked through afterwards.
+    """
+
+    node: NodeName
+    reply: Reply | None = None
+    after: int = 0
+    review: bool = False
+
+
+class TrimItemsFacts(Struct, frozen=True, gc=False):
+    """The node, and the next of its items: from the beginning where some have to go, else behind `after`."""
+
+    node: Node | None
+    items: tuple[Item, ...]
+    audience: Audience = ()
+
+
+class ResumeTrims(Struct, frozen=True, gc=False):
+    """Go on with what was not trimmed when the process ended."""
+
+
+class ResumeTrimsFacts(Struct, frozen=True, gc=False):
+    """A node that is still to be trimmed."""
+
+    node: NodeName | None
+
+
+def narrows(before: NodeConfig, after: NodeConfig) -> bool:
+    """Say whether some of what is kept under the one does not fit the other."""
+    if _is_less(after.item_expire, before.item_expire):
+        return True
+    if after.queueing:
+        return False
+    keeps_less = (before.persist_items, before.keeps) > (after.persist_items, after.keeps)
+    drops = after.publish_node_full is not before.publish_node_full and after.max_items is not None
+    return keeps_less or drops or _is_less(after.max_items, before.max_items)
+
+
+def _is_less(now: int | None, before: int | None) -> bool:
+    return now is not None and (before is None or now < before)
+
+
+def excess(node: Node) -> int:
+    """Return how many items have to go."""
+    room = None if node.config.queueing else room_for(node)
+    return 0 if room is None else max(0, node.items - room)
+
+
+def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
+    """Trim a slice."""
+    node = facts.node
+    if node is None:
+        return Decision(request.reply or Done())
+    if (many := excess(node)) and facts.items:
+        gone = facts.items[:many]
+        loudly = node.config.persist_items and drops_loudly(node)
+        what = Retracted(NOBODY, node.name, tuple(item.id for item in gone))
+        notices = tell(node, facts.audience, what) if loudly and gone else ()
+        return Decision(Done(), tuple(map(RemoveItem, gone)), notices, then=request)
+    changes = _cut_lives(node, facts.items)
+    if len(facts.items) == SLICE and node.config.item_expire is not None:
+        return Decision(Done(), changes, then=replace(request, after=facts.items[-1].seq))
+    reply = request.reply or Done()
+    then = ReviewSubscribers(node.name, reply) if request.review else None
+    return Decision(reply, (*changes, EndTrim(node.name)), then=then)
+
+
+def _cut_lives(node: Node, items: tuple[Item, ...]) -> tuple[Change, ...]:
+    span = node.config.item_expire
+    if span is None:
+        return ()
+    alive = (item for item in items if item.state is not State.DEAD)
+    ends = ((item, later(item.published, seconds(span))) for item in alive)
+    return tuple(
+        SetLife(item, end) for item, end in ends if item.expires is None or item.expires > end
+    )
+
+
+def resume(_request: ResumeTrims, facts: ResumeTrimsFacts) -> Decision:
+    """Go on with a node that is still to be trimmed."""
+    return Decision(Done(), then=None if facts.node is None else TrimItems(facts.node))
