@@ -7,6 +7,7 @@ import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, JOBS
 from harness.witness import WatchedFace
+from simulate import virtual_time
 
 from pubqueue.app import other_processes
 from pubqueue.app.broker import Broker
@@ -20,6 +21,8 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.expire import Arrive, Leave
+from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.memory.contents import Contents
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring import now
 
@@ -148,3 +151,44 @@ async def test_starting_and_stopping_twice_do_no_harm(process):
         watch.start(broker)
         await watch.stop()
         await watch.stop()
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 0.9, 1.15])
+def test_what_a_process_that_dies_leaves_undone_is_taken_up_within_five_seconds(moment):
+    """On virtual time, whenever it dies: its deliveries are said again."""
+
+    async def main():
+        contents, loop = Contents(), asyncio.get_running_loop()
+        async with in_memory(contents) as (_, heard), in_memory(contents) as (other, _):
+            await asyncio.sleep(10 + moment)
+            for request in (a_queue(lock_timeout=3600), joins(ANN), publishes("a")):
+                await other.handle(request)
+            began = loop.time()
+            await other._store.close()  # as the system does when a process is gone
+            delivery = await heard.get()
+            assert (delivery.to, delivery.item.id) == (ANN, "a")
+            return loop.time() - began
+
+    assert virtual_time.run(main()) < 5
+
+
+@asynccontextmanager
+async def in_memory(contents):
+    """A process on contents that others have too."""
+    store, heard = MemoryStore(contents), Heard()
+    await store.open()
+    watch = OtherProcesses(store)
+    broker = Broker(
+        store,
+        clock=now,
+        policy=CreationPolicy.ANYONE,
+        same_payload=bytes.__eq__,
+        instance=await store.instances.enter(),
+    )
+    face = WatchedFace(broker, heard)
+    broker.start()
+    face.up()
+    watch.start(broker)
+    yield broker, heard
+    await watch.stop()
+    await broker.stop()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections import Counter
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.recount import Count, recount
 
 from faults_run.notes import Notes
+from faults_run.places import SqlitePlace
 from faults_run.plan import Fault, Plan
 from faults_run.publisher import Publisher
 from faults_run.workers import PASSWORD, Workers
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.program import Program
+    from harness.recount import Count
+
+    from faults_run.places import Place
 
 SERVERS: Final = {"prosody": Prosody, "ejabberd": Ejabberd}
 LOOK: Final = 0.05
@@ -80,16 +82,24 @@ class RunResult:
 
 
 class Run:
-    """One run in `folder`; `tell` hears of every fault and of the number of finished items."""
+    """One run in `folder`; `tell` hears of every fault and of the number of finished items.
+
+    The store is a file there, or at another `place`.
+    """
 
     def __init__(
-        self, plan: Plan, server: str, folder: Path, tell: Callable[[int, str], None]
+        self,
+        plan: Plan,
+        server: str,
+        folder: Path,
+        tell: Callable[[int, str], None],
+        place: Place | None = None,
     ) -> None:
         self._plan = plan
         self._server: Prosody | Ejabberd = SERVERS[server]()
         self._kind = server
         self._befallen: Counter[Fault] = Counter()
-        self._store = folder / "pubqueue.db"
+        self._place = place or SqlitePlace(folder / "pubqueue.db")
         self._folder = folder
         self._programs: list[Program] = []
         self._tell = tell
@@ -112,7 +122,7 @@ class Run:
             for number in range(self._plan.instances):
                 folder = self._folder / f"instance{number}"
                 folder.mkdir()
-                program = component(self._server, folder, node, store=self._store)
+                program = component(self._server, folder, node, store=self._place.where)
                 self._programs.append(await stack.enter_async_context(program))
             begun = time.monotonic()
             await self._bring_through(patience)
@@ -126,7 +136,7 @@ class Run:
             confirmed=frozenset().union(*(publisher.confirmed for publisher in publishers)),
             repeated=sum(publisher.repeated for publisher in publishers),
             notes=self._notes,
-            store=recount(self._store),
+            store=await self._place.count(),
         )
 
     async def _hire(self) -> list[Publisher]:
@@ -168,11 +178,8 @@ class Run:
 
     async def _emptied(self) -> None:
         """Return when the store has no items, seen from beside it."""
-        path = f"file:{self._store}?mode=ro"
         async with asyncio.timeout(60 + 10 * self._plan.lock_timeout):
-            with closing(sqlite3.connect(path, uri=True)) as look:
-                count = "SELECT count(*) FROM item"
-                await self._until(lambda: look.execute(count).fetchone() == (0,))
+            await self._until(self._place.is_empty)
 
     async def _read_notes(self) -> None:
         while True:
