@@ -14,6 +14,7 @@ from stores.of_crowds import OfCrowds
 from stores.of_event_log import OfHistory
 from stores.of_instances import OfInstances
 from stores.of_items import OfItems
+from stores.of_names import OfNames
 from stores.of_nodes import OfNodes
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
@@ -25,6 +26,7 @@ from pubqueue.core import changes as c
 
 class StoreContract(
     OfNodes,
+    OfNames,
     OfCrowds,
     OfItems,
     OfContents,

@@ -17,7 +17,7 @@ from pubqueue.core.transactions.moving import (
     MetWinner,
     MoveFacts,
     ResumeFacts,
-    id_elsewhere,
+    dead_letter_id,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     place = None if name is None else rows.node(name)
     met = [_met(context, row) for row in winners]
     if place is not None:
-        met = [_met_there(context, winner, place, at) for winner in met]
+        met = [_met_there(context, request, winner, (place, at)) for winner in met]
     return MoveFacts(
         record.owner,
         at,
@@ -88,11 +88,14 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     )
 
 
-def _met_there(context: Context, winner: MetWinner, place: Node, at: Millis) -> MetWinner:
+def _met_there(
+    context: Context, request: MoveWinners, winner: MetWinner, goes: tuple[Node, Millis]
+) -> MetWinner:
     """Add whether the id is there under which the winner would become a dead letter."""
     if winner.known is not Known.OTHER:
         return winner
-    there = context.rows.item(place.name, id_elsewhere(winner.row, at))
+    place, at = goes
+    there = context.rows.item(place.name, dead_letter_id(request, winner.row, at))
     return replace(winner, twice=there is not None)
 
 

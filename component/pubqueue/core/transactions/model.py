@@ -256,7 +256,7 @@ class CommittedNode(Struct, frozen=True, gc=False):
 class SetAside(Struct, frozen=True, gc=False):
     """Winners whose ids are taken win no longer; or they win in the node `to`, under ids of their own.
 
-    Such an id is made of the node, the id and the moment. A commit in the same transaction follows.
+    Such an id is made of the node, the id and the moment (`elsewhere`). A commit in the same transaction follows.
     """
 
     to: NodeName | None

@@ -47,6 +47,7 @@ from pubqueue.core.transactions.commit import (
     objection,
     refused,
 )
+from pubqueue.core.transactions.elsewhere import id_elsewhere
 from pubqueue.core.transactions.model import (
     Commit,
     Committed,
@@ -250,15 +251,16 @@ def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> t
     """Return what a winner becomes that cannot have its id: nothing, or a dead letter under an id of its own."""
     if facts.dead_letters is None:
         return ()
-    name = id_elsewhere(winner.row, facts.at)
-    if winner.twice:  # another commit in the same moment
-        name = ItemId(f"{name}.{request.app}.{request.version}.{winner.row.part}.{winner.row.row}")
+    name = dead_letter_id(request, winner.row, facts.at, twice=winner.twice)
     return (_added(request, facts, winner.row, facts.dead_letters.name, name),)
 
 
-def id_elsewhere(row: WinnerRow, at: Millis) -> ItemId:
-    """Return the id of a dead letter, as `SetAside` says."""
-    return ItemId(f"{row.node}/{row.item.draft.id}.{at}")
+def dead_letter_id(
+    request: MoveWinners, row: WinnerRow, at: Millis, *, twice: bool = False
+) -> ItemId:
+    """Return the id of a dead letter; `twice` if there is one of another commit in the same moment."""
+    winner = f"{request.app}.{request.version}.{row.part}.{row.row}"
+    return id_elsewhere(row.node, row.item.draft.id, at, winner, twice=twice)
 
 
 def _moved(

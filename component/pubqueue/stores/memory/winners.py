@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pubqueue.app.listings import NodeWinners, WinnerClass
 from pubqueue.app.rows import Contest
 from pubqueue.core.model import NO_TIME, Item, ItemId, State, later
+from pubqueue.core.transactions.elsewhere import id_elsewhere
 from pubqueue.core.transactions.model import TakenId
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class Choice:
                 self._of[node].remove(winner)
                 if change.to is None:
                     continue
-                name = ItemId(f"{node}/{winner.row.draft.id}.{change.at}")
+                place = f"{self._attempts.index(winner.key[0])}.{winner.key[1]}"
+                name = id_elsewhere(node, winner.row.draft.id, change.at, place)
                 winner.row = replace(winner.row, draft=replace(winner.row.draft, id=name))
                 winner.node = change.to
                 self._of.setdefault(change.to, []).append(winner)

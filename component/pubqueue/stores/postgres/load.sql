@@ -37,7 +37,8 @@ FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.accoun
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.jid = k.value JOIN node n ON n.id = s.node_id;
+FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON left(s.jid, 500) = left(k.value, 500) AND s.jid = k.value
+JOIN node n ON n.id = s.node_id;
 
 -- resources: the full JIDs of accounts that are here
 SELECT r.jid FROM json_array_elements_text($1::json) k(value) JOIN resource r ON r.account = k.value ORDER BY r.id;
@@ -50,7 +51,8 @@ JOIN item i ON i.node_id = n.key::bigint AND i.id = k.value;
 SELECT %(item)s FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;
 
 -- held: what is locked to exactly these JIDs
-SELECT %(item)s FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.holder = k.value AND i.state = 'locked';
+SELECT %(item)s FROM json_array_elements_text($1::json) k(value) JOIN item i
+ON left(i.holder, 500) = left(k.value, 500) AND i.holder = k.value AND i.state = 'locked';
 
 -- payloads: payloads as they were published, by the items' numbers
 SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;

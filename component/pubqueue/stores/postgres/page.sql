@@ -38,12 +38,14 @@ FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.que
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
 
 -- subscribers_of: who subscribes to a node, by JID
-SELECT jid FROM subscription WHERE node_id = $1 AND jid > $2 ORDER BY jid LIMIT $3;
+SELECT jid FROM subscription WHERE node_id = $1 AND left(jid, 500) >= left($2::text, 500) AND jid > $2
+ORDER BY left(jid, 500), jid LIMIT $3;
 
 -- subscriber_roles: the same with what their accounts are to the node
 SELECT s.jid, coalesce(a.affiliation, 'none') FROM subscription s
 LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
-WHERE s.node_id = $1 AND s.jid > $2 ORDER BY s.jid LIMIT $3;
+WHERE s.node_id = $1 AND left(s.jid, 500) >= left($2::text, 500) AND s.jid > $2
+ORDER BY left(s.jid, 500), s.jid LIMIT $3;
 
 -- reviews: nodes whose subscribers are to be looked through
 SELECT n.name FROM review r JOIN node n ON n.id = r.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
@@ -55,8 +57,9 @@ SELECT n.name FROM trim t JOIN node n ON n.id = t.node_id WHERE n.name > $1 ORDE
 SELECT uri FROM moved_node WHERE name = $1;
 
 -- former_subscribers: who subscribed to a deleted node and is to be told
-SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling) AND jid > $2
-ORDER BY jid LIMIT $3;
+SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling)
+    AND left(jid, 500) >= left($2::text, 500) AND jid > $2
+ORDER BY left(jid, 500), jid LIMIT $3;
 
 -- untold_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
@@ -109,7 +112,8 @@ SELECT %(item)s, i.payload FROM (
 ) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($4, 0) ORDER BY f.seq DESC;
 
 -- held_numbers: the numbers of what some JIDs hold of a node
-SELECT i.seq FROM json_array_elements_text($2::json) k(value) JOIN item i ON i.holder = k.value AND i.state = 'locked'
+SELECT i.seq FROM json_array_elements_text($2::json) k(value) JOIN item i
+ON left(i.holder, 500) = left(k.value, 500) AND i.holder = k.value AND i.state = 'locked'
 WHERE i.node_id = $1;
 
 -- numbered: items of these numbers, in their order, as many bytes

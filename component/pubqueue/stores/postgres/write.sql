@@ -54,10 +54,11 @@ INSERT INTO moved_node (name, uri) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE 
 DELETE FROM moved_node WHERE name = $1;
 
 -- end_subscriptions: those of these JIDs to a node
-DELETE FROM subscription WHERE node_id = $1 AND jid IN (SELECT json_array_elements_text($2::json));
+DELETE FROM subscription s USING json_array_elements_text($2::json) k(value)
+WHERE s.node_id = $1 AND left(s.jid, 500) = left(k.value, 500) AND s.jid = k.value;
 
 -- part_with: who subscribed to a deleted node has been told, up to a JID
-DELETE FROM subscription WHERE jid <= $2 AND node_id = (
+DELETE FROM subscription WHERE left(jid, 500) <= left($2::text, 500) AND jid <= $2 AND node_id = (
     SELECT min(id) FROM former_node WHERE name = $1 AND telling
 );
 
@@ -95,14 +96,14 @@ DELETE FROM subscription s USING unnest($1::text[]) v(subid) WHERE s.subid = v.s
 INSERT INTO resource (id, jid, account)
 SELECT (SELECT coalesce(max(id), 0) FROM resource) + row_number() OVER (ORDER BY n.place), n.jid, n.account FROM (
     SELECT DISTINCT ON (v.jid) v.jid, v.account, v.place FROM unnest($1::text[], $2::text[]) WITH ORDINALITY v(jid, account, place)
-    WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE r.jid = v.jid) ORDER BY v.jid, v.place
+    WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE left(r.jid, 500) = left(v.jid, 500) AND r.jid = v.jid) ORDER BY v.jid, v.place
 ) n;
 
 -- crowd_out: of so many full JIDs the first to come are forgotten, for anybody can send presence
 DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - $1;
 
 -- drop_resource: full JIDs have left
-DELETE FROM resource r USING unnest($1::text[]) v(jid) WHERE r.jid = v.jid;
+DELETE FROM resource r USING unnest($1::text[]) v(jid) WHERE left(r.jid, 500) = left(v.jid, 500) AND r.jid = v.jid;
 
 -- remove_item: the items are gone
 DELETE FROM item i USING unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) v(seq, node_id, state, token)

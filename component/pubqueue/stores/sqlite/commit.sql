@@ -72,8 +72,10 @@ SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'd
 -- leave_out: these win no longer, as if later winners superseded them
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
 
--- win_elsewhere: these win in another node, under ids that nothing there has
-UPDATE staged SET id = node || '/' || id || '.' || ?2, node = ?1 WHERE (attempt_id, row) IN (
+-- win_elsewhere: these win in another node, under ids that nothing there has (core/transactions/elsewhere.py)
+UPDATE staged SET node = ?1, id = CASE WHEN length(CAST(node || '/' || id || '.' || ?2 AS BLOB)) <= 1023
+    THEN node || '/' || id || '.' || ?2 ELSE substr(node || '/' || id, 1, 100) || '.' || ?2 || '.' || attempt_id || '.' || row END
+WHERE (attempt_id, row) IN (
     SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'dead')
 );
 

@@ -1,0 +1,29 @@
+"""The id of a winner that becomes a dead letter because its own is taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import ItemId
+from pubqueue.core.validity import LONGEST_ID
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Millis, NodeName
+
+HEAD: Final = 100
+"""Characters that are kept of what is too long."""
+
+
+def id_elsewhere(
+    node: NodeName, name: ItemId, at: Millis, winner: str, *, twice: bool = False
+) -> ItemId:
+    """Return an id made of the node, the id and the moment of the commit.
+
+    `winner` tells winners apart; it stands behind if that id is there already (`twice`), and where the whole would be
+    longer than an ItemID can be: then only the beginning is kept.
+    """
+    whole = f"{node}/{name}"
+    found = f"{whole}.{at}.{winner}" if twice else f"{whole}.{at}"
+    if len(found.encode()) > LONGEST_ID:
+        found = f"{whole[:HEAD]}.{at}.{winner}"
+    return ItemId(found)

@@ -1,0 +1,156 @@
+"""What every store promises about names: it takes those that XMPP and the core allow, as long as they are."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from harness.facts import JOBS, NOW, after, queue, window
+from harness.store_contents import recount
+from msgspec.structs import replace
+from stores.staging_steps import MORE, TOLD, commits, judge, row, stage
+from stores.steps import (
+    add,
+    ids,
+    items,
+    listed,
+    load,
+    lock,
+    losers,
+    make,
+    node_row,
+    release,
+    window_row,
+    write,
+)
+
+from pubqueue.app.listings import (
+    Contests,
+    FormerSubscribers,
+    SubscriberRoles,
+    Subscribers,
+)
+from pubqueue.app.rows import Finished, Write, Writes
+from pubqueue.core import changes as c
+from pubqueue.core import event_log
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName
+from pubqueue.core.transactions.elsewhere import id_elsewhere
+from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside
+from pubqueue.core.validity import LONGEST_ID, is_name
+
+DRAW = Random(0)  # nothing that could be packed
+SIGNS = "".join(chr(n) for n in range(0x4E00, 0x9FA5))
+
+
+def word(octets=LONGEST_ID):
+    """Return a word of exactly so many bytes, three for each of its letters."""
+    return "".join(DRAW.choices(SIGNS, k=octets // 3)) + "x" * (octets % 3)
+
+
+NODE = NodeName(word())
+ITEM = ItemId(word())
+ACCOUNT = f"{word()}@{word()}"
+JIDS = sorted(Jid(f"{ACCOUNT}/{word()}") for _ in range(5))  # alike in their first 2,047 bytes
+ANN = JIDS[0]
+
+
+class OfNames:
+    """Part of the contract."""
+
+    def test_the_names_are_the_longest_there_can_be(self):
+        assert {len(jid.encode()) for jid in JIDS} == {3 * LONGEST_ID + 2}
+        assert (is_name(NODE), is_name(ITEM), is_name(f"{ITEM}x")) == (True, True, False)
+
+    async def test_an_item_is_found_by_the_longest_names(self, store):
+        await make(store, c.CreateNode(queue(name=NODE, subscriptions=0)), add(ITEM, node=NODE))
+        assert await ids(store, NODE) == [ITEM]
+        (item,) = await items(store, ITEM, node=NODE)
+        assert (await node_row(store, NODE)).items == 1
+        done = Finished(NODE, ITEM, b"digest", after(9))
+        await write(store, finished=[Write(None, done)])
+        assert (await load(store, finished={(NODE, ITEM)})).finished == [done]
+        await make(store, c.RemoveItem(item, None, b""))
+
+    async def test_who_is_here_is_known_by_the_longest_jids(self, store):
+        account = account_of(ANN)
+        await make(store, *(c.NoteResource(jid) for jid in (*JIDS, ANN)))
+        assert (await load(store, resources={account})).resources == JIDS
+        await make(store, *(c.ForgetResource(jid) for jid in JIDS[1:]))
+        assert (await load(store, resources={account})).resources == [ANN]
+
+    async def test_those_of_the_longest_jids_subscribe(self, store):
+        people = [window(jid, subid=f"s{n}") for n, jid in enumerate(JIDS)]
+        role = c.SetAffiliation(JOBS, Jid(ACCOUNT), Affiliation.MEMBER)
+        await make(store, role, *(c.AddSubscription(one) for one in reversed(people)))
+        for found in (
+            (await load(store, subscribers={JOBS})).subscriptions,
+            (await load(store, accounts={Jid(ACCOUNT)})).subscriptions,
+            (await load(store, jids=set(JIDS))).subscriptions,
+        ):
+            assert sorted(found, key=lambda one: one.subid) == people
+        assert await window_row(store, ANN) == people[0]
+        roles = [(jid, Affiliation.MEMBER) for jid in JIDS]
+        for after_it in range(4):
+            place = JIDS[after_it]
+            assert await listed(store, Subscribers(JOBS), place, 2) == JIDS[after_it + 1 :][:2]
+            assert await listed(store, SubscriberRoles(JOBS), place) == roles[after_it + 1 :]
+        node = await node_row(store)
+        fewer = Write(node, replace(node, subscriptions=4))
+        await write(store, nodes=[fewer], bulk=[c.EndSubscriptions(JOBS, (ANN,))])
+        assert await listed(store, Subscribers(JOBS)) == JIDS[1:]
+        await make(store, c.DeleteNode(JOBS, telling=True))
+        assert await listed(store, FormerSubscribers(JOBS), JIDS[1]) == JIDS[2:]
+        await make(store, c.PartWith(JOBS, JIDS[2]))
+        assert await listed(store, FormerSubscribers(JOBS)) == JIDS[3:]
+
+    async def test_those_of_the_longest_jids_hold_items_and_lose_them(self, store):
+        await make(store, c.AddSubscription(window(ANN, 2, subid="a")), add(ITEM), add("b"))
+        item = await lock(store, ITEM, ANN)
+        assert (await load(store, held={ANN})).items == [item]
+        assert (await load(store, held={JIDS[1]})).items == []
+        await make(store, release(item))
+        (item,) = await items(store, ITEM)
+        assert await losers(store, item) == [ANN]
+        item = await lock(store, ITEM, ANN, token=8)
+        await make(store, release(item))
+        assert await losers(store, item) == [ANN]
+        assert await store.batch(recount) == []
+
+    @pytest.mark.parametrize("node", [JOBS, NODE])
+    async def test_dead_letters_of_a_commit_have_ids_that_can_be_asked_for(self, store, node):
+        """Even where the node and the id together would be longer than an ItemID."""
+        queues = [queue(name=name, subscriptions=0) for name in {MORE, NODE}]
+        await make(store, *(c.CreateNode(one) for one in queues))
+        await make(store, c.AddSubscription(window(ANN, subid="a")))
+        twin = ItemId(f"{ITEM[:-1]}Z")
+        for one in (ITEM, twin):
+            await make(store, add(one, node=node))
+        for one in await items(store, ITEM, twin, node=node):
+            await make(store, c.GiveUp(one, NOW, "x", 1))
+        await make(store, stage(row(ITEM, b"<x/>"), row(twin, b"<y/>"), node=node))
+
+        def compare(tx):
+            judge(tx, *((one, False) for one in tx.page(Contests(node, None), None, 9)))
+            tx.write(Writes(after(1), bulk=[SetAside(NODE, after(1))]))
+
+        counts = {node: 0, NODE: 2}.items()
+        nodes = tuple(CommittedNode(one, True, count, 0, 0) for one, count in counts)  # noqa: FBT003
+        change = Commit("app", Jid("etl@x"), 1, after(1), nodes, 2, 8, TOLD)
+        told = [event_log.PublishedByCommit(NODE, queueing=True, publisher=Jid("etl@x"))]
+        await commits(store, (0, 0), change=change, before=compare, entries=told)
+        letters = (await ids(store, NODE))[-2:]
+        assert len(set(letters)) == 2
+        assert all(is_name(name) for name in letters)
+        assert all(name.startswith(f"{node}/{ITEM}"[:100]) for name in letters)
+        assert await store.batch(recount) == []
+
+
+def test_a_short_id_elsewhere_is_made_of_node_and_id():
+    short = NodeName("n"), ItemId("i"), NOW
+    assert id_elsewhere(*short, "app.1.2.3") == f"n/i.{NOW}"
+    assert id_elsewhere(*short, "app.1.2.3", twice=True) == f"n/i.{NOW}.app.1.2.3"
+    room = LONGEST_ID - len(f"n/.{NOW}")
+    for over, expected in ((0, f"n/{'i' * room}.{NOW}"), (1, f"n/{'i' * 98}.{NOW}.app.1.2.3")):
+        name = ItemId("i" * (room + over))
+        assert id_elsewhere(NodeName("n"), name, NOW, "app.1.2.3") == expected
