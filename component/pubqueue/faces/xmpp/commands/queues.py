@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 AFTER: Final = "after"
 
+IN_WORDS: Final = 20
+"""Rows that are told in the note as well, for clients that show no tables."""
+
 QUEUE_COLUMNS: Final = (
     ("node", "Node"),
     ("state", "State"),
@@ -51,6 +54,7 @@ def _show_queues(page: NodePage, given: Given) -> Result:
     rows = tuple(_queue(entry, page) for entry in page.entries)
     note = f"{count(len(rows), 'node')}{', and there are more' if page.more else ''}."
     note += " Done per minute: by this process, over the last five minutes."
+    note += "".join(f"\n{_in_words(entry, page)}" for entry in page.entries[:IN_WORDS])
     more = {AFTER: (page.entries[-1].node.name,)} if page.more and page.entries else {}
     title = f"Nodes behind {given.one(AFTER)}" if given.one(AFTER) else "Queues"
     return Result(note, title=title, table=Table(QUEUE_COLUMNS, rows), more=more)
@@ -68,6 +72,12 @@ def _queue(entry: NodeEntry, page: NodePage) -> tuple[str, ...]:
         f"{entry.rate:.1f}",
         str(entry.node.subscriptions),
     )
+
+
+def _in_words(entry: NodeEntry, page: NodePage) -> str:
+    oldest = f", the oldest for {ago(page.now, entry.oldest)}" if entry.oldest else ""
+    counts = f"{entry.queued + entry.delayed} waiting{oldest}, {entry.locked} in flight"
+    return f"{entry.node.name} ({_state(entry.node.config)}): {counts}, {entry.dead} dead"
 
 
 def _state(config: NodeConfig) -> str:
@@ -88,6 +98,7 @@ def _show_workers(page: WorkerPage, _given: Given) -> Result:
     rows = tuple(_worker(worker) for worker in page.workers)
     note = f"{count(page.node.subscriptions, 'subscriber')} of {page.node.name}."
     note += f" These are the next {len(rows)}; there are more." if page.more else ""
+    note += "".join(f"\n{_works(worker)}" for worker in page.workers[:IN_WORDS])
     more = {AFTER: (page.workers[-1].subscription.jid,)} if page.more else {}
     title = f"Workers of {page.node.name}"
     return Result(note, title=title, table=Table(WORKER_COLUMNS, rows), more=more)
@@ -103,6 +114,12 @@ def _worker(worker: Worker) -> tuple[str, ...]:
         str(one.unanswered),
         _held(worker),
     )
+
+
+def _works(worker: Worker) -> str:
+    one = worker.subscription
+    what = f": {_held(worker)}" if one.in_flight else ""
+    return f"{one.jid} ({_presence(one)}) holds {one.in_flight} of {one.queue_requests}{what}"
 
 
 def _presence(subscription: Subscription) -> str:
