@@ -69,6 +69,9 @@ fuzz: setup ## 100,000 stanzas for the XMPP face, and a queue's life at random (
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 
+peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the README's table
+	cd tests && ../.venv/bin/python -m peers --write
+
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock
 
@@ -76,4 +79,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz lock clean
+.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz peers lock clean

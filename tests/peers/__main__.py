@@ -1,0 +1,23 @@
+"""`cd tests && ../.venv/bin/python -m peers`: ask all services, print the table; `--write` puts it into the README."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from peers.report import README, rewritten, table
+from peers.run import asked
+
+
+def main() -> None:
+    """Ask, print, and write if that is wanted."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = table(asyncio.run(asked(Path(folder))))
+    print(found)
+    if "--write" in sys.argv[1:]:
+        README.write_text(rewritten(README.read_text(), found))
+
+
+main()

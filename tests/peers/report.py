@@ -1,0 +1,49 @@
+"""The table of the README: what is found, and what is written there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+README: Final = Path(__file__).parents[2] / "README.md"
+BEGIN: Final = "<!-- what services have: written by `make peers` -->\n"
+END: Final = "<!-- end of what services have -->\n"
+
+
+def table(found: Mapping[str, Mapping[str, bool]]) -> str:
+    """Write what was found, a row for each question, with the versions that were asked."""
+    heads = [_headed(name) for name in found]
+    lines = [f"| | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
+    for question in next(iter(found.values())):
+        cells = ["yes" if answers[question] else "-" for answers in found.values()]
+        lines.append(f"| {question} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def written(readme: str) -> str:
+    """Return the table that the README has."""
+    return readme.partition(BEGIN)[2].partition(END)[0]
+
+
+def rewritten(readme: str, found: str) -> str:
+    """Return the README with this table in place of its own."""
+    head, begin, rest = readme.partition(BEGIN)
+    assert begin, "the README has no place for the table"
+    return head + BEGIN + found + END + rest.partition(END)[2]
+
+
+def _headed(name: str) -> str:
+    """Name a service with its version; ours is what this is the README of."""
+    return name if name == "pubqueue" else f"{name} {_version(name.lower())} `mod_pubsub`"
+
+
+def _version(package: str) -> str:
+    """Return the version of a package of Debian's, as its authors count."""
+    command = ["dpkg-query", "--show", "--showformat", "${Version}", package]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return re.match(r"[\d.]+", told)[0]
