@@ -15,6 +15,7 @@ from stores.of_event_log import OfHistory
 from stores.of_instances import OfInstances
 from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
+from stores.of_plain_nodes import OfPlainNodes
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
 from stores.of_time import OfTime
@@ -26,6 +27,7 @@ from pubqueue.core import changes as c
 class StoreContract(
     OfNodes,
     OfCrowds,
+    OfPlainNodes,
     OfItems,
     OfContents,
     OfTime,
