@@ -32,7 +32,8 @@ from pubqueue.core.model import (
     Subscription,
     seconds,
 )
-from pubqueue.core.nodes.manage import Delete, Purge
+from pubqueue.core.nodes.manage import Configure, Delete, Purge
+from pubqueue.core.nodes.nodeconfig import YEAR, Settings
 from pubqueue.core.transactions.commit import CommitVersion, Part
 from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
 
@@ -112,6 +113,22 @@ async def _lay_heavy(store: Store, size: int, **facts: Any) -> None:
 
 async def _lay_backlog(store: CountingStore, size: int, _now: Millis) -> None:
     await _lay_heavy(store, size)
+
+
+async def _lay_news(store: CountingStore, size: int, _now: Millis) -> None:
+    await store.batch(lambda tx: lay_node(tx, HEAVY, queueing=False))
+    await lay_each(store, size, ITEMS_AT_ONCE, lambda tx, part: lay_items(tx, HEAVY, part))
+
+
+async def _trim(service: Service, _size: int) -> None:
+    """Let a plain node keep hardly anything of what it has, and that not for long."""
+    fewer = Settings({"max_items": 10, "item_expire": 86_400})
+    await service.do(Configure(who(BOSS), HEAVY, fewer))
+
+
+async def _shorten(service: Service, _size: int) -> None:
+    """Let all that a node has live for a shorter time."""
+    await service.do(Configure(who(BOSS), HEAVY, Settings({"item_expire": 100 * YEAR})))
 
 
 async def _purge(service: Service, _size: int) -> None:
@@ -231,6 +248,8 @@ LOADS: Final = {
     for load in (
         Load("purge",         300_000, _lay_backlog,       _purge),
         Load("delete",        300_000, _lay_backlog,       _delete),
+        Load("trim",          100_000, _lay_news,          _trim),
+        Load("shorten",       100_000, _lay_news,          _shorten),
         Load("ripen-nodes",     2_000, _lay_delayed_nodes, _ripen),
         Load("ripen-one",     200_000, _lay_delayed,       _ripen),
         Load("expired",       300_000, _lay_short_lives,   _expire),

@@ -16,6 +16,7 @@ from stores.of_instances import OfInstances
 from stores.of_items import OfItems
 from stores.of_names import OfNames
 from stores.of_nodes import OfNodes
+from stores.of_plain_nodes import OfPlainNodes
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
 from stores.of_time import OfTime
@@ -28,6 +29,7 @@ class StoreContract(
     OfNodes,
     OfNames,
     OfCrowds,
+    OfPlainNodes,
     OfItems,
     OfContents,
     OfTime,

@@ -162,6 +162,7 @@ class Desk:
         if isinstance(change, c.DeleteNode):
             self.write()
             self._writes.telling += [name] if change.telling else []
+            self._writes.moved |= {name: change.uri} if change.uri else {}
         self._put("nodes", name, afterwards.node_after(change, self._row("nodes", name)[1]))
         if not isinstance(change, c.ConfigureNode):
             self.write()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 
 import pytest
 from harness.facts import ANN, BOB, ETL, JOBS, NOW, after
@@ -23,6 +24,7 @@ from pubqueue.core.model import (
     Jid,
     Node,
     NodeConfig,
+    NodeFull,
     NodeName,
     State,
     Subscription,
@@ -285,3 +287,15 @@ async def test_two_that_open_it_at_once_bring_it_up_once(old):
     assert given == [15, 16]
     for store in stores:
         await store.close()
+
+
+async def test_a_node_that_refused_what_is_too_much_still_does(old):
+    """Nothing that was to be kept is dropped because the program is newer."""
+    bounded = json.encode({"max_items": 9}).decode()
+    with closing(sqlite3.connect(old)) as connection, connection:
+        connection.execute("UPDATE node SET config = ? WHERE id = ?", (bounded, IDS[JOBS]))
+    store = SqliteStore(old)
+    await store.open()
+    (node,) = (await load(store, nodes={JOBS})).nodes
+    assert node.config == NodeConfig(max_items=9, publish_node_full=NodeFull.REJECT)
+    await store.close()

@@ -1,0 +1,191 @@
+"""What becomes of items that are published to a plain node (XEP-0060 4.3, 7.1)."""
+
+import pytest
+from harness.facts import ANN, ETL, FLEETING, JOBS, NOW, draft, plain, waiting, who
+
+from pubqueue.core.changes import AddItem, CreateNode, RemoveItem, SetAffiliation
+from pubqueue.core.decision import (
+    NOBODY,
+    Announce,
+    Decision,
+    Published,
+    Refusal,
+    Retracted,
+    ToEach,
+)
+from pubqueue.core.model import (
+    Affiliation,
+    ItemId,
+    Jid,
+    NodeFull,
+    State,
+)
+from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.queue.publish import Known, Publish, PublishFacts, publish
+
+WRITER = Jid("etl@x")
+OLD = tuple(waiting(seq) for seq in range(1, 7))
+
+
+def put(*drafts, node, existing=(), options=None, **facts):
+    """Publish as the owner; `existing` are the items that are there under the first drafts' ids."""
+    found = [(Known.OTHER, item) for item in existing]
+    found += [(Known.NEW, None)] * (len(drafts) - len(found))
+    known = {
+        "now": NOW,
+        "node": node,
+        "affiliation": Affiliation.OWNER,
+        "subscribed": False,
+        "existing": tuple(found),
+        "audience": (ANN,),
+    }
+    return publish(Publish(who(ETL), JOBS, drafts, options), PublishFacts(**(known | facts)))
+
+
+def added(given):
+    return AddItem(JOBS, given, WRITER, NOW, State.QUEUED, None, None)
+
+
+def told(what):
+    return ToEach((ANN,), what, FLEETING)
+
+
+def announced(given):
+    return told(Announce(NOBODY, JOBS, given, WRITER))
+
+
+def test_of_a_full_node_the_oldest_goes_and_that_is_told_behind_the_item():
+    new = draft("new")
+    decision = put(new, node=plain(items=3, max_items=3), oldest=OLD[:2])
+    gone = told(Retracted(NOBODY, JOBS, (OLD[0].id,)))
+    changes = (RemoveItem(OLD[0]), added(new))
+    assert decision == Decision(Published(JOBS, (new.id,)), changes, (announced(new), gone))
+
+
+@pytest.mark.parametrize(
+    "config", [{"publish_node_full": NodeFull.DISCARD_OLDEST}, {"notify_retract": False}]
+)
+def test_or_nothing_is_told_of_it(config):
+    new = draft("new")
+    decision = put(new, node=plain(items=3, max_items=3, **config), oldest=OLD[:2])
+    assert (decision.changes[0], decision.notices) == (RemoveItem(OLD[0]), (announced(new),))
+
+
+def test_what_is_overwritten_needs_no_room_and_is_not_the_oldest_that_goes():
+    one, two = draft("i1"), draft("new")
+    decision = put(
+        *(one, two),
+        node=plain(items=3, max_items=3),
+        existing=[OLD[0]],
+        oldest=OLD[:4],
+    )
+    gone = (RemoveItem(OLD[0]), RemoveItem(OLD[1]))
+    assert decision.changes == (*gone, added(one), added(two))
+
+
+def test_while_a_node_is_far_too_full_a_publish_drops_no_more_than_it_brings():
+    decision = put(draft("new"), node=plain(items=9_000, max_items=3), oldest=OLD[:2])
+    assert len(decision.changes) == 2
+
+
+def test_one_that_rejects_takes_no_more():
+    node = plain(items=3, max_items=3, publish_node_full=NodeFull.REJECT)
+    assert put(draft("new"), node=node).reply.refusal is Refusal.NODE_FULL
+    assert put(draft("i1"), node=node, existing=[OLD[0]]).changes[0] == RemoveItem(OLD[0])
+
+
+def test_a_transient_node_keeps_the_last_item_alone():
+    one, two = draft("one"), draft("two")
+    decision = put(one, two, node=plain(items=1, persist_items=False), oldest=OLD[:1])
+    assert decision.changes == (RemoveItem(OLD[0]), added(two))
+    assert decision.notices == (announced(one), announced(two))
+
+
+def test_one_that_delivers_no_payloads_keeps_nothing_and_tells_that_something_happened():
+    node = plain(persist_items=False, deliver_payloads=False)
+    assert put(draft("one"), node=node).reply.refusal is Refusal.ITEM_FORBIDDEN
+    done = Decision(Published(JOBS, ()), (), (announced(None),))
+    assert put(node=node) == done
+
+
+@pytest.mark.parametrize("config", [{}, {"persist_items": False}, {"deliver_payloads": False}])
+def test_all_other_nodes_need_an_item(config):
+    assert put(node=plain(**config)).reply.refusal is Refusal.ITEM_REQUIRED
+
+
+def test_where_payloads_are_delivered_one_is_needed():
+    empty = draft("i1", payload=b"")
+    assert put(empty, node=plain()).reply.refusal is Refusal.PAYLOAD_REQUIRED
+    assert put(empty, node=plain(deliver_payloads=False)).changes == (added(empty),)
+
+
+def test_without_payloads_in_events_they_are_kept_all_the_same():
+    given = draft("i1")
+    decision = put(given, node=plain(deliver_payloads=False))
+    assert decision.changes == (added(given),)
+    assert decision.notices == (announced(draft("i1", payload=b"")),)
+
+
+@pytest.mark.parametrize("node", [plain(deliver_notifications=False, max_items=1, items=1)])
+def test_a_node_that_tells_nobody_tells_nobody_anything(node):
+    assert put(draft("new"), node=node, oldest=OLD[:1]).notices == ()
+
+
+ASKED = Settings({"access_model": "whitelist"})
+
+
+@pytest.mark.parametrize(
+    ("creation", "options", "makes"),
+    [
+        (AutoCreation.ALWAYS, None, True),
+        (AutoCreation.ALWAYS, ASKED, True),
+        (AutoCreation.WITH_OPTIONS, None, False),
+        (AutoCreation.WITH_OPTIONS, ASKED, True),
+        (AutoCreation.NEVER, None, False),
+        (AutoCreation.NEVER, ASKED, False),
+    ],
+)
+def test_a_publish_makes_the_node_that_it_names_if_that_is_the_services_way(
+    creation, options, makes
+):
+    """XEP-0060 7.1.4, 7.1.5."""
+    given = draft("i1")
+    decision = put(
+        given,
+        node=None,
+        options=options,
+        audience=(),
+        creation=creation,
+        policy=CreationPolicy.ANYONE,
+    )
+    if not makes:
+        assert decision.reply.refusal is Refusal.NODE_NOT_FOUND
+        return
+    created, owner, item = decision.changes
+    assert isinstance(created, CreateNode)
+    assert created.node.config.access_model == ("whitelist" if options else "open")
+    assert owner == SetAffiliation(JOBS, WRITER, Affiliation.OWNER)
+    assert (decision.reply, item) == (Published(JOBS, (ItemId("i1"),)), added(given))
+
+
+@pytest.mark.parametrize(
+    ("facts", "options", "refusal"),
+    [
+        ({"policy": CreationPolicy.ADMINS}, ASKED, Refusal.NODE_NOT_FOUND),
+        ({}, Settings({"access_model": "roster"}), Refusal.PRECONDITION_NOT_MET),
+        ({}, Settings({"deliver_payloads": "0", "persist_items": "0"}), Refusal.ITEM_FORBIDDEN),
+    ],
+)
+def test_no_node_comes_of_a_publish_that_is_refused(facts, options, refusal):
+    known = {"creation": AutoCreation.ALWAYS, "policy": CreationPolicy.ANYONE} | facts
+    decision = put(draft("i1"), node=None, options=options, **known)
+    assert (decision.reply.refusal, decision.changes) == (refusal, ())
+
+
+def test_preconditions_are_looked_at_behind_the_right_to_publish():
+    unmet = Settings({"max_items": "7"})
+    owner = put(draft("i1"), node=plain(), options=unmet)
+    stranger = put(draft("i1"), node=plain(), options=unmet, affiliation=Affiliation.NONE)
+    assert owner.reply.refusal is Refusal.PRECONDITION_NOT_MET
+    assert stranger.reply.refusal is Refusal.FORBIDDEN
