@@ -11,6 +11,7 @@ SERVER ?=
 SCALE ?=
 HOURS ?=
 STORE ?=
+INSTANCES ?=
 ONLY ?=
 PROCESSES ?= 3
 
@@ -26,9 +27,10 @@ help: ## show this help
 setup: ## install what is missing: system packages, then .venv from the lock file
 	@tools/setup
 
-demo: ## run the main job end to end (ITEMS=500 WORKERS=4 for a smaller run)
-	@SETUP_FOR=demo tools/setup
-	@exec .venv/bin/pubqueue demo $(if $(ITEMS),--items $(ITEMS)) $(if $(WORKERS),--workers $(WORKERS))
+demo: ## run the main job end to end (ITEMS=500 WORKERS=4 for a smaller run; STORE=postgres INSTANCES=2)
+	@SETUP_FOR=demo SETUP_STORE=$(STORE) tools/setup
+	@exec .venv/bin/pubqueue demo $(if $(ITEMS),--items $(ITEMS)) $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
 
 pipeline: ## files in, work, and the event log streamed back into a picture (ORDERS=300 for a smaller run)
 	@SETUP_FOR=demo tools/setup

@@ -224,10 +224,25 @@ def migrate(source: str, target: str) -> None:
 @click.option(
     "--kill-component",
     type=int,
-    default=0,
-    help="How often to kill the component at random moments.",
+    help="How often to kill the component at random moments; once if there are more instances.",
 )
-def demo(items: int | None, workers: int, kill_component: int) -> None:
+@click.option(
+    "--store",
+    type=click.Choice(["sqlite", "postgres"]),
+    default="sqlite",
+    show_default=True,
+    help="Where items are kept; the demo starts a PostgreSQL of its own.",
+)
+@click.option(
+    "--instances",
+    type=int,
+    default=1,
+    show_default=True,
+    help="How many instances of the component there are; one is at work, the others wait.",
+)
+def demo(
+    items: int | None, workers: int, kill_component: int | None, store: str, instances: int
+) -> None:
     """Play the main job end to end.
 
     Spark writes delayed flights into a queue, bots rebook them, and some of the bots fail.
@@ -236,4 +251,11 @@ def demo(items: int | None, workers: int, kill_component: int) -> None:
         from pubqueue_demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra
     except ImportError as problem:
         _quit(ASKED_WRONGLY, f"the demo needs pip install 'pubqueue[demo]' ({problem})")
-    sys.exit(run_demo(items=items, workers=workers, kill_component=kill_component))
+    code = run_demo(
+        items=items,
+        workers=workers,
+        kill_component=kill_component,
+        store=store,
+        instances=instances,
+    )
+    sys.exit(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,19 +28,52 @@ class QueueState:
         return self.items - self.in_flight
 
 
-def look(database: Path) -> QueueState:
+class Database(Protocol):
+    """Where the component keeps its items; `address` is what its configuration calls it."""
+
+    @property
+    def address(self) -> str:
+        """The store's address."""
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what the query finds as of the last commit."""
+
+
+class File:
+    """A SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.address = f"sqlite:///{path}"
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Read only, and wait for nobody: in WAL mode a reader and the writer do not meet."""
+        address = f"{self._path.as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            return connection.execute(query).fetchall()
+
+
+class Schema:
+    """The component's schema of a PostgreSQL."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Read as the component's own role, in its schema."""
+        import psycopg  # noqa: PLC0415  # only who has PostgreSQL needs it
+
+        options = "-c search_path=pubqueue -c default_transaction_read_only=on"
+        with psycopg.connect(self.address, options=options, application_name="demo") as connection:
+            return connection.execute(query.encode()).fetchall()
+
+
+def look(database: Database) -> QueueState:
     """Return the sizes as of the last commit."""
-    with closing(_open(database)) as connection:
-        items, in_flight = connection.execute(LOOK).fetchone()
-    return QueueState(items or 0, in_flight or 0)
+    ((items, in_flight),) = database.ask(LOOK)
+    return QueueState(int(items or 0), int(in_flight or 0))
 
 
-def remaining(database: Path) -> set[str]:
+def remaining(database: Database) -> set[str]:
     """Return the ids of all items that are still there, in whatever state."""
-    with closing(_open(database)) as connection:
-        return {row[0] for row in connection.execute(IDS)}
-
-
-def _open(database: Path) -> sqlite3.Connection:
-    # read-only, and no wait for anybody: in WAL mode a reader and the writer do not meet
-    return sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+    return {row[0] for row in database.ask(IDS)}

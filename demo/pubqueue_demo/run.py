@@ -18,6 +18,7 @@ from pubqueue_demo.system import DemoSystem, Plan
 DEFAULT_WORKERS: Final = 4
 # Each worker is a process that holds the table: 130 MB.
 MOST_WORKERS: Final = 32
+MOST_INSTANCES: Final = 8
 MOST_KILLS: Final = 50
 
 GOOD: Final = 0
@@ -29,34 +30,48 @@ ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_demo(
-    *, items: int | None = None, workers: int = DEFAULT_WORKERS, kill_component: int = 0
+    *,
+    items: int | None = None,
+    workers: int = DEFAULT_WORKERS,
+    kill_component: int | None = None,
+    store: str = "sqlite",
+    instances: int = 1,
 ) -> int:
     """Play the demo and return the exit code.
 
     0: nothing was lost and every item was completed. 1: something was, or a part of the demo could
     not run. 2: the arguments make no sense. 128 and the signal's number: interrupted. `items` is how
     many flights become work (None: all that are two hours late), `kill_component` how often the
-    component is killed at random moments. Leaves no process and no file behind.
+    component is killed at random moments (None: once, if another of its `instances` can take over). The
+    `store` is sqlite or postgres. Leaves no process and no file behind.
     """
-    complaint = _complaint(items, workers, kill_component)
+    kills = int(instances > 1) if kill_component is None else kill_component
+    plan = Plan(items, workers, kills, postgres=store == "postgres", instances=instances)
+    complaint = _complaint(plan)
     if complaint:
         return _refuse(complaint, MISUSED)
     try:
-        return asyncio.run(_play(Plan(items, workers, kill_component)))
+        return asyncio.run(_play(plan))
     except* (ChildError, NoJavaError, NoTableError, NotInstalledError, PortTakenError) as errors:
         code = _refuse(str(_first(errors)), FAILED)
     return code
 
 
-def _complaint(items: int | None, workers: int, kills: int) -> str | None:
-    if items is not None and items < 1:
-        return f"the demo needs at least one item, not {items}"
-    if not 1 <= workers <= MOST_WORKERS:
-        return f"the demo runs with 1 to {MOST_WORKERS} workers, not {workers}"
-    if not 0 <= kills <= MOST_KILLS:
-        return f"the component is killed 0 to {MOST_KILLS} times, not {kills}"
+def _complaint(plan: Plan) -> str | None:
+    if plan.items is not None and plan.items < 1:
+        return f"the demo needs at least one item, not {plan.items}"
+    for most, count, sentence in (
+        (MOST_WORKERS, plan.workers, "the demo runs with 1 to {} workers, not {}"),
+        (MOST_INSTANCES, plan.instances, "the demo runs with 1 to {} instances, not {}"),
+    ):
+        if not 1 <= count <= most:
+            return sentence.format(most, count)
+    if not 0 <= plan.kills <= MOST_KILLS:
+        return f"the component is killed 0 to {MOST_KILLS} times, not {plan.kills}"
     if find_spec("pyspark") is None:
         return "the demo needs Spark: `pip install pubqueue[demo]`"
+    if plan.postgres and find_spec("psycopg") is None:
+        return "the demo on PostgreSQL needs `pip install pubqueue[demo,postgres]`"
     return None
 
 

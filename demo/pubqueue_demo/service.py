@@ -1,13 +1,12 @@
-"""The component as a process that is started again when it dies."""
+"""The component as its operator runs it: instances that are started again when they die."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import signal
-import sys
 from typing import TYPE_CHECKING, Final, Self
 
-from pubqueue_demo.process import Child, ChildError, spawn
+from pubqueue_demo.instance import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,11 +14,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pubqueue_demo.prosody import Prosody
+    from pubqueue_demo.queue_state import Database
 
 NODE: Final = "late-flights"
 PUBLISHER: Final = "spark"
-START_TIMEOUT: Final = 30.0
-START_ATTEMPTS: Final = 20
 
 CONFIG: Final = """\
 jid = {jid}
@@ -43,38 +41,42 @@ members = {members}
 
 
 class Service:
-    """`pubqueue serve` on a database in `folder`, attached to the server.
+    """`pubqueue serve` on a database, attached to the server: one instance or several.
 
-    An async context manager, entered when the component is ready; `supervise` keeps it alive.
+    The server lets one in; the others wait, and one of them takes over when that is gone. An async context manager,
+    entered when the first is ready and the others wait; `supervise` keeps them alive.
     """
 
     def __init__(
         self,
         server: Prosody,
         folder: Path,
+        database: Database,
         *,
+        instances: int,
         members: Sequence[str],
         lock_timeout: int,
         note: Callable[[str], None],
     ) -> None:
         self.jid = server.component
-        self.database = folder / "pubqueue.db"
-        self.restarts = 0
+        self.database = database
         self._server = server
         self._folder = folder
         self._members = members
         self._lock_timeout = lock_timeout
-        self._note = note
-        self._child: Child | None = None
-        self._ready = False
-        self._ending = False
+        names = ["the component"]
+        if instances > 1:
+            names = [f"instance {number} of the component" for number in range(1, instances + 1)]
+        self._instances = [Instance(name, self._toml, self._log, note) for name in names]
 
     async def __aenter__(self) -> Self:
         secret = self._folder / "secret"
         secret.touch(mode=0o600)
         secret.write_text(self._server.secret)
-        (self._folder / "pubqueue.toml").write_text(self._config(secret))
-        await self._start()
+        self._toml.write_text(self._config(secret))
+        for instance in self._instances:
+            await instance.start()
+            instance.tell()
         return self
 
     async def __aexit__(
@@ -83,64 +85,32 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ending = True
-        if self._child is not None:
-            await self._child.stop()
+        await asyncio.gather(*(instance.stop() for instance in self._instances))
 
     @property
-    def pid(self) -> int:
-        """The process id of the component that runs now."""
-        assert self._child is not None
-        return self._child.pid
+    def restarts(self) -> int:
+        """How often an instance was started again."""
+        return sum(instance.restarts for instance in self._instances)
 
     @property
     def up(self) -> bool:
-        """Whether it is ready and has not died since."""
-        return self._ready and self._child is not None and self._child.running
+        """Whether one is ready and has not died since."""
+        return any(instance.ready for instance in self._instances)
 
     async def supervise(self) -> None:
-        """Start the component again whenever it dies; return when it is ended in order.
+        """Start an instance again whenever it dies; return when all are ended in order.
 
         Raises ChildError when it cannot be started, or ends by itself with an error.
         """
-        while True:
-            assert self._child is not None
-            code = await self._child.wait()
-            if self._ending:
-                return
-            if code >= 0:
-                raise ChildError("the component", f"ended with status {code}", self._log)
-            self.restarts += 1
-            self._ready = False
-            name = signal.Signals(-code).name
-            self._note(f"the component was killed ({name}); starting it again")
-            await self._start()
-            self._note(f"the component is back (process {self.pid})")
+        async with asyncio.TaskGroup() as tasks:
+            for instance in self._instances:
+                tasks.create_task(instance.supervise())
 
     def kill(self) -> None:
-        """Kill the component as a crash would (SIGKILL); `supervise` starts it again."""
-        self._ready = False
-        if self._child is not None and self._child.running:
-            self._child.process.kill()
-
-    async def _start(self) -> None:
-        for _ in range(START_ATTEMPTS):
-            self._child = await spawn(
-                [sys.executable, "-Im", "pubqueue", "serve", "--config", self._toml],
-                name="the component",
-                log=self._log,
-            )
-            try:
-                await self._child.wait_line("ready", timeout=START_TIMEOUT)
-            except ChildError:
-                died_of = self._child.process.returncode
-                await self._child.kill()
-                if died_of != -signal.SIGKILL:
-                    raise
-            else:
-                self._ready = True
-                return
-        raise ChildError("the component", "was killed at every start", self._log)
+        """Kill the instance at work as a crash would (SIGKILL); `supervise` starts it again."""
+        for instance in self._instances:
+            if instance.ready:
+                instance.kill()
 
     @property
     def _log(self) -> Path:
@@ -156,7 +126,7 @@ class Service:
             "jid": self.jid,
             "secret_file": str(secret),
             "server": server,
-            "store": f"sqlite:///{self.database}",
+            "store": self.database.address,
             "node": NODE,
             "publisher": f"{PUBLISHER}@{self._server.domain}",
             "members": [f"{name}@{self._server.domain}" for name in self._members],

@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Final
 from pubqueue_demo import queue_state
 from pubqueue_demo.faults import assigned
 from pubqueue_demo.java import java_home
+from pubqueue_demo.postgres import Postgres
 from pubqueue_demo.prosody import Prosody
 from pubqueue_demo.publisher import Publisher
-from pubqueue_demo.queue_state import QueueState
+from pubqueue_demo.queue_state import File, QueueState, Schema
 from pubqueue_demo.screen import Rate, View, WorkerView
 from pubqueue_demo.service import Service
 from pubqueue_demo.tally import Tally, WorkerCount
 from pubqueue_demo.workers import Workers
 
 if TYPE_CHECKING:
+    from pubqueue_demo.queue_state import Database
     from pubqueue_demo.screen import Screen
     from pubqueue_demo.tally import Figures
 
@@ -39,11 +41,16 @@ STUCK: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is played. `kills` is how often the component is killed, at random moments."""
+    """What is played. `kills` is how often the component is killed, at random moments.
+
+    It keeps its items in `postgres` or in a file, and of several instances one is at work at a time.
+    """
 
     items: int | None
     workers: int
     kills: int = 0
+    postgres: bool = False
+    instances: int = 1
 
 
 class DemoSystem:
@@ -89,11 +96,20 @@ class DemoSystem:
         home = await asyncio.to_thread(java_home, folder)
         server = await stack.enter_async_context(Prosody())
         note(f"Prosody is ready on {server.host}:{server.c2s_port}")
+        if self._plan.instances > 1:
+            note("Prosody lets one instance in at a time; ejabberd would let all of them work")
         bots = [f"bot{number}" for number in range(1, self._plan.workers + 1)]
         self._service = await stack.enter_async_context(
-            Service(server, folder, members=bots, lock_timeout=LOCK_TIMEOUT, note=note)
+            Service(
+                server,
+                folder,
+                await self._database(stack, folder),
+                instances=self._plan.instances,
+                members=bots,
+                lock_timeout=LOCK_TIMEOUT,
+                note=note,
+            )
         )
-        note(f"the component is ready (process {self._service.pid})")
         self._publisher = await Publisher(server, folder, home, note=note).prepare()
         self._workers = Workers(
             server, folder, tally=self._tally, note=note, on_progress=self._kill_if_due
@@ -102,6 +118,14 @@ class DemoSystem:
         shares = assigned(items=items, workers=self._plan.workers, lock_timeout=LOCK_TIMEOUT)
         for name, faults in zip(bots, shares, strict=True):
             await self._workers.add(name, secrets.token_hex(16), faults)
+
+    async def _database(self, stack: AsyncExitStack, folder: Path) -> Database:
+        """Return where the component keeps its items."""
+        if not self._plan.postgres:
+            return File(folder / "pubqueue.db")
+        server = await stack.enter_async_context(Postgres())
+        self._screen.note(f"PostgreSQL is ready on {server.host}:{server.port}")
+        return Schema(server.address)
 
     async def _watch(self) -> None:
         """Show how things are, until all is done or nothing happens any more."""
@@ -154,5 +178,6 @@ class DemoSystem:
         progress = (self._state.items + 2 * done) / (2 * self._publisher.total)
         if progress >= self._kill_at[0]:
             self._kill_at.pop(0)
-            self._screen.note(f"killing the component with {done:,} items done")
+            whom = "the instance at work" if self._plan.instances > 1 else "the component"
+            self._screen.note(f"killing {whom} with {done:,} items done")
             self._service.kill()

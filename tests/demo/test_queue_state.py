@@ -1,6 +1,6 @@
 from pubqueue.stores.sqlite.store import SqliteStore
 from pubqueue_demo import queue_state
-from pubqueue_demo.queue_state import QueueState
+from pubqueue_demo.queue_state import File, QueueState
 
 
 async def test_a_new_database_is_an_empty_queue(tmp_path):
@@ -8,8 +8,8 @@ async def test_a_new_database_is_an_empty_queue(tmp_path):
     store = SqliteStore(database)
     await store.open()
     try:
-        assert queue_state.look(database) == QueueState(items=0, in_flight=0)
-        assert queue_state.remaining(database) == set()
+        assert queue_state.look(File(database)) == QueueState(items=0, in_flight=0)
+        assert queue_state.remaining(File(database)) == set()
     finally:
         await store.close()
 

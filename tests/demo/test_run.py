@@ -11,6 +11,7 @@ from pubqueue_demo.run import run_demo
         ({"items": -5}, "the demo needs at least one item, not -5"),
         ({"workers": 0}, "the demo runs with 1 to 32 workers, not 0"),
         ({"workers": 33}, "the demo runs with 1 to 32 workers, not 33"),
+        ({"instances": 0}, "the demo runs with 1 to 8 instances, not 0"),
         ({"kill_component": -1}, "the component is killed 0 to 50 times, not -1"),
     ],
 )

@@ -24,6 +24,7 @@ from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.transaction import PostgresTransaction
+from pubqueue.stores.postgres.writers import sweep
 from pubqueue.stores.relational.node_ids import NodeIds
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class PostgresStore:
         self._closing.clear()
         try:
             self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
+            await line.run(lambda: sweep(line.connection()))
         except StoreError as problem:
             await line.close()
             if isinstance(problem, UnreachableStoreError):
@@ -194,7 +196,7 @@ class PostgresStore:
         """Find out what became of our last batch, whose commit was not answered; that may take long.
 
         Raises:
-            StoreError: the store is closed meanwhile.
+            StoreError: the store is closed meanwhile, or nobody remembers.
 
         """
         while True:
@@ -218,6 +220,8 @@ class PostgresStore:
             row = connection.execute(
                 "UPDATE writer SET seen = now() WHERE id = $1 RETURNING batch", (self._id,)
             ).fetchone()
+        if row is None and self._committed:
+            raise StoreError("nobody knows any more whether a batch was committed")  # `writers`
         return None if row is None else int(row[0])
 
 

@@ -1,0 +1,52 @@
+"""What the processes on a PostgreSQL have noted of their last batches, and when that is forgotten."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+from stores.steps import EMPTY, make
+
+from pubqueue.app.ports import StoreError
+from pubqueue.core import changes as c
+from pubqueue.stores.postgres import schema
+from pubqueue.stores.postgres.store import PostgresStore
+
+IDS = "SELECT id FROM pubqueue.writer"
+
+
+@asynccontextmanager
+async def opened(postgres):
+    store = PostgresStore(postgres.address)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def store(postgres):
+    async with opened(postgres) as store:
+        await make(store, c.CreateNode(EMPTY))
+        yield store
+
+
+async def test_the_last_batch_of_a_process_long_gone_is_forgotten(store, postgres):
+    postgres.ask(
+        "INSERT INTO pubqueue.writer VALUES ('gone', 7, now() - interval '31 days'), "
+        "('quiet', 7, now() - interval '29 days')"
+    )
+    async with opened(postgres):
+        assert set(postgres.ask(IDS)) == {("quiet",), (store._id,)}
+
+
+async def test_somebodys_batch_is_not_waited_for(store, postgres):
+    postgres.ask("INSERT INTO pubqueue.writer VALUES ('gone', 7, now() - interval '31 days')")
+    with postgres.session() as writing:
+        writing.execute("SELECT pg_advisory_lock(%s)", (schema.LOCK,))
+        async with opened(postgres):
+            assert set(postgres.ask(IDS)) == {("gone",), (store._id,)}
+
+
+async def test_a_batch_whose_note_is_gone_is_not_said_to_be_undone(store, postgres):
+    postgres.ask("DELETE FROM pubqueue.writer")
+    line = store._line
+    with pytest.raises(StoreError, match="nobody knows any more"):
+        await line.run(lambda: store._is_committed(line, RuntimeError("cut")))
