@@ -51,12 +51,16 @@ FROM met m JOIN staged s ON s.attempt_id = m.attempt_id AND s.place = m.place
 WHERE m.node = $1 AND m.state IS NOT NULL AND m.same IS NULL LIMIT $2;
 
 -- judge: whether these mean the same
-UPDATE met SET same = v.same FROM unnest($1::boolean[], $2::bigint[], $3::bigint[]) v(same, attempt_id, place)
-WHERE met.attempt_id = v.attempt_id AND met.place = v.place;
+UPDATE met SET same = v.same FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::boolean[], $2::bigint[], $3::bigint[]) v(same, attempt_id, place)
+    CROSS JOIN LATERAL (SELECT ctid FROM met WHERE attempt_id = v.attempt_id AND place = v.place OFFSET 0) x
+) v WHERE met.ctid = v.at_row;
 
 -- unmeet: winners that have met nothing that counts
-DELETE FROM met USING unnest($1::bigint[], $2::bigint[]) v(attempt_id, place)
-WHERE met.attempt_id = v.attempt_id AND met.place = v.place;
+DELETE FROM met USING (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[]) v(attempt_id, place)
+    CROSS JOIN LATERAL (SELECT ctid FROM met WHERE attempt_id = v.attempt_id AND place = v.place OFFSET 0) x
+) v WHERE met.ctid = v.at_row;
 
 -- found: what the winners of a node have met, in classes
 SELECT state, same, count(*), min(id) FROM met WHERE node = $1 AND state IS NOT NULL GROUP BY state, same LIMIT $2;

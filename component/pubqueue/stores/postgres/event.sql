@@ -13,7 +13,8 @@ FROM unnest(
 INSERT INTO event (seq, at, kind, node_id, item, attempt, publisher, age, detail)
 SELECT (SELECT coalesce(max(seq), 0) FROM event) + row_number() OVER (ORDER BY i.seq), $1::bigint, $2::text,
     (SELECT id FROM node WHERE name = $3), i.id, i.acquired, i.publisher, greatest(0, $1::bigint - i.published), $5::text
-FROM met m JOIN item i ON i.seq = m.item_seq WHERE m.node = $3 AND (NOT m.same OR NOT $4::boolean);
+FROM met m CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = m.item_seq OFFSET 0) i
+WHERE m.node = $3 AND (NOT m.same OR NOT $4::boolean);
 
 -- add_winners: items that the winners of a commit add to a node, or replace there
 INSERT INTO event (seq, at, kind, node_id, item, attempt, publisher, age, detail)

@@ -3,100 +3,101 @@
 -- first the keys, then the table by its index. %(item)s are the columns of an item.
 
 -- node_ids: the ids of nodes by their names
-SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value;
+SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n;
 
 -- node_names: the names of nodes by their ids
-SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.id = k.value::bigint;
+SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE id = k.value::bigint OFFSET 0) n;
 
 -- contents_of: the ids of what nodes contain, by the names of the nodes
-SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id;
+SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
+CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
 
 -- nodes_holding: the names of nodes by the ids of what they contain
-SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) JOIN contents c ON c.id = k.value::bigint JOIN node n ON n.id = c.node_id;
+SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM contents WHERE id = k.value::bigint OFFSET 0) c
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = c.node_id OFFSET 0) n;
 
 -- nodes: nodes by their names, with the ids of what they contain
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, c.id
-FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id;
+FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
+CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
 
 -- affiliations: what accounts are to nodes
 SELECT a.node_id, a.jid, a.affiliation FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
-JOIN affiliation a ON a.node_id = n.key::bigint AND a.jid = k.value;
+CROSS JOIN LATERAL (SELECT * FROM affiliation WHERE node_id = n.key::bigint AND jid = k.value OFFSET 0) a;
 
 -- subscriptions: those of accounts to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
-JOIN subscription s ON s.account = k.value AND s.node_id = n.key::bigint;
+CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value AND node_id = n.key::bigint OFFSET 0) s;
 
 -- subscribers: all subscriptions to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.node_id = k.value::bigint;
+FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM subscription WHERE node_id = k.value::bigint OFFSET 0) s;
 
 -- accounts: all subscriptions of accounts
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON s.account = k.value JOIN node n ON n.id = s.node_id;
+FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value OFFSET 0) s
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) JOIN subscription s ON left(s.jid, 500) = left(k.value, 500) AND s.jid = k.value
-JOIN node n ON n.id = s.node_id;
+FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) s
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- resources: the full JIDs of accounts that are here
-SELECT r.jid FROM json_array_elements_text($1::json) k(value) JOIN resource r ON r.account = k.value ORDER BY r.id;
+SELECT r.jid FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM resource WHERE account = k.value OFFSET 0) r ORDER BY r.id;
 
 -- items: items by node and id
 SELECT %(item)s FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
-JOIN item i ON i.node_id = n.key::bigint AND i.id = k.value;
+CROSS JOIN LATERAL (SELECT * FROM item WHERE node_id = n.key::bigint AND id = k.value OFFSET 0) i;
 
 -- numbers: items by their numbers
-SELECT %(item)s FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;
+SELECT %(item)s FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
 -- held: what is locked to exactly these JIDs
-SELECT %(item)s FROM json_array_elements_text($1::json) k(value) JOIN item i
-ON left(i.holder, 500) = left(k.value, 500) AND i.holder = k.value AND i.state = 'locked';
+SELECT %(item)s FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) i;
 
 -- payloads: payloads as they were published, by the items' numbers
-SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;
+SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
 -- receipts: who held items and lost them
-SELECT r.seq, r.jid FROM json_array_elements_text($1::json) k(value) JOIN receipt r ON r.seq = k.value::bigint;
+SELECT r.seq, r.jid FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM receipt WHERE seq = k.value::bigint OFFSET 0) r;
 
 -- finished: ids of finished work
 SELECT f.node_id, f.id, f.digest, f.until FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
-JOIN finished f ON f.node_id = n.key::bigint AND f.id = k.value;
+CROSS JOIN LATERAL (SELECT * FROM finished WHERE node_id = n.key::bigint AND id = k.value OFFSET 0) f;
 
 -- apps: writers of transactions by name
-SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_array_elements_text($1::json) k(value) JOIN txn_app p ON p.name = k.value;
+SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value OFFSET 0) p;
 
 -- versions: open versions by app and number
 SELECT p.name, t.version, t.owner, t.immediate, t.began, t.until, t.items, t.bytes FROM json_array_elements($1::json) k(value)
-JOIN txn_app p ON p.name = k.value->>0
-JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL;
+CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
+CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t;
 
 -- attempts: attempts at parts of open versions
 SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known FROM json_array_elements($1::json) k(value)
-JOIN txn_app p ON p.name = k.value->>0
-JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL
-JOIN attempt a ON a.txn_id = t.id AND a.part = (k.value->>2)::bigint
-    AND a.number = (k.value->>3)::bigint;
+CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
+CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t
+CROSS JOIN LATERAL (SELECT * FROM attempt WHERE txn_id = t.id AND part = (k.value->>2)::bigint AND number = (k.value->>3)::bigint OFFSET 0) a;
 
 -- waiting: what waits for commits, by account
-SELECT u.account, u.items, u.bytes FROM json_array_elements_text($1::json) k(value) JOIN staged_usage u ON u.account = k.value;
+SELECT u.account, u.items, u.bytes FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM staged_usage WHERE account = k.value OFFSET 0) u;
 
 -- staged: the sizes of staged items: by app, version, part and attempt an object of nodes with ids
 SELECT p.name, t.version, a.part, a.number, s.node, s.id, s.size FROM json_array_elements($1::json) k(value)
-JOIN txn_app p ON p.name = k.value->>0
-JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL
-JOIN attempt a ON a.txn_id = t.id AND a.part = (k.value->>2)::bigint
-    AND a.number = (k.value->>3)::bigint
+CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
+CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t
+CROSS JOIN LATERAL (SELECT * FROM attempt WHERE txn_id = t.id AND part = (k.value->>2)::bigint AND number = (k.value->>3)::bigint OFFSET 0) a
 CROSS JOIN json_each(k.value->4) n CROSS JOIN json_array_elements_text(n.value) m(value)
-JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value AND s.attempt_id = a.id;
+CROSS JOIN LATERAL (SELECT * FROM staged WHERE txn_id = t.id AND node = n.key AND id = m.value AND attempt_id = a.id OFFSET 0) s;
 
 -- noted: what any attempt at open versions has noted of ids: by app and version an object of nodes with ids
 SELECT p.name, t.version, s.node, s.id, s.payload, s.known FROM json_array_elements($1::json) k(value)
-JOIN txn_app p ON p.name = k.value->>0
-JOIN txn t ON t.app_id = p.id AND t.version = (k.value->>1)::bigint AND t.committed IS NULL
+CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
+CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t
 CROSS JOIN json_each(k.value->2) n CROSS JOIN json_array_elements_text(n.value) m(value)
-JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value;
+CROSS JOIN LATERAL (SELECT * FROM staged WHERE txn_id = t.id AND node = n.key AND id = m.value OFFSET 0) s;
 
 -- ready: the next items of a node to hand out, and as many of those put aside, each read in the order of its partial
 -- index, behind a priority and a number; no more than so many bytes of payload and one item. In two parts, for one condition
@@ -123,7 +124,7 @@ SELECT %(item)s, i.payload FROM (
             ) l LIMIT $4
         ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
     ) p
-) f JOIN item i ON i.seq = f.seq WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.seq;
+) f CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.seq;
 
 -- ready_places: the next items of many nodes, but only where they stand
 SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
@@ -156,7 +157,7 @@ SELECT e.* FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
 ) e;
 
 -- ready_items: items with their payloads, by their numbers
-SELECT %(item)s, i.payload FROM json_array_elements_text($1::json) k(value) JOIN item i ON i.seq = k.value::bigint;
+SELECT %(item)s, i.payload FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
 -- due_locks: locks whose deadline has come
 SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline <= $1 ORDER BY i.deadline LIMIT $2;

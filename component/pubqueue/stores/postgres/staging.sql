@@ -67,8 +67,10 @@ FROM unnest(
 -- restage: they come again, and keep their places
 UPDATE staged s SET state = v.state, priority = v.priority, pause = v.pause, life = v.life, known = v.known <> 0,
     size = v.size, headers = v.headers, payload = v.payload
-FROM unnest(
+FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bytea[],
     $9::bigint[], $10::text[], $11::text[], $12::bigint[]
 ) v(state, priority, pause, life, known, size, headers, payload, txn_id, node, id, attempt_id)
-WHERE s.txn_id = v.txn_id AND s.node = v.node AND s.id = v.id AND s.attempt_id = v.attempt_id;
+    CROSS JOIN LATERAL (SELECT ctid FROM staged WHERE txn_id = v.txn_id AND node = v.node AND id = v.id AND attempt_id = v.attempt_id OFFSET 0) x
+) v WHERE s.ctid = v.at_row;

@@ -11,7 +11,10 @@ INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES (
 
 -- count_node: what a batch has added to nodes' counts, or taken away
 UPDATE node SET items = node.items + v.items, subscriptions = node.subscriptions + v.subscriptions
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) v(items, subscriptions, id) WHERE node.id = v.id;
+FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) v(items, subscriptions, id)
+    CROSS JOIN LATERAL (SELECT ctid FROM node WHERE id = v.id OFFSET 0) x
+) v WHERE node.ctid = v.at_row;
 
 -- config: the settings of a node
 SELECT config FROM node WHERE id = $1;
@@ -54,8 +57,11 @@ INSERT INTO moved_node (name, uri) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE 
 DELETE FROM moved_node WHERE name = $1;
 
 -- end_subscriptions: those of these JIDs to a node
-DELETE FROM subscription s USING json_array_elements_text($2::json) k(value)
-WHERE s.node_id = $1 AND left(s.jid, 500) = left(k.value, 500) AND s.jid = k.value;
+DELETE FROM subscription s USING (
+    SELECT x.ctid AS at_row FROM json_array_elements_text($2::json) k(value) CROSS JOIN LATERAL (
+        SELECT ctid FROM subscription WHERE node_id = $1 AND left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0
+    ) x
+) k WHERE s.ctid = k.at_row;
 
 -- part_with: who subscribed to a deleted node has been told, up to a JID
 DELETE FROM subscription WHERE left(jid, 500) <= left($2::text, 500) AND jid <= $2 AND node_id = (
@@ -85,12 +91,16 @@ FROM unnest(
 -- change_subscription: their windows, whether they are here, and their counts
 UPDATE subscription s SET queue_requests = v.queue_requests, in_flight = s.in_flight + v.in_flight,
     last_served = greatest(s.last_served, v.last_served), available = v.available <> 0, unanswered = v.unanswered
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
-    v(queue_requests, in_flight, last_served, available, unanswered, subid)
-WHERE s.subid = v.subid;
+FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) v(queue_requests, in_flight, last_served, available, unanswered, subid)
+    CROSS JOIN LATERAL (SELECT ctid FROM subscription WHERE subid = v.subid OFFSET 0) x
+) v WHERE s.ctid = v.at_row;
 
 -- drop_subscription: the subscriptions go, their locks stay
-DELETE FROM subscription s USING unnest($1::text[]) v(subid) WHERE s.subid = v.subid;
+DELETE FROM subscription s USING (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::text[]) v(subid)
+    CROSS JOIN LATERAL (SELECT ctid FROM subscription WHERE subid = v.subid OFFSET 0) x
+) v WHERE s.ctid = v.at_row;
 
 -- add_resource: full JIDs are here; numbers without gaps, for they say how many there are
 INSERT INTO resource (id, jid, account)
@@ -103,27 +113,40 @@ SELECT (SELECT coalesce(max(id), 0) FROM resource) + row_number() OVER (ORDER BY
 DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - $1;
 
 -- drop_resource: full JIDs have left
-DELETE FROM resource r USING unnest($1::text[]) v(jid) WHERE left(r.jid, 500) = left(v.jid, 500) AND r.jid = v.jid;
+DELETE FROM resource r USING (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::text[]) v(jid)
+    CROSS JOIN LATERAL (SELECT ctid FROM resource WHERE left(jid, 500) = left(v.jid, 500) AND jid = v.jid OFFSET 0) x
+) v WHERE r.ctid = v.at_row;
 
 -- remove_item: the items are gone
-DELETE FROM item i USING unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) v(seq, node_id, state, token)
-WHERE i.seq = v.seq AND i.node_id = v.node_id AND i.state = v.state AND i.token = v.token;
+DELETE FROM item i USING (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) v(seq, node_id, state, token)
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row AND i.node_id = v.node_id AND i.state = v.state AND i.token = v.token;
 
 -- park_item: names that nobody can give, for items whose places other ones are about to leave
-UPDATE item i SET id = chr(1) || i.seq FROM unnest($1::bigint[]) v(seq) WHERE i.seq = v.seq;
+UPDATE item i SET id = chr(1) || i.seq FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[]) v(seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row;
 
 -- name_item: their own names again
-UPDATE item i SET id = v.id FROM unnest($1::text[], $2::bigint[]) v(id, seq) WHERE i.seq = v.seq;
+UPDATE item i SET id = v.id FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::text[], $2::bigint[]) v(id, seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row;
 
 -- hand_item: items are locked or let go, in their places
 UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
     holder = v.holder, deadline = v.deadline, token = greatest(i.token, v.token), avoid = v.avoid, aside = v.aside <> 0,
     taken = v.taken
-FROM unnest(
+FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken, seq, was_in, was, had)
-WHERE i.seq = v.seq AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
 
 -- change_item: whatever may change of items
 UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
@@ -131,7 +154,8 @@ UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = 
     taken = v.taken, node_id = v.node_id, publisher = v.publisher, published = v.published, priority = v.priority,
     expires = v.expires, headers = v.headers, death = v.death, dead_at = v.dead_at, dead_reason = v.dead_reason,
     dead_from = v.dead_from, last_holder = v.last_holder, txn_app = v.txn_app, txn_version = v.txn_version
-FROM unnest(
+FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
@@ -139,10 +163,14 @@ FROM unnest(
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
     death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, was_in, was, had)
-WHERE i.seq = v.seq AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
 
 -- change_payload: other payloads
-UPDATE item i SET payload = v.payload FROM unnest($1::bytea[], $2::bigint[]) v(payload, seq) WHERE i.seq = v.seq;
+UPDATE item i SET payload = v.payload FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bytea[], $2::bigint[]) v(payload, seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row;
 
 -- add_item: new items of the common kind, whether they wait or are locked already
 INSERT INTO item
@@ -177,10 +205,14 @@ FROM unnest(
     death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload);
 
 -- drop_receipts: items with a new life have no former holders
-DELETE FROM receipt r USING unnest($1::bigint[]) v(seq) WHERE r.seq = v.seq;
+DELETE FROM receipt r USING (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[]) v(seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM receipt WHERE seq = v.seq OFFSET 0) x
+) v WHERE r.ctid = v.at_row;
 
 -- add_receipt: who lost an item that is still there
-INSERT INTO receipt (seq, jid) SELECT i.seq, v.jid FROM unnest($1::bigint[], $2::text[]) v(seq, jid) JOIN item i ON i.seq = v.seq
+INSERT INTO receipt (seq, jid) SELECT i.seq, v.jid FROM unnest($1::bigint[], $2::text[]) v(seq, jid)
+CROSS JOIN LATERAL (SELECT seq FROM item WHERE seq = v.seq OFFSET 0) i
 ON CONFLICT DO NOTHING;
 
 -- add_finished: the ids absorb a re-publish until then
@@ -188,13 +220,16 @@ INSERT INTO finished (digest, until, node_id, id) SELECT * FROM unnest($1::bytea
 
 -- change_finished: of another payload, or longer
 UPDATE finished f SET digest = v.digest, until = v.until
-FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::bigint[])
-    v(digest, until, node_id, id, was, was_until)
-WHERE f.node_id = v.node_id AND f.id = v.id AND f.digest = v.was AND f.until = v.was_until;
+FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::bigint[]) v(digest, until, node_id, id, was, was_until)
+    CROSS JOIN LATERAL (SELECT ctid FROM finished WHERE node_id = v.node_id AND id = v.id OFFSET 0) x
+) v WHERE f.ctid = v.at_row AND f.digest = v.was AND f.until = v.was_until;
 
 -- drop_finished: the ids absorb nothing
-DELETE FROM finished f USING unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) v(node_id, id, was, was_until)
-WHERE f.node_id = v.node_id AND f.id = v.id AND f.digest = v.was AND f.until = v.was_until;
+DELETE FROM finished f USING (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) v(node_id, id, was, was_until)
+    CROSS JOIN LATERAL (SELECT ctid FROM finished WHERE node_id = v.node_id AND id = v.id OFFSET 0) x
+) v WHERE f.ctid = v.at_row AND f.digest = v.was AND f.until = v.was_until;
 
 -- add_contents: the first contents of a node have its number
 INSERT INTO contents (id, node_id) SELECT id, id FROM node WHERE name = $1;
@@ -215,4 +250,7 @@ UPDATE subscription SET in_flight = 0 WHERE node_id = $1 AND in_flight > 0;
 SELECT node_id, id FROM finished WHERE until <= $1 ORDER BY until LIMIT $2;
 
 -- forget: some of these
-DELETE FROM finished f USING unnest($1::bigint[], $2::text[]) v(node_id, id) WHERE f.node_id = v.node_id AND f.id = v.id;
+DELETE FROM finished f USING (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::text[]) v(node_id, id)
+    CROSS JOIN LATERAL (SELECT ctid FROM finished WHERE node_id = v.node_id AND id = v.id OFFSET 0) x
+) v WHERE f.ctid = v.at_row;

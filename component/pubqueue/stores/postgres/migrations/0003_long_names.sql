@@ -14,4 +14,18 @@ ALTER TABLE receipt DROP CONSTRAINT receipt_pkey;
 CREATE UNIQUE INDEX receipt_of_item ON receipt (seq, left(jid, 500), hashtextextended(jid, 0));
 
 DROP INDEX item_held;
-CREATE INDEX item_held ON item (left(holder, 500)) WHERE state = 'locked';
+CREATE INDEX item_held ON item (left(holder, 500)) WHERE holder IS NOT NULL;
+
+-- Of two indexes that seem to cost the same, as they do while a table is empty, PostgreSQL takes the one that was made last: so
+-- those that find a single row are made behind the others.
+ALTER TABLE item DROP CONSTRAINT item_node_id_id_key;
+ALTER TABLE item ADD CONSTRAINT item_node_id_id_key UNIQUE (node_id, id);
+
+ALTER TABLE node DROP CONSTRAINT node_name_key;
+ALTER TABLE node ADD CONSTRAINT node_name_key UNIQUE (name);
+
+ALTER TABLE affiliation DROP CONSTRAINT affiliation_pkey;
+ALTER TABLE affiliation ADD CONSTRAINT affiliation_pkey PRIMARY KEY (node_id, jid);
+
+ALTER TABLE txn DROP CONSTRAINT txn_app_id_version_key;
+ALTER TABLE txn ADD CONSTRAINT txn_app_id_version_key UNIQUE (app_id, version);
