@@ -47,7 +47,7 @@ class Transactions(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.shell = Shell(Path(self.folder.name) / "queue.db")
+        self.shell = self.make_shell(Path(self.folder.name) / "queue.db")
         self.shell.limits = Limits(staged_for=seconds(DAY))
         for node in (JOBS, MORE, LOST):
             self.shell.do(a_queue(node, lock_timeout=10 * DAY, event_log=1))
@@ -56,6 +56,9 @@ class Transactions(RuleBasedStateMachine):
         self.staged = {}
         self.last = {}
         self.locked = set()
+
+    def make_shell(self, path):
+        return Shell(path)
 
     def teardown(self):
         self.shell.close()

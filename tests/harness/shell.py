@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from harness.facts import NOW
 from harness.store_reader import StoreReader
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SUBSCRIPTION: Final = (
+    "id, node_id, jid, subid, queue_requests, in_flight, last_served, available"  # not `unanswered`
+)
+
 
 class Shell:
     """Rules and a SQLite store, called as the broker calls them. Power is not lost here: no syncs.
@@ -36,17 +40,25 @@ class Shell:
     `unreachable` are the JIDs that no face can send to.
     """
 
+    TABLES: ClassVar = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+
     def __init__(self, path: Path) -> None:
-        self._store = SqliteStore(path)
-        self.connection = self._store._connect()
-        prepare(self.connection, path)
-        self.connection.execute("PRAGMA synchronous = OFF")
+        self._open(path)
         self.now = NOW
         self.limits = DEFAULTS
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
         self.unreachable: set[Jid] = set()
         self.rows = WorkingSet()
         self.changes = ChangeApplier(self.rows, lambda jid: jid not in self.unreachable)
+
+    def _open(self, path: Path) -> None:
+        self._store = SqliteStore(path)
+        self.connection: Any = self._store._connect()
+        prepare(self.connection, path)
+        self.connection.execute("PRAGMA synchronous = OFF")
+
+    def _transact(self, job: Callable[[Transaction], T]) -> T:
+        return self._store._transact(self.connection, job)
 
     def close(self) -> None:
         self.connection.close()
@@ -63,7 +75,7 @@ class Shell:
             return run(self._context(), self.changes, tx, requests, **how)
 
         try:
-            done = self._store._transact(self.connection, job)
+            done = self._transact(job)
         except BaseException:
             self.changes.forget()
             raise
@@ -83,17 +95,27 @@ class Shell:
 
     def look_within(self, job: Callable[[Transaction], T]) -> T:
         """Run a job that only looks on the seam itself."""
-        return self._store._transact(self.connection, job)
+        return self._transact(job)
 
     def wait(self, seconds: float) -> None:
         """Let time pass. Nobody notices by itself: that is the reaper's part."""
         self.now = Millis(self.now + round(seconds * 1000))
 
     def dump(self) -> list[object]:
-        """Return every row of every table."""
-        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
-        names = [name for (name,) in self.connection.execute(tables)]
-        return [row for name in names for row in self.connection.execute(f"SELECT * FROM {name}")]
+        """Return every row of every table, but for what notes that a worker has spoken, also when it was refused."""
+        names = [name for (name,) in self.connection.execute(self.TABLES)]
+        of = {"subscription": SUBSCRIPTION}
+        asked = [f"SELECT {of.get(name, '*')} FROM {name}" for name in names]
+        return [row for statement in asked for row in self.connection.execute(statement)]
+
+    def event_numbers(self) -> list[int]:
+        """Return the numbers of all events, also of nodes that are no more."""
+        return [seq for (seq,) in self.connection.execute("SELECT seq FROM event ORDER BY seq")]
+
+    def next_token(self) -> int:
+        """Return the token that would be given next."""
+        found = self.connection.execute("SELECT next FROM sequence WHERE name = 'token'")
+        return int(found.fetchone()[0])
 
     def _context(self) -> Context:
         return Context(self.rows, self.now, CreationPolicy.ANYONE, self.same, self.limits)

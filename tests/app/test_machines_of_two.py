@@ -1,0 +1,51 @@
+"""The state machines with two instances on one store: whoever's turn it is does the next batch, from what it remembers."""
+
+import pytest
+from app.test_machine import Queue
+from app.test_transaction_machine import InSlices, Transactions
+from harness.shell import Shell
+from harness.two_shells import PostgresShell, TwoShells, on_memory
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, run_state_machine_as_test
+
+EXPLORING = settings.get_current_profile_name() == "explore"
+MACHINES = [Queue, Transactions, InSlices]
+
+
+def of_two(machine, make):
+    """Return the machine, whose batches are done by two."""
+
+    class OfTwo(machine):
+        def make_shell(self, path):
+            return make(path)
+
+        @initialize(turns=st.lists(st.integers(0, 1), min_size=5, max_size=5).map(tuple))
+        def take_turns(self, turns):
+            self.shell.take_turns(turns)
+
+    return OfTwo
+
+
+def play(machine, examples, steps):
+    more = 10 if EXPLORING else 1
+    how = settings(max_examples=examples * more, stateful_step_count=steps * more)
+    run_state_machine_as_test(machine, settings=how)
+
+
+def test_in_memory():
+    play(of_two(Queue, lambda _: on_memory()), 10, 40)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_on_sqlite(machine):
+    play(of_two(machine, lambda path: TwoShells(lambda: Shell(path))), 10, 40)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_on_postgres(machine, running_postgres):
+    def make(_path):
+        running_postgres.wipe()
+        return TwoShells(lambda: PostgresShell(running_postgres.address))
+
+    play(of_two(machine, make), 5, 30)

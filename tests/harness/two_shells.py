@@ -1,0 +1,128 @@
+"""Two shells on one store, each with what an instance remembers between its batches; and a third that only looks."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from harness.shell import Shell
+from harness.store_contents import everything
+from msgspec.structs import replace
+
+from pubqueue.core.model import Subscription
+from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.memory.contents import Contents
+from pubqueue.stores.postgres.line import Line
+from pubqueue.stores.postgres.store import PostgresStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    from harness.store_reader import StoreReader
+
+    from pubqueue.app.batch import BatchResult
+    from pubqueue.app.ports import Transaction
+    from pubqueue.app.rules import Request
+
+T = TypeVar("T")
+
+
+class PostgresShell(Shell):
+    """Rules and a PostgreSQL store, on the thread of whoever calls; `place` is the store's address."""
+
+    TABLES: ClassVar = "SELECT tablename FROM pg_tables WHERE schemaname = 'pubqueue' ORDER BY 1"
+
+    def _open(self, place: Any) -> None:
+        self._postgres = PostgresStore(place)
+        self._line = Line(self._postgres._conninfo)
+        self.connection = self._line.connection()
+
+    def _transact(self, job: Callable[[Transaction], T]) -> T:
+        return self._postgres._transact(self._line, job)
+
+
+class MemoryShell(Shell):
+    """Rules and a store in memory; `place` are its contents."""
+
+    def _open(self, place: Any) -> None:
+        self._contents = place
+        self._memory = MemoryStore(place)
+        _now(self._memory.open())
+
+    def _transact(self, job: Callable[[Transaction], T]) -> T:
+        return _now(self._memory.batch(job))
+
+    def close(self) -> None:
+        """Leave it to the garbage collector."""
+
+    def dump(self) -> list[object]:
+        rows = self.look_within(everything)
+        return [replace(r, unanswered=0) if isinstance(r, Subscription) else r for r in rows]
+
+    def event_numbers(self) -> list[int]:
+        return sorted(self._contents.log._entries.rows)
+
+    def next_token(self) -> int:
+        return self._contents._sequences.rows.get("token", 1)
+
+
+class TwoShells:
+    """As one shell: each batch is done by one of two, and what is asked beside them by neither.
+
+    `turns` says whose turn it is, over and over.
+    """
+
+    def __init__(self, make: Callable[[], Shell], turns: Sequence[int] = (0, 1)) -> None:
+        self._both = make(), make()
+        self._beside = make()
+        self.take_turns(turns)
+
+    def take_turns(self, turns: Sequence[int]) -> None:
+        self._turns: Iterator[int] = itertools.cycle(turns)
+
+    def close(self) -> None:
+        for shell in (*self._both, self._beside):
+            shell.close()
+
+    def batch(self, *requests: Request, **how: Any) -> BatchResult:
+        return self._both[next(self._turns)].batch(*requests, **how)
+
+    do = Shell.do
+
+    def look(self, job: Callable[[StoreReader], T]) -> T:
+        return self._beside.look(job)
+
+    def look_within(self, job: Callable[[Transaction], T]) -> T:
+        return self._beside.look_within(job)
+
+    def wait(self, seconds: float) -> None:
+        for shell in self._both:
+            shell.wait(seconds)
+
+    def __getattr__(self, name: str) -> Any:  # what all have in common
+        return getattr(self._beside if name in BESIDE else self._both[0], name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            for shell in self._both:
+                setattr(shell, name, value)
+
+
+BESIDE = {"connection", "dump", "event_numbers", "next_token"}
+
+
+def on_memory() -> TwoShells:
+    contents = Contents()
+    return TwoShells(lambda: MemoryShell(contents))  # type: ignore[arg-type]  # a place of its own kind
+
+
+def _now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run what only lets others have their turn, and there are none."""
+    while True:
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
