@@ -26,7 +26,8 @@ PUBSUB: Final = "http://jabber.org/protocol/pubsub"
 class Session:
     """One resource of one account."""
 
-    def __init__(self, jid: str) -> None:
+    def __init__(self, jid: str, service: str = SERVICE) -> None:
+        self._service = service
         self.client = Client(jid, self._take)
         self._ids = itertools.count(1)
         self._answers: dict[str, asyncio.Future[etree._Element]] = {}
@@ -49,7 +50,7 @@ class Session:
         name = name or f"s{next(self._ids)}"
         answer = self._answers[name] = asyncio.get_running_loop().create_future()
         quote = '"' if "'" in name else "'"  # nothing else is escaped, so that it stays short
-        words = f"type='{kind}' id={quote}{name}{quote} to='{SERVICE}'"
+        words = f"type='{kind}' id={quote}{name}{quote} to='{self._service}'"
         await self.client.send(f"<iq {words}>{child}</iq>")
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait({answer, self.client.reading}, return_when=asyncio.FIRST_COMPLETED)
@@ -71,9 +72,11 @@ class Session:
 
 
 @asynccontextmanager
-async def session(server: Prosody | Ejabberd, jid: str) -> AsyncIterator[Session]:
+async def session(
+    server: Prosody | Ejabberd, jid: str, service: str = SERVICE
+) -> AsyncIterator[Session]:
     """Log `jid` in, whose account is there, with the password `secret`; let go of it at the end."""
-    made = Session(jid)
+    made = Session(jid, service)
     await made.client.log_in(server.host, server.c2s_port, "secret")
     try:
         yield made
