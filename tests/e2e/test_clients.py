@@ -77,9 +77,10 @@ def in_profanity(server, home):
         screen.until(f"{OURS}#pause", f"{OURS}#peek", f"{OURS}#queues", f"{OURS}#redrive")
 
         screen.type(f"/cmd exec {OURS}#queues {SERVICE}")
-        screen.until("Form title: Queues")
+        screen.until(
+            "Form title: Queues", "jobs: running: 0 waiting, 0 in flight, 1 dead"
+        )  # no table
         screen.type("/win 1")
-        screen.until("jobs (running): 0 waiting, 0 in flight, 1 dead")  # it shows no tables
 
         screen.type(f"/cmd exec {OURS}#pause {SERVICE}")
         screen.until(

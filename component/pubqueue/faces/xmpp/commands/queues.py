@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.reading.oversee import ReadWorkers
 from pubqueue.core.reading.overviews import Power
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.faces.xmpp.commands.stages import Command, Result, Stage, Table, own
-from pubqueue.faces.xmpp.commands.words import ago, ask_powers, choose_node, count, listed, node_of
+from pubqueue.faces.xmpp.commands.stages import Command, Field, Result, Stage, Table, own
+from pubqueue.faces.xmpp.commands.words import (
+    ago,
+    ask_powers,
+    choose_node,
+    count,
+    fact,
+    listed,
+    node_of,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Asker, NodeConfig, Subscription
     from pubqueue.core.reading.overviews import Worker, WorkerPage
@@ -21,7 +32,7 @@ if TYPE_CHECKING:
 AFTER: Final = "after"
 
 IN_WORDS: Final = 20
-"""Rows that are told in the note as well, for clients that show no tables."""
+"""Rows that are told in words as well, for clients that show no tables."""
 
 QUEUE_COLUMNS: Final = (
     ("node", "Node"),
@@ -54,10 +65,18 @@ def _show_queues(page: NodePage, given: Given) -> Result:
     rows = tuple(_queue(entry, page) for entry in page.entries)
     note = f"{count(len(rows), 'node')}{', and there are more' if page.more else ''}."
     note += " Done per minute: by this process, over the last five minutes."
-    note += "".join(f"\n{_in_words(entry, page)}" for entry in page.entries[:IN_WORDS])
     more = {AFTER: (page.entries[-1].node.name,)} if page.more and page.entries else {}
     title = f"Nodes behind {given.one(AFTER)}" if given.one(AFTER) else "Queues"
-    return Result(note, title=title, table=Table(QUEUE_COLUMNS, rows), more=more)
+    words = ((entry.node.name, _in_words(entry, page)) for entry in page.entries)
+    return Result(
+        note, title=title, facts=_rows(words), table=Table(QUEUE_COLUMNS, rows), more=more
+    )
+
+
+def _rows(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
+    """Return rows as facts: each under its name."""
+    some = enumerate(islice(words, IN_WORDS), 1)
+    return tuple(fact(f"row{number}", name, said) for number, (name, said) in some)
 
 
 def _queue(entry: NodeEntry, page: NodePage) -> tuple[str, ...]:
@@ -77,7 +96,7 @@ def _queue(entry: NodeEntry, page: NodePage) -> tuple[str, ...]:
 def _in_words(entry: NodeEntry, page: NodePage) -> str:
     oldest = f", the oldest for {ago(page.now, entry.oldest)}" if entry.oldest else ""
     counts = f"{entry.queued + entry.delayed} waiting{oldest}, {entry.locked} in flight"
-    return f"{entry.node.name} ({_state(entry.node.config)}): {counts}, {entry.dead} dead"
+    return f"{_state(entry.node.config)}: {counts}, {entry.dead} dead"
 
 
 def _state(config: NodeConfig) -> str:
@@ -98,10 +117,12 @@ def _show_workers(page: WorkerPage, _given: Given) -> Result:
     rows = tuple(_worker(worker) for worker in page.workers)
     note = f"{count(page.node.subscriptions, 'subscriber')} of {page.node.name}."
     note += f" These are the next {len(rows)}; there are more." if page.more else ""
-    note += "".join(f"\n{_works(worker)}" for worker in page.workers[:IN_WORDS])
     more = {AFTER: (page.workers[-1].subscription.jid,)} if page.more else {}
     title = f"Workers of {page.node.name}"
-    return Result(note, title=title, table=Table(WORKER_COLUMNS, rows), more=more)
+    words = ((one.subscription.jid, _works(one)) for one in page.workers)
+    return Result(
+        note, title=title, facts=_rows(words), table=Table(WORKER_COLUMNS, rows), more=more
+    )
 
 
 def _worker(worker: Worker) -> tuple[str, ...]:
@@ -119,7 +140,7 @@ def _worker(worker: Worker) -> tuple[str, ...]:
 def _works(worker: Worker) -> str:
     one = worker.subscription
     what = f": {_held(worker)}" if one.in_flight else ""
-    return f"{one.jid} ({_presence(one)}) holds {one.in_flight} of {one.queue_requests}{what}"
+    return f"{_presence(one)}, holds {one.in_flight} of {one.queue_requests}{what}"
 
 
 def _presence(subscription: Subscription) -> str:
