@@ -64,6 +64,7 @@ FEATURES: Final = (
     transactions.FEATURE,
     *pages.FEATURES,
     ns.RSM,
+    ns.FILTER,
     ns.SHIM,
     ns.PING,
     ns.VERSION,
