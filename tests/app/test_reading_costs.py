@@ -32,6 +32,7 @@ from pubqueue.core.nodes.manage import (
     ListItems,
     ListNodes,
     SetAffiliations,
+    Types,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.reading.listing import Page
@@ -136,6 +137,7 @@ OF_A_QUEUE = {
     "the owner, backward":      Retrieve(OWNER, LONG, page=Page(None, 10, "i150")),
     "the owner, by name":       Retrieve(OWNER, LONG, ("i7", "i9")),
     "ids, a page":              ListItems(OWNER, LONG, Page("i150", 10)),
+    "ids, backward":            ListItems(OWNER, LONG, Page(None, 10, "i150")),
     "ids, to a stranger":       ListItems(STRANGER, LONG),
     "items with their history": ReadItems(OWNER, LONG, after=150, max=10),
     "what the node is":         Describe(STRANGER, LONG, manage=False),
@@ -245,7 +247,12 @@ async def test_a_page_of_nodes_ends_before_there_is_too_much_to_count(laid, monk
 
 OF_ALL_NODES = {
     "a stranger": ListNodes(STRANGER, FEW),
+    "a stranger, backward": ListNodes(STRANGER, Page(None, 10, "")),
+    "a stranger, of a type": ListNodes(STRANGER, FEW, Types(("",))),
+    "an administrator, but a type": ListNodes(ADMIN, FEW, Types(excluded=("urn:none",))),
+    "the owner, of a type, backward": ListNodes(OWNER, Page(None, 10, ""), Types(("", "urn:x"))),
     "the owner": ListMyAffiliations(OWNER, None, FEW),
+    "the owner, backward": ListMyAffiliations(OWNER, None, Page(None, 10, "n002000")),
     "an administrator": ListMyAffiliations(ADMIN, None, FEW),
     "their counts": ReadNodes(ADMIN, max=10),
     "their events": ReadEvents(OWNER),

@@ -41,10 +41,21 @@ class Total(Listing[int], frozen=True, gc=False):
     of: Listing[Any]
 
 
+class Backward(Listing[R], frozen=True, gc=False):
+    """The rows of a listing in front of `after` (None: all), the nearest first; of those that people page through."""
+
+    of: Listing[R]
+
+
 class Nodes(Listing[Node], frozen=True, gc=False):
-    """Every node, or those with this access model, by name; `after` is a name."""
+    """Every node, or those with this access model, by name; `after` is a name.
+
+    Of those with an access model: only those whose payloads are of `type`, or of none of the types `but`.
+    """
 
     access: AccessModel | None = None
+    type: str | None = None
+    but: tuple[str, ...] = ()
 
 
 Place = int | str
@@ -85,12 +96,15 @@ class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
 class NodesOfAccount(Listing[tuple[Node, Affiliation]], frozen=True, gc=False):
     """Every node that the account is something to, or one of these things, by name; `after` is a name.
 
-    `access`: only those with one of these access models.
+    `access`: only those with one of these access models. `types`: only those whose payloads are of one of these types;
+    `but`: of none of these.
     """
 
     account: Jid
     roles: tuple[Affiliation, ...] | None = None
     access: tuple[AccessModel, ...] | None = None
+    types: tuple[str, ...] | None = None
+    but: tuple[str, ...] = ()
 
 
 class SubscriptionsOfAccount(Listing[Subscription], frozen=True, gc=False):

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from pubqueue.app.listings import (
     AffiliationsOf,
+    Backward,
     ItemIds,
     Nodes,
     NodesOfAccount,
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.core.model import Affiliation, ItemId
+from pubqueue.core.model import AccessModel, Affiliation, ItemId
 from pubqueue.core.nodes import access, manage
 from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts, named
 from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.listings import Listing
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Asker, Node
+    from pubqueue.core.model import Node
     from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
     from pubqueue.core.nodes.manage import GetAffiliations, ListItems, ListNodes
     from pubqueue.core.reading.listing import Page, Part
@@ -40,46 +43,69 @@ if TYPE_CHECKING:
 
 def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
     """Return nodes that the asker may see, each with what the asker is to it."""
-    rows, by, page = context.rows, request.by, request.page
-    room, after = room_of(page), None if page is None else page.after
-    found, more = _seen(rows, by, after, room) if room else ([], True)
-    part = part_with(page, len(found), more=more, total=lambda: _all_seen(rows, by))
-    return NodeListFacts(tuple(found), part)
+    rows, page = context.rows, request.page
+    room, back = room_of(page), page is not None and page.before is not None
+    found, more = _seen(rows, request, room) if room else ([], True)
+    part = part_with(page, len(found), more=more, total=lambda: _all_seen(rows, request))
+    if back:
+        part = backward(part, more=more)
+    return NodeListFacts(tuple(reversed(found) if back else found), part)
 
 
-def _seen(rows: WorkingSet, by: Asker, after: str | None, room: int) -> tuple[Known, bool]:
-    """Return so many nodes that the asker may see, by name, and whether there are more."""
+def _seen(rows: WorkingSet, request: ListNodes, room: int) -> tuple[Known, bool]:
+    """Return so many nodes that the asker may see, the nearest first, and whether there are more."""
     found: Known = []
+    place = _name(request.page)
     while True:
-        known = _next_known(rows, by, after, room + 1)
-        found += [entry for entry in known if manage.sees(by, *entry)]
+        known = _next_known(rows, request, place, room + 1)
+        found += [entry for entry in known if manage.sees(request.by, *entry)]
         if len(found) > room:
             return found[:room], True
         if len(known) <= room:
             return found, False
-        after = known[-1][0].name
+        place = known[-1][0].name
 
 
-def _next_known(rows: WorkingSet, by: Asker, after: str | None, count: int) -> Known:
+def _next_known(rows: WorkingSet, request: ListNodes, place: str | None, count: int) -> Known:
     """Return the next nodes that the asker may see or is something to."""
-    if by.admin:
-        return [(node, Affiliation.NONE) for node in rows.page(Nodes(), after, count)]
+    back = request.page is not None and request.page.before is not None
+    open_to_it, mine = _listings(request)
     known = {
         node.name: (node, Affiliation.NONE)
-        for model in access.SEEN_BY_ALL
-        for node in rows.page(Nodes(model), after, count)
+        for listing in open_to_it
+        for node in rows.page(Backward(listing) if back else listing, place, count)
     }
-    mine = rows.page(NodesOfAccount(by.account), after, count)
-    known.update({entry[0].name: entry for entry in mine})
-    return [known[name] for name in sorted(known)[:count]]
+    if mine is not None:
+        entries = rows.page(Backward(mine) if back else mine, place, count)
+        known.update({entry[0].name: entry for entry in entries})
+    return [known[name] for name in sorted(known, reverse=back)[:count]]
 
 
-def _all_seen(rows: WorkingSet, by: Asker) -> int:
+def _listings(
+    request: ListNodes, access_of_mine: tuple[AccessModel, ...] | None = None
+) -> tuple[list[Nodes], NodesOfAccount | None]:
+    """Return where nodes are listed that the asker may see: those open to it, and those that it is something to."""
+    by, types = request.by, request.types
+    if types is None:
+        if by.admin:
+            return [Nodes()], None
+        open_to_it = [Nodes(model) for model in access.SEEN_BY_ALL]
+        return open_to_it, NodesOfAccount(by.account, access=access_of_mine)
+    models = tuple(AccessModel) if by.admin else access.SEEN_BY_ALL
+    if types.included is None:
+        open_to_it = [Nodes(model, but=types.excluded) for model in models]
+        mine = NodesOfAccount(by.account, access=access_of_mine, but=types.excluded)
+    else:
+        open_to_it = [Nodes(model, kind) for model in models for kind in types.included]
+        mine = NodesOfAccount(by.account, access=access_of_mine, types=types.included)
+    return open_to_it, None if by.admin else mine
+
+
+def _all_seen(rows: WorkingSet, request: ListNodes) -> int:
     """Count the nodes that the asker may see; those that shut it out are among them, for they are few."""
-    if by.admin:
-        return _total(rows, Nodes())
-    closed = NodesOfAccount(by.account, access=access.SEEN_BY_KNOWN)
-    return sum(_total(rows, Nodes(model)) for model in access.SEEN_BY_ALL) + _total(rows, closed)
+    open_to_it, mine = _listings(request, access.SEEN_BY_KNOWN)
+    seen = sum(_total(rows, listing) for listing in open_to_it)
+    return seen if mine is None else seen + _total(rows, mine)
 
 
 def for_items(context: Context, request: ListItems) -> NodeFacts:
@@ -93,7 +119,7 @@ def for_items(context: Context, request: ListItems) -> NodeFacts:
     after, missing = place_of(rows, node, page)
     if missing:
         return NodeFacts(context.now, node, affiliation, after_missing=True)
-    found, part = _part(rows, ItemIds(node.name), after, page, lambda: node.items)
+    found, part = _part(rows, ItemIds(node.name), after or None, page, lambda: node.items)
     return NodeFacts(context.now, node, affiliation, items=tuple(found), part=part)
 
 
@@ -149,7 +175,7 @@ def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> Subs
 
 
 def _name(page: Page | None) -> str | None:
-    return None if page is None else page.after
+    return None if page is None else page.before or page.after
 
 
 def _part(
@@ -161,9 +187,19 @@ def _part(
 ) -> tuple[list[R], Part]:
     """Return the rows of a page, and what part of the listing they are."""
     room = room_of(page)
-    found = rows.page(listing, after, room + 1) if room else []
+    back = page is not None and page.before is not None
+    which = Backward(listing) if back else listing
+    found = rows.page(which, after, room + 1) if room else []
     more = len(found) > room or not room
-    return found[:room], part_with(page, len(found[:room]), more=more, total=total)
+    part = part_with(page, len(found[:room]), more=more, total=total)
+    if back:
+        return found[:room][::-1], backward(part, more=more)
+    return found[:room], part
+
+
+def backward(part: Part, *, more: bool) -> Part:
+    """Return what is told of a part that was read from its end: with `more` in front of it."""
+    return replace(part, more=False, begins=not more, backward=True)
 
 
 def part_with(page: Page | None, shown: int, *, more: bool, total: Callable[[], int]) -> Part:

@@ -108,11 +108,19 @@ class SetAffiliations(Struct, frozen=True, gc=False):
     entries: tuple[tuple[Jid, Affiliation], ...]
 
 
+class Types(Struct, frozen=True, gc=False):
+    """Types of payloads: only nodes of these are `included`, or all but those that are `excluded`."""
+
+    included: tuple[str, ...] | None = None
+    excluded: tuple[str, ...] = ()
+
+
 class ListNodes(Struct, frozen=True, gc=False):
-    """Ask for the nodes of the service (XEP-0060 5.2)."""
+    """Ask for the nodes of the service (XEP-0060 5.2), of all types or of some."""
 
     by: Asker
     page: Page | None = None
+    types: Types | None = None
 
 
 class ListItems(Struct, frozen=True, gc=False):

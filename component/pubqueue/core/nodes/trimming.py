@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Audience, Reply
     from pubqueue.core.model import Item, Node, NodeConfig, NodeName
 
-SLICE: Final = 500
+SLICE: Final = 200
 """Items that are looked at in one step."""
 
 

@@ -19,7 +19,7 @@ MOST_OCTETS: Final = 1 << 20
 class Page(Struct, frozen=True, gc=False):
     """So many entries at most behind the entry `after`; with `most` 0 nothing but their number.
 
-    With `before` they are the last ones in front of that entry, or of all if it is empty; only items are read so.
+    With `before` they are the last ones in front of that entry, or of all if it is empty.
 
     An entry is known by what it is called: an item by its id, a node by its name, somebody by the JID.
     """
@@ -54,5 +54,5 @@ def room_of(page: Page | None, most: int = MOST_ENTRIES) -> int:
 
 def part_of(page: Page | None, *, more: bool, total: int | None) -> Part:
     """Return what is told of a part that begins where `page` says."""
-    begins = page is None or page.after is None
+    begins = page is None or (page.after is None and not page.before)
     return Part(more, total, begins, asked=page is not None)

@@ -65,6 +65,7 @@ FEATURES: Final = (
     *pages.FEATURES,
     ns.COMMANDS,
     ns.RSM,
+    ns.FILTER,
     ns.SHIM,
     ns.PING,
     ns.VERSION,

@@ -1,6 +1,6 @@
 """Result sets (XEP-0059): which page of a list is asked for, and what is said of the one that is given.
 
-Pages go forward, those of items backward too. A list that is larger than an answer comes with a set whether one was asked for or not, so that
+Pages go forward and backward; their numbers are not counted. A list that is larger than an answer comes with a set whether one was asked for or not, so that
 whoever knows result sets can go on.
 """
 
@@ -25,20 +25,22 @@ if TYPE_CHECKING:
 SET: Final = ns.tag(ns.RSM, "set")
 
 _DIGITS: Final = 10
-_FORWARD_ONLY: Final = StanzaError("cancel", "feature-not-implemented", text="pages go forward")
+_NO_NUMBERS: Final = StanzaError(
+    "cancel",
+    "feature-not-implemented",
+    text="pages are known by what is in front of them or behind",
+)
 
 
-def page_beside(
-    elements: Sequence[Element], *, backward: bool = False
-) -> Page | StanzaError | None:
+def page_beside(elements: Sequence[Element]) -> Page | StanzaError | None:
     """Read the page from what stands beside a request, where nothing else may stand."""
     if any(element.tag != SET for element in elements):
         return bad_request(text="beside this request stands something unknown")
-    return page_among(elements, backward=backward)
+    return page_among(elements)
 
 
-def page_among(elements: Sequence[Element], *, backward: bool = False) -> Page | StanzaError | None:
-    """Read the page that is asked for, if one is (XEP-0059 2.1, 2.2, and where it can be 2.3, 2.5)."""
+def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
+    """Read the page that is asked for, if one is (XEP-0059 2.1 to 2.3, 2.5)."""
     after: str | None = None
     before: str | None = None
     most: int | None = None
@@ -46,10 +48,10 @@ def page_among(elements: Sequence[Element], *, backward: bool = False) -> Page |
     for word in (word for one in asked for word in one.children):
         if word.tag == ns.tag(ns.RSM, "after"):
             after = word.text or None
-        elif word.tag == ns.tag(ns.RSM, "before") and backward:
+        elif word.tag == ns.tag(ns.RSM, "before"):
             before = word.text
         elif word.tag != ns.tag(ns.RSM, "max"):
-            return _FORWARD_ONLY
+            return _NO_NUMBERS
         elif not (word.text.isascii() and word.text.isdigit()):
             return bad_request(text="max: a whole number")
         else:

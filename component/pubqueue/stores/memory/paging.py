@@ -62,9 +62,15 @@ def page(
 
 
 def _nodes(contents: Contents, which: l.Nodes, after: NodeName | None) -> Iterator[Node]:
-    for name in contents.nodes.names.behind(after):
+    return _such_nodes(contents, which, contents.nodes.names.behind(after))
+
+
+def _such_nodes(contents: Contents, which: l.Nodes, names: Iterable[NodeName]) -> Iterator[Node]:
+    for name in names:
         node = contents.nodes.nodes.rows[name].node
-        if which.access in {None, node.config.access_model}:
+        kind = node.config.type
+        typed = kind not in which.but and which.type in {None, kind}
+        if typed and which.access in {None, node.config.access_model}:
             yield node
 
 
@@ -129,7 +135,13 @@ def _untold_nodes(
 def _affiliations_of(
     contents: Contents, which: l.AffiliationsOf, after: Jid | None
 ) -> Iterator[AffiliationRow]:
-    for account in contents.nodes.people(which.node).behind(after):
+    return _such_people(contents, which, contents.nodes.people(which.node).behind(after))
+
+
+def _such_people(
+    contents: Contents, which: l.AffiliationsOf, accounts: Iterable[Jid]
+) -> Iterator[AffiliationRow]:
+    for account in accounts:
         row = contents.nodes.affiliations.rows[which.node, account]
         if which.roles is None or row.affiliation in which.roles:
             yield row
@@ -138,11 +150,19 @@ def _affiliations_of(
 def _nodes_of_account(
     contents: Contents, which: l.NodesOfAccount, after: NodeName | None
 ) -> Iterator[tuple[Node, Affiliation]]:
-    for name in contents.nodes.places(which.account).behind(after):
+    return _such_places(contents, which, contents.nodes.places(which.account).behind(after))
+
+
+def _such_places(
+    contents: Contents, which: l.NodesOfAccount, names: Iterable[NodeName]
+) -> Iterator[tuple[Node, Affiliation]]:
+    for name in names:
         node = contents.nodes.nodes.rows[name].node
         role = contents.nodes.affiliations.rows[name, which.account].affiliation
         wanted = which.roles is None or role in which.roles
-        if wanted and (which.access is None or node.config.access_model in which.access):
+        kind = node.config.type
+        typed = kind not in which.but and (which.types is None or kind in which.types)
+        if wanted and typed and (which.access is None or node.config.access_model in which.access):
             yield node, role
 
 
@@ -153,6 +173,27 @@ def _subscriptions_of_account(
     for one in sorted(mine, key=attrgetter("node", "jid")):
         if after is None or (one.node, one.jid) > after:
             yield one
+
+
+def _backward(contents: Contents, which: l.Backward[Any], after: Any) -> Iterator[Any]:  # noqa: ANN401  # a place of that listing
+    nodes = contents.nodes
+    match which.of:
+        case l.Nodes() as some:
+            return _such_nodes(contents, some, nodes.names.in_front_of(after))
+        case l.NodesOfAccount() as mine:
+            names = nodes.places(mine.account).in_front_of(after)
+            return _such_places(contents, mine, names)
+        case l.AffiliationsOf() as people:
+            accounts = nodes.people(people.node).in_front_of(after)
+            return _such_people(contents, people, accounts)
+        case l.SubscriptionsOfAccount() as mine:
+            every = reversed(list(_subscriptions_of_account(contents, mine, None)))
+            return (one for one in every if after is None or (one.node, one.jid) < after)
+        case l.ItemIds(node=node):
+            folder, items = contents.items.folder(node), contents.items.items.rows
+            return (items[seq].id for seq in folder.seqs.in_front_of(after))
+        case other:
+            raise TypeError(f"{type(other).__name__} is not paged backward")
 
 
 def _total(contents: Contents, which: l.Total, _after: object) -> Iterator[int]:
@@ -399,6 +440,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.NodesOfAccount:        _nodes_of_account,
     l.SubscriptionsOfAccount: _subscriptions_of_account,
     l.Total:                 _total,
+    l.Backward:              _backward,
     l.NodeEntries:           _node_entries,
     l.ItemIds:               _item_ids,
     l.Items:                 _items,

@@ -8,6 +8,38 @@ FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
 FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
 
+-- page_nodes_of: nodes with an access model whose payloads are of a type, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.type = $1 AND n.access_model = $2 AND n.name > $3 ORDER BY n.name LIMIT $4;
+
+-- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name LIMIT $4;
+
+-- Backward: the same in front of a name.
+
+-- page_nodes_back: nodes by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.name < $1 ORDER BY n.name DESC LIMIT $2;
+
+-- page_nodes_with_back: nodes with an access model
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.access_model = $1 AND n.name < $2 ORDER BY n.name DESC LIMIT $3;
+
+-- page_nodes_of_back: nodes with an access model whose payloads are of a type
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.type = $1 AND n.access_model = $2 AND n.name < $3 ORDER BY n.name DESC LIMIT $4;
+
+-- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.access_model = $1 AND n.name < $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name DESC LIMIT $4;
+
+-- count_nodes_of: how many nodes with an access model have payloads of a type
+SELECT count(*) FROM node n WHERE n.type = $1 AND n.access_model = $2;
+
+-- count_nodes_but: how many nodes with an access model have payloads of none of these types
+SELECT count(*) FROM node n WHERE n.access_model = $1 AND n.type NOT IN (SELECT json_array_elements_text($2::json));
+
 -- count_nodes: how many nodes there are
 SELECT count(*) FROM node;
 
@@ -69,6 +101,11 @@ SELECT jid, affiliation FROM affiliation
 WHERE node_id = $1 AND jid > $2 AND ($4::json IS NULL OR affiliation IN (SELECT json_array_elements_text($4::json)))
 ORDER BY jid LIMIT $3;
 
+-- affiliations_of_back: the same in front of a JID
+SELECT jid, affiliation FROM affiliation
+WHERE node_id = $1 AND jid < $2 AND ($4::json IS NULL OR affiliation IN (SELECT json_array_elements_text($4::json)))
+ORDER BY jid DESC LIMIT $3;
+
 -- count_affiliations_of: how many are something to a node
 SELECT count(*) FROM affiliation
 WHERE node_id = $1 AND ($2::json IS NULL OR affiliation IN (SELECT json_array_elements_text($2::json)));
@@ -78,17 +115,35 @@ SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
     AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
+    AND ($6::json IS NULL OR n.type IN (SELECT json_array_elements_text($6::json)))
+    AND ($7::json IS NULL OR n.type NOT IN (SELECT json_array_elements_text($7::json)))
 ORDER BY n.name LIMIT $5;
+
+-- nodes_of_account_back: the same in front of a name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
+WHERE n.name < $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
+    AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
+    AND ($6::json IS NULL OR n.type IN (SELECT json_array_elements_text($6::json)))
+    AND ($7::json IS NULL OR n.type NOT IN (SELECT json_array_elements_text($7::json)))
+ORDER BY n.name DESC LIMIT $5;
 
 -- count_nodes_of_account: how many that are
 SELECT count(*) FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2::json)))
-    AND ($3::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($3::json)));
+    AND ($3::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($3::json)))
+    AND ($4::json IS NULL OR n.type IN (SELECT json_array_elements_text($4::json)))
+    AND ($5::json IS NULL OR n.type NOT IN (SELECT json_array_elements_text($5::json)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
+
+-- subscriptions_of_account_back: the same in front of a node and a JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
+WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) < ($3, $4) ORDER BY n.name DESC, s.jid DESC LIMIT $5;
 
 -- count_subscriptions_of_account: how many that are
 SELECT count(*) FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
@@ -96,6 +151,9 @@ WHERE ($2::text IS NULL OR n.name = $2);
 
 -- item_ids: the ids of a node's items, oldest first
 SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3;
+
+-- item_ids_back: the same in front of a number
+SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3;
 
 -- oldest: a node's items behind a number, no more than so many bytes of payload and one item
 SELECT %(item)s, i.payload FROM (

@@ -41,10 +41,20 @@ def page(session: Session, which: li.Listing[R], after: object, limit: int) -> l
 
 
 def _nodes(session: Session, which: li.Nodes, after: str | None, limit: int) -> list[Node]:
-    query = "page_nodes" if which.access is None else "page_nodes_with"
-    model = () if which.access is None else (which.access.value,)
-    rows = session.rows(query, *model, after or "", limit)
-    return [_node(session, row) for row in rows]
+    return _found_nodes(session, which, after or "", limit)
+
+
+def _found_nodes(
+    session: Session, which: li.Nodes, place: str, limit: int, back: str = ""
+) -> list[Node]:
+    access = () if which.access is None else (which.access.value,)
+    if which.type is not None:
+        query, values = "page_nodes_of", (which.type, *access, place, limit)
+    elif which.but:
+        query, values = "page_nodes_but", (*access, place, packed_keys(which.but), limit)
+    else:
+        query, values = "page_nodes_with" if access else "page_nodes", (*access, place, limit)
+    return [_node(session, row) for row in session.rows(f"{query}{back}", *values)]
 
 
 def _node(session: Session, row: Any) -> Node:  # noqa: ANN401  # a node's columns
@@ -111,40 +121,76 @@ def _untold_nodes(
 
 
 def _affiliations_of(
-    session: Session, which: li.AffiliationsOf, after: str | None, limit: int
+    session: Session, which: li.AffiliationsOf, after: str | None, limit: int, back: str = ""
 ) -> list[AffiliationRow]:
     node, roles = session.id(which.node), _packed(which.roles)
-    rows = session.rows("affiliations_of", node, after or "", limit, roles)
+    rows = session.rows(f"affiliations_of{back}", node, after or "", limit, roles)
     return [AffiliationRow(which.node, jid, Affiliation(word)) for jid, word in rows]
 
 
 def _nodes_of_account(
-    session: Session, which: li.NodesOfAccount, after: str | None, limit: int
+    session: Session, which: li.NodesOfAccount, after: str | None, limit: int, back: str = ""
 ) -> list[tuple[Node, Affiliation]]:
     filters = _packed(which.roles), _packed(which.access)
-    rows = session.rows("nodes_of_account", which.account, after or "", *filters, limit)
+    types = _packed(which.types), _packed(which.but or None)
+    values = which.account, after or "", *filters, limit, *types
+    rows = session.rows(f"nodes_of_account{back}", *values)
     return [(_node(session, row[:-1]), Affiliation(row[-1])) for row in rows]
 
 
 def _subscriptions_of_account(
-    session: Session, which: li.SubscriptionsOfAccount, after: tuple[str, str] | None, limit: int
+    session: Session,
+    which: li.SubscriptionsOfAccount,
+    after: tuple[str, str] | None,
+    limit: int,
+    back: str = "",
 ) -> list[Subscription]:
-    place = after or ("", "")
-    rows = session.rows("subscriptions_of_account", which.account, which.node, *place, limit)
+    values = which.account, which.node, *(after or ("", "")), limit
+    rows = session.rows(f"subscriptions_of_account{back}", *values)
     names = session.names({row[1] for row in rows})
     return [subscription_of(names, row) for row in rows]
+
+
+BACK: Final = "_back"
+"""How statements that page backward are called."""
+
+BEHIND_WORDS: Final = chr(0x10FFFF)
+"""Greater than every name and every JID: no printable character, so that none begins with it."""
+
+
+def _backward(session: Session, which: li.Backward[Any], after: Any, limit: int) -> list[Any]:  # noqa: ANN401  # a place of that listing
+    match which.of:
+        case li.Nodes() as nodes:
+            return _found_nodes(session, nodes, after or BEHIND_WORDS, limit, BACK)
+        case li.NodesOfAccount() as mine:
+            return _nodes_of_account(session, mine, after or BEHIND_WORDS, limit, BACK)
+        case li.AffiliationsOf() as people:
+            return _affiliations_of(session, people, after or BEHIND_WORDS, limit, BACK)
+        case li.SubscriptionsOfAccount() as mine:
+            place = after or (BEHIND_WORDS, "")
+            return _subscriptions_of_account(session, mine, place, limit, BACK)
+        case li.ItemIds() as ids:
+            return _item_ids(session, ids, after or BEHIND_ALL, limit, BACK)
+        case other:
+            raise TypeError(f"{type(other).__name__} is not paged backward")
 
 
 def _total(session: Session, which: li.Total, _after: object, limit: int) -> list[int]:
     match which.of:
         case li.Nodes(access=None):
             row = session.row("count_nodes")
+        case li.Nodes(access=access, type=str(kind)):
+            row = session.row("count_nodes_of", kind, str(access))
+        case li.Nodes(access=access, but=but) if but:
+            row = session.row("count_nodes_but", str(access), packed_keys(but))
         case li.Nodes(access=access):
             row = session.row("count_nodes_with", str(access))
         case li.AffiliationsOf(node=node, roles=roles):
             row = session.row("count_affiliations_of", session.id(node), _packed(roles))
-        case li.NodesOfAccount(account=account, roles=roles, access=access):
-            row = session.row("count_nodes_of_account", account, _packed(roles), _packed(access))
+        case li.NodesOfAccount(account=account) as mine:
+            filters = _packed(mine.roles), _packed(mine.access)
+            types = _packed(mine.types), _packed(mine.but or None)
+            row = session.row("count_nodes_of_account", account, *filters, *types)
         case li.SubscriptionsOfAccount(account=account, node=node):
             row = session.row("count_subscriptions_of_account", account, node)
         case other:
@@ -156,8 +202,10 @@ def _packed(words: tuple[str, ...] | None) -> str | None:
     return None if words is None else packed_keys(words)
 
 
-def _item_ids(session: Session, which: li.ItemIds, after: int | None, limit: int) -> list[ItemId]:
-    rows = session.rows("item_ids", session.contents_of(which.node), after or 0, limit)
+def _item_ids(
+    session: Session, which: li.ItemIds, after: int | None, limit: int, back: str = ""
+) -> list[ItemId]:
+    rows = session.rows(f"item_ids{back}", session.contents_of(which.node), after or 0, limit)
     return [ItemId(row[0]) for row in rows]
 
 
@@ -327,6 +375,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.NodesOfAccount:        _nodes_of_account,
     li.SubscriptionsOfAccount: _subscriptions_of_account,
     li.Total:                 _total,
+    li.Backward:              _backward,
     li.ItemIds:               _item_ids,
     li.Items:                 _items,
     li.DeadItems:             _dead,

@@ -8,6 +8,38 @@ FROM node n WHERE n.name > ? ORDER BY n.name LIMIT ?;
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
 FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
 
+-- page_nodes_of: nodes with an access model whose payloads are of a type, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name > ?3 ORDER BY n.name LIMIT ?4;
+
+-- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name LIMIT ?4;
+
+-- Backward: the same in front of a name.
+
+-- page_nodes_back: nodes by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE n.name < ?1 ORDER BY n.name DESC LIMIT ?2;
+
+-- page_nodes_with_back: nodes with an access model
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 ORDER BY n.name DESC LIMIT ?3;
+
+-- page_nodes_of_back: nodes with an access model whose payloads are of a type
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name < ?3 ORDER BY n.name DESC LIMIT ?4;
+
+-- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name DESC LIMIT ?4;
+
+-- count_nodes_of: how many nodes with an access model have payloads of a type
+SELECT count(*) FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2;
+
+-- count_nodes_but: how many nodes with an access model have payloads of none of these types
+SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?2));
+
 -- count_nodes: how many nodes there are
 SELECT count(*) FROM node;
 
@@ -66,6 +98,11 @@ SELECT jid, affiliation FROM affiliation
 WHERE node_id = ?1 AND jid > ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
 ORDER BY jid LIMIT ?3;
 
+-- affiliations_of_back: the same in front of a JID
+SELECT jid, affiliation FROM affiliation
+WHERE node_id = ?1 AND jid < ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
+ORDER BY jid DESC LIMIT ?3;
+
 -- count_affiliations_of: how many are something to a node
 SELECT count(*) FROM affiliation
 WHERE node_id = ?1 AND (?2 IS NULL OR affiliation IN (SELECT value FROM json_each(?2)));
@@ -75,17 +112,35 @@ SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
+    AND (?6 IS NULL OR json_extract(n.config, '$.type') IN (SELECT value FROM json_each(?6)))
+    AND (?7 IS NULL OR json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?7)))
 ORDER BY n.name LIMIT ?5;
+
+-- nodes_of_account_back: the same in front of a name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
+WHERE a.jid = ?1 AND n.name < ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
+    AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
+    AND (?6 IS NULL OR json_extract(n.config, '$.type') IN (SELECT value FROM json_each(?6)))
+    AND (?7 IS NULL OR json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?7)))
+ORDER BY n.name DESC LIMIT ?5;
 
 -- count_nodes_of_account: how many that are
 SELECT count(*) FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?2)))
-    AND (?3 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?3)));
+    AND (?3 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?3)))
+    AND (?4 IS NULL OR json_extract(n.config, '$.type') IN (SELECT value FROM json_each(?4)))
+    AND (?5 IS NULL OR json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?5)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
+
+-- subscriptions_of_account_back: the same in front of a node and a JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) < (?3, ?4) ORDER BY n.name DESC, s.jid DESC LIMIT ?5;
 
 -- count_subscriptions_of_account: how many that are
 SELECT count(*) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
@@ -93,6 +148,9 @@ WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2);
 
 -- item_ids: the ids of a node's items, oldest first
 SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?;
+
+-- item_ids_back: the same in front of a number
+SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq < ? ORDER BY i.seq DESC LIMIT ?;
 
 -- oldest: a node's items behind a number
 SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;

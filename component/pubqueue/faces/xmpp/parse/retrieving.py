@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-from pubqueue.core.nodes.manage import Describe, ListItems, ListNodes
+from pubqueue.core.nodes.manage import Describe, ListItems, ListNodes, Types
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import disco, ns
-from pubqueue.faces.xmpp.parse.iq import Iq, ids_of, node_of
+from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.result_sets import page_among, page_beside
 from pubqueue.faces.xmpp.room import PAYLOADS
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def items(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 6.5, with the pages of XEP-0059 that go forward."""
+    """XEP-0060 6.5, with the pages of XEP-0059."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node
     ids = ids_of(iq.verb, ns.tag(ns.PUBSUB, "item"))
     if iq.verb.children and not ids:
         return bad_request(text="in items stand only items with an id")
-    page = page_beside(iq.child.children[1:], backward=True)
+    page = page_beside(iq.child.children[1:])
     if isinstance(page, StanzaError):
         return page
     newest = iq.verb.get("max_items")
@@ -36,6 +36,12 @@ def items(iq: Iq) -> Request | StanzaError:
     except ValueError as problem:
         return bad_request(text=f"max_items: {problem}")
     return Retrieve(iq.by, node, ids, wanted, page, PAYLOADS)
+
+
+_FILTERS: Final = ("included-types", "excluded-types")
+
+MOST_TYPES: Final = 20
+"""Types in one filter at most: each is a list of its own to look into."""
 
 
 def _count(text: str) -> int:
@@ -53,14 +59,32 @@ def disco_info(iq: Iq) -> Request | StanzaError | bytes:
 
 
 def disco_items(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 5.2 and 5.5."""
+    """XEP-0060 5.2 and 5.5, filtered by types if that is wished (XEP-0462)."""
     page = page_among(iq.child.children)
     if isinstance(page, StanzaError):
         return page
     given = iq.child.get("node")
-    if given is None:
-        return ListNodes(iq.by, page)
-    return ListItems(iq.by, NodeName(given), page)
+    if given is not None:
+        return ListItems(iq.by, NodeName(given), page)
+    types = _types(iq)
+    return types if isinstance(types, StanzaError) else ListNodes(iq.by, page, types)
+
+
+def _types(iq: Iq) -> Types | StanzaError | None:
+    """Read which types of nodes are wanted (XEP-0462)."""
+    asked = iq.child.find(ns.tag(ns.FILTER, "filter"))
+    if asked is None:
+        return None
+    form = form_of(iq, asked, ns.FILTER)
+    if form is None or isinstance(form, StanzaError):
+        return bad_request(text="a filter is a submitted form")
+    if len(form.fields) != 1 or form.fields.keys() - set(_FILTERS):
+        return bad_request(text=f"a filter has {' or '.join(_FILTERS)}, not both")
+    ((name, given),) = form.fields.items()
+    if len(given) > MOST_TYPES:
+        return bad_request(text=f"a filter names at most {MOST_TYPES} types")
+    kinds = tuple(dict.fromkeys(given))
+    return Types(kinds) if name == _FILTERS[0] else Types(excluded=kinds)
 
 
 def my_affiliations(iq: Iq) -> Request | StanzaError:
