@@ -74,6 +74,8 @@ def _people(draw: Random) -> Rows:
         for account, role in (("boss@x", "owner"), (f"{_name(draw)}@x", "outcast")):
             yield "affiliation", {"node_id": number, "jid": account, "affiliation": role}
     yield "review", {"node_id": 2}
+    yield "trim", {"node_id": 3}
+    yield "moved_node", {"name": _name(draw), "uri": f"xmpp:x?;node={_name(draw)}"}
     for number in (20, 21):
         yield "former_node", {"id": number, "name": _name(draw), "telling": number % 2}
         yield "subscription", _subscription(draw, number, 0)
