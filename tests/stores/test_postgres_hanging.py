@@ -1,6 +1,7 @@
 """A process hangs with the lock of whoever writes: the others go on, and it loses and confirms nothing when it goes on too."""
 
 import asyncio
+import os
 import signal
 import sys
 from contextlib import asynccontextmanager
@@ -15,6 +16,10 @@ from pubqueue.app.ports import StoreError
 from pubqueue.core import changes as c
 from pubqueue.stores.postgres import hanging, schema
 from pubqueue.stores.postgres.store import PostgresStore
+
+
+STOPPED = os.WSTOPPED | os.WEXITED | os.WNOWAIT
+"""A signal stops one thread of a process, and that one the others: so it is waited for."""
 
 
 @pytest.fixture
@@ -40,6 +45,7 @@ async def hung(address, moment):
         async with asyncio.timeout(PATIENCE):
             assert await process.stdout.readline() == b"waiting\n"
             process.send_signal(signal.SIGSTOP)
+            await asyncio.to_thread(os.waitid, os.P_PID, process.pid, STOPPED)
             process.stdin.write(b"\n")
             yield process
     finally:
