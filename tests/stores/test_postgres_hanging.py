@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from harness import pausing
@@ -28,6 +29,13 @@ async def store(postgres, monkeypatch):
     await store.close()
 
 
+def stopped(pid):
+    """Return when every thread is stopped: the signal reaches one first, and the others may still run."""
+    threads = Path(f"/proc/{pid}/task")
+    while {(one / "stat").read_text().rpartition(")")[2][1] for one in threads.iterdir()} != {"T"}:
+        pass
+
+
 @asynccontextmanager
 async def hung(address, moment):
     """A process that is stopped at that moment of a batch."""
@@ -40,6 +48,7 @@ async def hung(address, moment):
         async with asyncio.timeout(PATIENCE):
             assert await process.stdout.readline() == b"waiting\n"
             process.send_signal(signal.SIGSTOP)
+            await asyncio.to_thread(stopped, process.pid)
             process.stdin.write(b"\n")
             yield process
     finally:
@@ -68,3 +77,9 @@ async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
         said, _ = await process.communicate()
     assert said == b"confirmed\nconfirmed\n"
     assert await ids(store) == ["hung", "after"]
+
+
+async def test_who_is_in_doubt_about_a_commit_does_not_wait_for_who_hangs(store, postgres):
+    line = store._line
+    async with hung(postgres.address, "batch"):
+        assert await line.run(lambda: store._is_committed(line, RuntimeError("cut")))

@@ -18,7 +18,7 @@ import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.stores.postgres.doubts import doubts
-from pubqueue.stores.postgres.hanging import cut_off
+from pubqueue.stores.postgres.hanging import cut_off, cutting_off
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
@@ -204,7 +204,7 @@ class PostgresStore:
 
     def _last_batch(self, connection: psycopg.Connection) -> int | None:
         """Return our last batch that is committed. The lock is free once the connection that was lost is over."""
-        with connection.transaction():
+        with cutting_off(connection), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
             row = connection.execute(
                 "SELECT batch FROM writer WHERE id = $1", (self._id,)
