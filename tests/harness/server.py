@@ -131,6 +131,8 @@ class StubServer:
         self.domain = domain
         self.secret = secret
         self.host = "127.0.0.1"
+        self.condition = "not-authorized"
+        """What it says to components with another secret."""
         self.refused = 0
         self.accepted = 0
         self._stanzas: deque[Stanza] = deque()
@@ -280,8 +282,8 @@ class StubServer:
             return True
         self.refused += 1
         writer.write(
-            b"<stream:error><not-authorized xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>"
-            b"</stream:error></stream:stream>"
+            f"<stream:error><{self.condition} xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>"
+            "</stream:error></stream:stream>".encode()
         )
         return False
 

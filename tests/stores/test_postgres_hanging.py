@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from harness import pausing
@@ -18,10 +19,6 @@ from pubqueue.stores.postgres import hanging, schema
 from pubqueue.stores.postgres.store import PostgresStore
 
 
-STOPPED = os.WSTOPPED | os.WEXITED | os.WNOWAIT
-"""A signal stops one thread of a process, and that one the others: so it is waited for."""
-
-
 @pytest.fixture
 async def store(postgres, monkeypatch):
     monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.6)
@@ -31,6 +28,13 @@ async def store(postgres, monkeypatch):
     await make(store, c.CreateNode(EMPTY))
     yield store
     await store.close()
+
+
+def stopped(pid):
+    """Return when every thread is stopped: the signal reaches one first, and the others may still run."""
+    threads = Path(f"/proc/{pid}/task")
+    while {(one / "stat").read_text().rpartition(")")[2][1] for one in threads.iterdir()} != {"T"}:
+        pass
 
 
 @asynccontextmanager
@@ -45,7 +49,7 @@ async def hung(address, moment):
         async with asyncio.timeout(PATIENCE):
             assert await process.stdout.readline() == b"waiting\n"
             process.send_signal(signal.SIGSTOP)
-            await asyncio.to_thread(os.waitid, os.P_PID, process.pid, STOPPED)
+            await asyncio.to_thread(stopped, process.pid)
             process.stdin.write(b"\n")
             yield process
     finally:
@@ -74,3 +78,9 @@ async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
         said, _ = await process.communicate()
     assert said == b"confirmed\nconfirmed\n"
     assert await ids(store) == ["hung", "after"]
+
+
+async def test_who_is_in_doubt_about_a_commit_does_not_wait_for_who_hangs(store, postgres):
+    line = store._line
+    async with hung(postgres.address, "batch"):
+        assert await line.run(lambda: store._is_committed(line, RuntimeError("cut")))

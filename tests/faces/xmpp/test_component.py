@@ -6,11 +6,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 import uvloop
+from harness.patience import PATIENCE
 from harness.server import StubServer
 from structlog.testing import capture_logs
 
 from pubqueue.faces.xmpp import component
-from pubqueue.faces.xmpp.component import Component, RefusedByServerError
+from pubqueue.faces.xmpp.component import (
+    ENTERING,
+    Component,
+    PlaceTakenError,
+    RefusedByServerError,
+)
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 ASKED = 10_000
@@ -176,6 +182,47 @@ async def test_a_server_that_accepted_it_once_may_come_back_in_its_own_time():
             await server.has_refused(2)
             server.secret = "secret"
             await server.reconnected(1)
+
+
+@asynccontextmanager
+async def a_server_that_has_another():
+    """A server that has another component of the name, until it is given its secret."""
+    async with StubServer(secret="another") as server:
+        server.condition = "conflict"
+        yield server
+
+
+async def test_who_finds_its_place_taken_says_so_once_and_waits_for_it(monkeypatch):
+    monkeypatch.setattr(component, "KNOCK", 0.01)
+    said = []
+    async with a_server_that_has_another() as server:
+        hearer = Hearer(server)
+        with capture_logs() as log:
+            entering = asyncio.create_task(hearer.stream.enter(lambda: said.append("waiting")))
+            await server.has_refused(3)
+            assert not entering.done()
+            server.secret = "secret"
+            await asyncio.wait_for(entering, PATIENCE)
+        assert (said, lines(log)) == (["waiting"], ["stream.place_taken", "stream.up"])
+        await server.send(iq("0"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert hearer.ids == []
+        hearer.stream.resume_reading(ENTERING)
+        await hearer.has_heard("0")
+        await hearer.stream.leave()
+
+
+async def test_who_finds_its_place_taken_later_is_told():
+    async with a_server_that_has_another() as server:
+        server.secret = "secret"
+        talker = Talker(server)
+        task = asyncio.create_task(talker.stream.run())
+        await talker.up.wait()
+        server.secret = "another"
+        await server.drop()
+        with pytest.raises(PlaceTakenError):
+            await asyncio.wait_for(task, PATIENCE)
 
 
 async def test_what_is_said_without_a_stream_is_not_kept():

@@ -6,13 +6,17 @@ idle transactions and for statements do not run. But it notes when it was last t
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from psycopg.errors import LockNotAvailable
 
 from pubqueue.stores.postgres.schema import LOCK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg import Connection
 
 log = structlog.get_logger(__name__)
@@ -28,6 +32,16 @@ CUT: Final = """
         AND a.wait_event_type = 'Client' AND a.query_start < clock_timestamp() - make_interval(secs => $2::float8)
 """
 """Only a process like this one, by role and name: somebody's psql is left alone, and other roles cannot be ended."""
+
+
+@contextmanager
+def cutting_off(connection: Connection) -> Iterator[None]:
+    """See to it that who waits in vain for the lock does not do so again."""
+    try:
+        yield
+    except LockNotAvailable:
+        cut_off(connection)
+        raise
 
 
 def cut_off(connection: Connection) -> bool:

@@ -18,7 +18,7 @@ import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.stores.postgres.doubts import doubts
-from pubqueue.stores.postgres.hanging import cut_off
+from pubqueue.stores.postgres.hanging import cut_off, cutting_off
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
 from pubqueue.stores.postgres.schema import LOCK
@@ -215,7 +215,7 @@ class PostgresStore:
 
         This writes, so that its own commit waits for the standbys that ours should have waited for.
         """
-        with connection.transaction():
+        with cutting_off(connection), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
             row = connection.execute(
                 "UPDATE writer SET seen = now() WHERE id = $1 RETURNING batch", (self._id,)
