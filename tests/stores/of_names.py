@@ -35,7 +35,6 @@ from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName
-from pubqueue.core.transactions.elsewhere import id_elsewhere
 from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside
 from pubqueue.core.validity import LONGEST_ID, is_name
 
@@ -144,13 +143,3 @@ class OfNames:
         assert all(is_name(name) for name in letters)
         assert all(name.startswith(f"{node}/{ITEM}"[:100]) for name in letters)
         assert await store.batch(recount) == []
-
-
-def test_a_short_id_elsewhere_is_made_of_node_and_id():
-    short = NodeName("n"), ItemId("i"), NOW
-    assert id_elsewhere(*short, "app.1.2.3") == f"n/i.{NOW}"
-    assert id_elsewhere(*short, "app.1.2.3", twice=True) == f"n/i.{NOW}.app.1.2.3"
-    room = LONGEST_ID - len(f"n/.{NOW}")
-    for over, expected in ((0, f"n/{'i' * room}.{NOW}"), (1, f"n/{'i' * 98}.{NOW}.app.1.2.3")):
-        name = ItemId("i" * (room + over))
-        assert id_elsewhere(NodeName("n"), name, NOW, "app.1.2.3") == expected

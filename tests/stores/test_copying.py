@@ -21,7 +21,8 @@ from pubqueue.core import changes as c
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import RefusedError, copy
 from pubqueue.stores.copying.of_postgres import PostgresPlace
-from pubqueue.stores.copying.of_sqlite import SqlitePlace
+from pubqueue.stores.copying.of_sqlite import SqlitePlace, _batches
+from pubqueue.stores.copying.places import AT_ONCE
 from pubqueue.stores.copying.tables import OF_PROCESSES, agreed, differences
 from pubqueue.stores.postgres.schema import configure
 from pubqueue.stores.sqlite.schema import prepare
@@ -145,6 +146,23 @@ def test_rows_are_written_behind_those_that_they_refer_to(tmp_path):
     for table in tables.values():
         assert all(order.index(one) < order.index(table.name) for one in table.refers)
     assert order.index("node") < order.index("contents") < order.index("item")
+
+
+def test_no_more_is_kept_at_once_than_a_few_rows():
+    read = []
+
+    def rows(octets, count):
+        for number in range(count):
+            read.append(number)
+            yield number, b"x" * octets
+
+    for octets, most in ((1_000_000, 5), (10_000_000, 1), (1, AT_ONCE)):
+        read.clear()
+        sizes = []
+        for batch, _ in _batches(rows(octets, 12 if octets > 1 else 1200)):
+            sizes.append(len(batch))
+            assert len(read) == sum(sizes), "nothing is read ahead"
+        assert max(sizes) == most
 
 
 # --- the service goes on ---------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """A process hangs with the lock of whoever writes: the others go on, and it loses and confirms nothing when it goes on too."""
 
 import asyncio
-import os
 import signal
 import sys
 from contextlib import asynccontextmanager

@@ -1,24 +1,29 @@
 -- Rows by their keys. The keys come as JSON: a list, or an object with a list for each node's id, so that one
--- constant statement does for any number of them. Joins are made in the order in which they are written (tuning.sql):
--- first the keys, then the table by its index. %(item)s are the columns of an item.
+-- constant statement does for any number of them. First the keys, then for each its rows by the index: LATERAL and OFFSET 0 see to that, for
+-- PostgreSQL would walk the whole table instead if that was empty when it was counted last (schema.SETTINGS). %(item)s are the columns of an item.
 
 -- node_ids: the ids of nodes by their names
-SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n;
+SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n;
 
 -- node_names: the names of nodes by their ids
-SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE id = k.value::bigint OFFSET 0) n;
+SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = k.value::bigint OFFSET 0) n;
 
 -- contents_of: the ids of what nodes contain, by the names of the nodes
-SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
+SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
 
 -- nodes_holding: the names of nodes by the ids of what they contain
-SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM contents WHERE id = k.value::bigint OFFSET 0) c
+SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM contents WHERE id = k.value::bigint OFFSET 0) c
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = c.node_id OFFSET 0) n;
 
 -- nodes: nodes by their names, with the ids of what they contain
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, c.id
-FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
+FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
 
 -- affiliations: what accounts are to nodes
@@ -32,43 +37,52 @@ CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value AND node_
 
 -- subscribers: all subscriptions to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM subscription WHERE node_id = k.value::bigint OFFSET 0) s;
+FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM subscription WHERE node_id = k.value::bigint OFFSET 0) s;
 
 -- accounts: all subscriptions of accounts
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value OFFSET 0) s
+FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) s
+FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- resources: the full JIDs of accounts that are here
-SELECT r.jid FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM resource WHERE account = k.value OFFSET 0) r ORDER BY r.id;
+SELECT r.jid FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM resource WHERE account = k.value OFFSET 0) r ORDER BY r.id;
 
 -- items: items by node and id
 SELECT %(item)s FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM item WHERE node_id = n.key::bigint AND id = k.value OFFSET 0) i;
 
 -- numbers: items by their numbers
-SELECT %(item)s FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
+SELECT %(item)s FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
 -- held: what is locked to exactly these JIDs
-SELECT %(item)s FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) i;
+SELECT %(item)s FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) i;
 
 -- payloads: payloads as they were published, by the items' numbers
-SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
+SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
 -- receipts: who held items and lost them
-SELECT r.seq, r.jid FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM receipt WHERE seq = k.value::bigint OFFSET 0) r;
+SELECT r.seq, r.jid FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM receipt WHERE seq = k.value::bigint OFFSET 0) r;
 
 -- finished: ids of finished work
 SELECT f.node_id, f.id, f.digest, f.until FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM finished WHERE node_id = n.key::bigint AND id = k.value OFFSET 0) f;
 
 -- apps: writers of transactions by name
-SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value OFFSET 0) p;
+SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value OFFSET 0) p;
 
 -- versions: open versions by app and number
 SELECT p.name, t.version, t.owner, t.immediate, t.began, t.until, t.items, t.bytes FROM json_array_elements($1::json) k(value)
@@ -82,7 +96,8 @@ CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value
 CROSS JOIN LATERAL (SELECT * FROM attempt WHERE txn_id = t.id AND part = (k.value->>2)::bigint AND number = (k.value->>3)::bigint OFFSET 0) a;
 
 -- waiting: what waits for commits, by account
-SELECT u.account, u.items, u.bytes FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM staged_usage WHERE account = k.value OFFSET 0) u;
+SELECT u.account, u.items, u.bytes FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM staged_usage WHERE account = k.value OFFSET 0) u;
 
 -- staged: the sizes of staged items: by app, version, part and attempt an object of nodes with ids
 SELECT p.name, t.version, a.part, a.number, s.node, s.id, s.size FROM json_array_elements($1::json) k(value)
@@ -124,7 +139,8 @@ SELECT %(item)s, i.payload FROM (
             ) l LIMIT $4
         ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
     ) p
-) f CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.seq;
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.seq;
 
 -- ready_places: the next items of many nodes, but only where they stand
 SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
@@ -157,7 +173,8 @@ SELECT e.* FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
 ) e;
 
 -- ready_items: items with their payloads, by their numbers
-SELECT %(item)s, i.payload FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
+SELECT %(item)s, i.payload FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
 -- due_locks: locks whose deadline has come
 SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline <= $1 ORDER BY i.deadline LIMIT $2;

@@ -58,8 +58,8 @@ WITH RECURSIVE walk(id) AS (
 SELECT w.id, (
     SELECT n.name FROM node n JOIN contents c ON c.node_id = n.id
     WHERE n.id = w.id AND n.queueing AND (
-        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued')
-        OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside)
+        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued' OFFSET 0) -- without it all that is queued is walked
+        OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside OFFSET 0)
     )
 ) FROM (SELECT walk.id FROM walk LIMIT $2) w WHERE w.id IS NOT NULL;
 
@@ -80,7 +80,8 @@ WHERE s.node_id = $1 AND left(s.jid, 500) >= left($2::text, 500) AND s.jid > $2
 ORDER BY left(s.jid, 500), s.jid LIMIT $3;
 
 -- reviews: nodes whose subscribers are to be looked through
-SELECT n.name FROM review r CROSS JOIN LATERAL (SELECT * FROM node WHERE id = r.node_id OFFSET 0) n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
+SELECT n.name FROM review r
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = r.node_id OFFSET 0) n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
 -- trims: nodes whose items are to be trimmed
 SELECT n.name FROM trim t JOIN node n ON n.id = t.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
@@ -112,7 +113,8 @@ WHERE node_id = $1 AND ($2::json IS NULL OR affiliation IN (SELECT json_array_el
 
 -- nodes_of_account: every node that an account is something to
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
-FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
+FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
     AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
     AND ($6::json IS NULL OR n.type IN (SELECT json_array_elements_text($6::json)))
@@ -129,7 +131,8 @@ WHERE n.name < $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_e
 ORDER BY n.name DESC LIMIT $5;
 
 -- count_nodes_of_account: how many that are
-SELECT count(*) FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
+SELECT count(*) FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2::json)))
     AND ($3::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($3::json)))
     AND ($4::json IS NULL OR n.type IN (SELECT json_array_elements_text($4::json)))
@@ -137,7 +140,8 @@ WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2:
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
-FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
+FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
 
 -- subscriptions_of_account_back: the same in front of a node and a JID
@@ -146,7 +150,8 @@ FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATER
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) < ($3, $4) ORDER BY n.name DESC, s.jid DESC LIMIT $5;
 
 -- count_subscriptions_of_account: how many that are
-SELECT count(*) FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
+SELECT count(*) FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
+CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2);
 
 -- item_ids: the ids of a node's items, oldest first
@@ -160,24 +165,29 @@ SELECT %(item)s, i.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (
         SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.node_id = $1 AND q.seq > $2 ORDER BY q.seq LIMIT $3
     ) p
-) f CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($4, 0) ORDER BY f.seq;
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($4, 0) ORDER BY f.seq;
 
 -- newest: a node's last items in front of a number, the newest first, as many bytes
 SELECT %(item)s, i.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq DESC) - p.size AS before FROM (
         SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.node_id = $1 AND q.seq < $2 ORDER BY q.seq DESC LIMIT $3
     ) p
-) f CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($4, 0) ORDER BY f.seq DESC;
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($4, 0) ORDER BY f.seq DESC;
 
 -- held_numbers: the numbers of what some JIDs hold of a node
-SELECT i.seq FROM json_array_elements_text($2::json) k(value) CROSS JOIN LATERAL (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) i
+SELECT i.seq FROM json_array_elements_text($2::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) i
 WHERE i.node_id = $1;
 
 -- numbered: items of these numbers, in their order, as many bytes
 SELECT %(item)s, i.payload FROM (
     SELECT k.value, k.place, sum(octet_length(q.payload)) OVER (ORDER BY k.place) - octet_length(q.payload) AS before
-    FROM json_array_elements_text($1::json) WITH ORDINALITY k(value, place) CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) q
-) f CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.value::bigint OFFSET 0) i WHERE f.before <= greatest($2, 0) ORDER BY f.place;
+    FROM json_array_elements_text($1::json) WITH ORDINALITY k(value, place)
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) q
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.value::bigint OFFSET 0) i WHERE f.before <= greatest($2, 0) ORDER BY f.place;
 
 -- dead: items that died here or came here dead, and are free
 SELECT %(item)s FROM item i
@@ -208,7 +218,8 @@ SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
         WHERE q.node_id = $1 AND q.seq > $2 AND q.seq <= $3 AND ($4::text IS NULL OR q.state = $4)
         ORDER BY q.seq LIMIT $6
     ) p
-) f CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($7, 0) ORDER BY f.seq;
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($7, 0) ORDER BY f.seq;
 
 -- shown_dead: a page of a node's dead, by their deaths
 SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
@@ -216,7 +227,8 @@ SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
         SELECT q.seq, q.death, octet_length(q.payload) AS size FROM item q
         WHERE q.node_id = $1 AND q.death > $2 AND q.death <= $3 AND $4::text = 'dead' ORDER BY q.death LIMIT $6
     ) p
-) f CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($7, 0) ORDER BY f.death;
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($7, 0) ORDER BY f.death;
 
 -- stride: the number of an item so far behind another
 SELECT i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT 1 OFFSET $3::bigint - 1;

@@ -1,6 +1,6 @@
 -- Rows as they are written, each guarded by what it was: a statement that finds another number of rows than
 -- expected undoes the batch. Nodes come as their ids. What is written of many rows at once comes as arrays, one for
--- each column.
+-- each column. What is to be changed is looked for by its key, for each in turn, as in load.sql, and then found by its place (ctid).
 
 -- number: reserve numbers of a sequence; it begins with 1
 INSERT INTO sequence AS s (name, next) VALUES ($2, 1 + $1::bigint)
@@ -92,7 +92,9 @@ FROM unnest(
 UPDATE subscription s SET queue_requests = v.queue_requests, in_flight = s.in_flight + v.in_flight,
     last_served = greatest(s.last_served, v.last_served), available = v.available <> 0, unanswered = v.unanswered
 FROM (
-    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) v(queue_requests, in_flight, last_served, available, unanswered, subid)
+    SELECT v.*, x.ctid AS at_row FROM unnest(
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]
+    ) v(queue_requests, in_flight, last_served, available, unanswered, subid)
     CROSS JOIN LATERAL (SELECT ctid FROM subscription WHERE subid = v.subid OFFSET 0) x
 ) v WHERE s.ctid = v.at_row;
 
@@ -121,8 +123,9 @@ DELETE FROM resource r USING (
 -- remove_item: the items are gone
 DELETE FROM item i USING (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) v(seq, node_id, state, token)
-    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
-) v WHERE i.ctid = v.at_row AND i.node_id = v.node_id AND i.state = v.state AND i.token = v.token;
+    CROSS JOIN LATERAL (SELECT ctid, node_id, state, token FROM item WHERE seq = v.seq OFFSET 0) x
+    WHERE x.node_id = v.node_id AND x.state = v.state AND x.token = v.token
+) v WHERE i.ctid = v.at_row;
 
 -- park_item: names that nobody can give, for items whose places other ones are about to leave
 UPDATE item i SET id = chr(1) || i.seq FROM (
@@ -145,8 +148,9 @@ FROM (
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken, seq, was_in, was, had)
-    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
-) v WHERE i.ctid = v.at_row AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
+    CROSS JOIN LATERAL (SELECT ctid, node_id, state, token FROM item WHERE seq = v.seq OFFSET 0) x
+    WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
+) v WHERE i.ctid = v.at_row;
 
 -- change_item: whatever may change of items
 UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
@@ -163,8 +167,9 @@ FROM (
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
     death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, was_in, was, had)
-    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
-) v WHERE i.ctid = v.at_row AND i.node_id = v.was_in AND i.state = v.was AND i.token = v.had;
+    CROSS JOIN LATERAL (SELECT ctid, node_id, state, token FROM item WHERE seq = v.seq OFFSET 0) x
+    WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
+) v WHERE i.ctid = v.at_row;
 
 -- change_payload: other payloads
 UPDATE item i SET payload = v.payload FROM (
@@ -221,15 +226,19 @@ INSERT INTO finished (digest, until, node_id, id) SELECT * FROM unnest($1::bytea
 -- change_finished: of another payload, or longer
 UPDATE finished f SET digest = v.digest, until = v.until
 FROM (
-    SELECT v.*, x.ctid AS at_row FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::bigint[]) v(digest, until, node_id, id, was, was_until)
-    CROSS JOIN LATERAL (SELECT ctid FROM finished WHERE node_id = v.node_id AND id = v.id OFFSET 0) x
-) v WHERE f.ctid = v.at_row AND f.digest = v.was AND f.until = v.was_until;
+    SELECT v.*, x.ctid AS at_row FROM unnest(
+        $1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::bigint[]
+    ) v(digest, until, node_id, id, was, was_until)
+    CROSS JOIN LATERAL (SELECT ctid, digest, until FROM finished WHERE node_id = v.node_id AND id = v.id OFFSET 0) x
+    WHERE x.digest = v.was AND x.until = v.was_until
+) v WHERE f.ctid = v.at_row;
 
 -- drop_finished: the ids absorb nothing
 DELETE FROM finished f USING (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[]) v(node_id, id, was, was_until)
-    CROSS JOIN LATERAL (SELECT ctid FROM finished WHERE node_id = v.node_id AND id = v.id OFFSET 0) x
-) v WHERE f.ctid = v.at_row AND f.digest = v.was AND f.until = v.was_until;
+    CROSS JOIN LATERAL (SELECT ctid, digest, until FROM finished WHERE node_id = v.node_id AND id = v.id OFFSET 0) x
+    WHERE x.digest = v.was AND x.until = v.was_until
+) v WHERE f.ctid = v.at_row;
 
 -- add_contents: the first contents of a node have its number
 INSERT INTO contents (id, node_id) SELECT id, id FROM node WHERE name = $1;

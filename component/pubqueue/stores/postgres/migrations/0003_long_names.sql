@@ -17,15 +17,20 @@ DROP INDEX item_held;
 CREATE INDEX item_held ON item (left(holder, 500)) WHERE holder IS NOT NULL;
 
 -- Of two indexes that seem to cost the same, as they do while a table is empty, PostgreSQL takes the one that was made last: so
--- those that find a single row are made behind the others.
+-- those that find a single row, or few, are made behind the others.
 ALTER TABLE item DROP CONSTRAINT item_node_id_id_key;
 ALTER TABLE item ADD CONSTRAINT item_node_id_id_key UNIQUE (node_id, id);
+
+ALTER TABLE receipt DROP CONSTRAINT receipt_seq_fkey;
+ALTER TABLE item DROP CONSTRAINT item_pkey;
+ALTER TABLE item ADD CONSTRAINT item_pkey PRIMARY KEY (seq);
+ALTER TABLE receipt ADD CONSTRAINT receipt_seq_fkey FOREIGN KEY (seq) REFERENCES item ON DELETE CASCADE;
 
 ALTER TABLE node DROP CONSTRAINT node_name_key;
 ALTER TABLE node ADD CONSTRAINT node_name_key UNIQUE (name);
 
-ALTER TABLE affiliation DROP CONSTRAINT affiliation_pkey;
-ALTER TABLE affiliation ADD CONSTRAINT affiliation_pkey PRIMARY KEY (node_id, jid);
+DROP INDEX subscription_account;
+CREATE INDEX subscription_account ON subscription (account, node_id);
 
 ALTER TABLE txn DROP CONSTRAINT txn_app_id_version_key;
 ALTER TABLE txn ADD CONSTRAINT txn_app_id_version_key UNIQUE (app_id, version);
