@@ -38,7 +38,7 @@ class Listener:
 
 @asynccontextmanager
 async def component(
-    server: Prosody | Ejabberd, folder: Path, extra: str = JOBS, *, store: Path | None = None
+    server: Prosody | Ejabberd, folder: Path, extra: str = JOBS, *, store: Path | str | None = None
 ) -> AsyncIterator[Program]:
     """Serve queue.localhost behind `server`; `extra` goes into the configuration.
 
