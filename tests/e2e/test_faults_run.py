@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from faults_run.__main__ import main
 from faults_run.notes import Notes
-from faults_run.plan import ROUND, Plan
+from faults_run.plan import OF_DATABASES, ROUND, Plan
 from faults_run.run import RunResult
 from harness.recount import Count
 
@@ -20,6 +20,16 @@ def test_nothing_is_lost():
     assert result.exit_code == 0, result.output
     assert re.search("lost +│ +0 │ +0 │", result.output)
     assert re.search("counts kept in the store +│ as counted │ as counted", result.output)
+
+
+@pytest.mark.e2e
+def test_nothing_is_lost_by_two_instances_whose_database_is_killed():
+    asked = "--items 200 --seed 3 --server ejabberd --store postgres --instances 2"
+    result = CliRunner().invoke(main, asked.split(), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    for fault in OF_DATABASES:
+        assert re.search(f"{fault.value} +│ +[1-9]", result.output)
+    assert re.search("locked twice at one time +│ +0 │", result.output)
 
 
 def test_a_plan_follows_from_its_seed_and_has_every_fault():
@@ -63,6 +73,12 @@ def test_an_outcome_is_judged(notes: Notes):
     undone = replace(good, store=Count({("jobs", "p0-0"): "queued"}, ()))
     assert (undone.undone, undone.good) == ({"p0-0"}, False)
     assert not replace(good, store=Count({}, ("jobs counts 1 items",))).good
+
+    again = ("unlocked", "p0-0"), ("delivered", "p0-0"), ("completed", "p0-0")
+    assert replace(good, events=(("delivered", "p0-0"), *again)).good
+    log = (("delivered", "p0-0"), *again[1:])
+    assert replace(good, events=log).locked_twice == ["p0-0"]
+    assert not replace(good, events=log).good
 
     with notes.path("bee").open("a") as file:
         file.write(" 2 40\ngiven p0-0 4 2 50\n")

@@ -2,14 +2,12 @@
 the middle, again and again: nothing is lost, nothing is done twice, and no two hold an item at a time."""
 
 from collections import Counter
-from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
-from faults_run.places import PostgresPlace, SqlitePlace
 from faults_run.plan import Fault, Plan
 from faults_run.report import told
 from faults_run.run import Run
-from harness.postgres import Postgres
 
 PLAN = Plan(
     items=2000,
@@ -22,35 +20,22 @@ PLAN = Plan(
 )
 
 
-@contextmanager
-def in_a_file(folder):
-    yield SqlitePlace(folder / "pubqueue.db")
-
-
-@contextmanager
-def in_postgres(_folder):
-    with Postgres() as server:
-        yield PostgresPlace(server)
-
-
 @pytest.mark.e2e
 @pytest.mark.covers("Q-056", on=["ejabberd"])
-@pytest.mark.parametrize("kept", [in_a_file, in_postgres])
-async def test_two_instances_under_load_lose_nothing_and_never_lock_an_item_twice(tmp_path, kept):
-    with kept(tmp_path) as place:
-        run = Run(PLAN, "ejabberd", tmp_path, lambda _done, _what: None, place)
-        outcome = await run.run(patience=400)
-        events = place.events()
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_two_instances_under_load_lose_nothing_and_never_lock_an_item_twice(tmp_path, store):
+    plan = replace(PLAN, store=store)
+    outcome = await Run(plan, "ejabberd", tmp_path, lambda _done, _what: None).run(patience=400)
     assert outcome.good, told(outcome)
     assert set(outcome.faults) == {Fault.COMPONENT, Fault.COMPONENT_RESTART}
     held = set()
-    for kind, item in events:
+    for kind, item in outcome.events:
         if kind == "delivered":
             assert item not in held
             held.add(item)
         elif kind in {"completed", "unlocked", "expired"}:
             held.remove(item)
     assert held == set()
-    counted = Counter(events)
+    counted = Counter(outcome.events)
     for item in outcome.confirmed:
         assert (counted["published", item], counted["completed", item]) == (1, 1)

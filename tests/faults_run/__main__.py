@@ -13,9 +13,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from faults_run.plan import Plan
+from faults_run.plan import OF_DATABASES, ROUND, Plan
 from faults_run.report import table
 from faults_run.run import SERVERS, Run, RunResult
+from faults_run.stores import STORES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,13 +30,16 @@ WIDTH = 100  # of the table when nobody's terminal says
 @click.option(
     "--server", "servers", multiple=True, default=list(SERVERS), type=click.Choice(list(SERVERS))
 )
-@click.option("--instances", default=1, help="Components on one store; more than one on ejabberd.")
-def main(*, items: int, seed: int, servers: Sequence[str], instances: int) -> None:
+@click.option("--store", default="sqlite", type=click.Choice(list(STORES)))
+@click.option("--instances", default=1, help="Components on one store; Prosody has one of them.")
+def main(*, items: int, seed: int, servers: Sequence[str], store: str, instances: int) -> None:
     """Bring items through the queue while all that takes part in it is killed at random."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    plan = Plan(items, seed, instances=instances)
+    kinds = ROUND if store == "sqlite" else OF_DATABASES + ROUND
     outcomes = []
     for server in servers:
+        admitted = 1 if server == "prosody" else instances
+        plan = Plan(items, seed, instances=admitted, kinds=kinds, log=True, store=store)
         with tempfile.TemporaryDirectory(prefix="pubqueue-faults-") as folder:
             outcomes.append(asyncio.run(_run(plan, server, Path(folder), console)))
     console.print(table(outcomes))

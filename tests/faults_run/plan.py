@@ -18,6 +18,9 @@ class Fault(Enum):
     STALL = "worker stalled beyond its locks"
     SERVER_RESTART = "server restarted"
     COMPONENT_RESTART = "component restarted"
+    DATABASE = "database killed"
+    DATABASE_SESSION = "session of the database killed"
+    DATABASE_RESTART = "database restarted"
 
 
 ROUND: Final = (
@@ -25,6 +28,11 @@ ROUND: Final = (
     *(Fault.SERVER_RESTART, Fault.COMPONENT_RESTART, Fault.COMPONENT, Fault.WORKER),
 )
 """Every kind in its share; a run takes as many as it needs, in any order."""
+
+OF_DATABASES: Final = (
+    *(Fault.DATABASE, Fault.DATABASE_SESSION, Fault.DATABASE_RESTART, Fault.DATABASE),
+)
+"""What befalls a store that has processes of its own, besides."""
 
 ITEMS_PER_FAULT: Final = 125
 FEWEST: Final = 8
@@ -47,6 +55,7 @@ class Plan:
     instances: int = 1
     kinds: tuple[Fault, ...] = ROUND
     log: bool = False
+    store: str = "sqlite"
 
     @property
     def backlog(self) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def table(outcomes: Sequence[RunResult]) -> Table:
     """Show what was done to the queue behind each server, and what has come of it."""
     plan = outcomes[0].plan
-    shown = Table(title=f"{plan.items:,} items behind each server, seed {plan.seed}")
+    shown = Table(title=f"{plan.items:,} items behind each server, {plan.store}, seed {plan.seed}")
     shown.add_column(no_wrap=True)
     for outcome in outcomes:
         shown.add_column(outcome.server, justify="right")
@@ -57,6 +57,7 @@ def _judged(outcome: RunResult) -> dict[str, str]:
         "lost": _count(outcome.lost),
         "came back after a confirmed retract": _count(outcome.undone),
         "confirmed to two workers": str(outcome.notes.twice),
+        "locked twice at one time": _count(map(str, outcome.locked_twice)),
         "left in the store": _count(outcome.store.of("jobs")),
         "integrity, and counts kept in the store": "; ".join(outcome.store.wrong) or "as counted",
     }

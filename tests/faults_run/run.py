@@ -14,20 +14,18 @@ from harness.ejabberd import Ejabberd
 from harness.live import component
 
 from faults_run.notes import Notes
-from faults_run.places import SqlitePlace
-from faults_run.plan import Fault, Plan
+from faults_run.plan import OF_DATABASES, Fault, Plan
 from faults_run.publisher import Publisher
+from faults_run.stores import STORES
 from faults_run.workers import PASSWORD, Workers
 from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from harness.program import Program
     from harness.recount import Count
-
-    from faults_run.places import Place
 
 SERVERS: Final = {"prosody": Prosody, "ejabberd": Ejabberd}
 LOOK: Final = 0.05
@@ -62,6 +60,7 @@ class RunResult:
     repeated: int
     notes: Notes
     store: Count
+    events: Sequence[tuple[object, ...]] = ()
 
     @property
     def lost(self) -> set[str]:
@@ -74,32 +73,38 @@ class RunResult:
         return (self.notes.done.keys() & self.store.of("jobs").keys()) | set(self.notes.came_back)
 
     @property
+    def locked_twice(self) -> list[object]:
+        """Items that were handed out while somebody held them, as far as the log tells."""
+        held: set[object] = set()
+        found = []
+        for kind, item in self.events:
+            if kind == "delivered":
+                found += [item] if item in held else []
+                held.add(item)
+            elif kind in {"completed", "unlocked", "expired"}:
+                held.discard(item)
+        return found
+
+    @property
     def good(self) -> bool:
         """Whether everything was published and done, and nothing is left, lost or wrong."""
         whole = len(self.confirmed) == len(self.notes.results) == self.plan.items
-        wrong = self.lost or self.undone or self.notes.twice or self.store.items or self.store.wrong
+        left = self.store.items or self.store.wrong
+        wrong = self.lost or self.undone or self.notes.twice or self.locked_twice or left
         return whole and not wrong
 
 
 class Run:
-    """One run in `folder`; `tell` hears of every fault and of the number of finished items.
-
-    The store is a file there, or at another `place`.
-    """
+    """One run in `folder`; `tell` hears of every fault and of the number of finished items."""
 
     def __init__(
-        self,
-        plan: Plan,
-        server: str,
-        folder: Path,
-        tell: Callable[[int, str], None],
-        place: Place | None = None,
+        self, plan: Plan, server: str, folder: Path, tell: Callable[[int, str], None]
     ) -> None:
         self._plan = plan
         self._server: Prosody | Ejabberd = SERVERS[server]()
         self._kind = server
         self._befallen: Counter[Fault] = Counter()
-        self._place = place or SqlitePlace(folder / "pubqueue.db")
+        self._store = STORES[plan.store](folder)
         self._folder = folder
         self._programs: list[Program] = []
         self._tell = tell
@@ -111,6 +116,7 @@ class Run:
     async def run(self, patience: float) -> RunResult:
         """Publish and do all items, whatever happens; give up after `patience` seconds."""
         async with AsyncExitStack() as stack:
+            stack.enter_context(self._store)
             await stack.enter_async_context(self._server)
             publishers = self._publishers = await self._hire()
             names = ", ".join(f'"etl{number}@localhost"' for number in range(len(publishers)))
@@ -122,21 +128,27 @@ class Run:
             for number in range(self._plan.instances):
                 folder = self._folder / f"instance{number}"
                 folder.mkdir()
-                program = component(self._server, folder, node, store=self._place.where)
+                program = component(self._server, folder, node, store=self._store.address)
                 self._programs.append(await stack.enter_async_context(program))
             begun = time.monotonic()
             await self._bring_through(patience)
             seconds = time.monotonic() - begun
+            for program in self._programs:
+                await program.stop()
+            return self._result(seconds)
+
+    def _result(self, seconds: float) -> RunResult:
         self._notes.read()
         return RunResult(
             plan=self._plan,
             seconds=seconds,
             server=self._kind,
             faults=self._befallen,
-            confirmed=frozenset().union(*(publisher.confirmed for publisher in publishers)),
-            repeated=sum(publisher.repeated for publisher in publishers),
+            confirmed=frozenset().union(*(it.confirmed for it in self._publishers)),
+            repeated=sum(it.repeated for it in self._publishers),
             notes=self._notes,
-            store=await self._place.count(),
+            store=self._store.recount(),
+            events=self._store.events(),
         )
 
     async def _hire(self) -> list[Publisher]:
@@ -179,7 +191,7 @@ class Run:
     async def _emptied(self) -> None:
         """Return when the store has no items, seen from beside it."""
         async with asyncio.timeout(60 + 10 * self._plan.lock_timeout):
-            await self._until(self._place.is_empty)
+            await self._until(self._store.is_empty)
 
     async def _read_notes(self) -> None:
         while True:
@@ -218,4 +230,8 @@ class Run:
             case Fault.SERVER_RESTART:
                 async with self._locks["server"]:
                     await self._server.restart()
+            case _:
+                assert fault in OF_DATABASES
+                async with self._locks["component"]:  # a component does not start without its store
+                    self._store.befall(fault, self._random)
         self._befallen[fault] += 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ITEMS: Final = """SELECT node.name, item.id, state FROM item
     JOIN contents ON contents.id = item.node_id JOIN node ON node.id = contents.node_id"""
@@ -36,7 +36,7 @@ WRONG: Final = (
     """SELECT 'version ' || version || ' counts ' || items || ' staged items' FROM txn AS t WHERE committed IS NULL
        AND items != (SELECT count(*) FROM staged WHERE txn_id = t.id)""",
     """SELECT 'attempt ' || number || ' counts ' || items || ' items' FROM attempt AS a WHERE txn_id IS NOT NULL AND NOT committed
-       AND (items, known) != (SELECT count(*), coalesce(sum(staged.known), 0) FROM staged WHERE attempt_id = a.id)""",
+       AND (items, known) != (SELECT count(*), coalesce(sum(CAST(staged.known AS integer)), 0) FROM staged WHERE attempt_id = a.id)""",
     """SELECT 'items of ' || account || ' that wait are counted as ' || items FROM staged_usage WHERE items !=
        (SELECT coalesce(sum(t.items), 0) FROM txn t JOIN txn_app p ON p.id = t.app_id
         WHERE t.committed IS NULL AND account IN (p.owner, ''))""",
@@ -74,6 +74,10 @@ def recount(path: Path) -> Count:
         rows = copy.execute(ITEMS).fetchall()
         items = {(node, name): state for node, name, state in rows}
         wrong = [row[0] for query in WRONG for row in copy.execute(query)]
-    if len(items) < len(rows):
-        wrong.append(f"{len(rows) - len(items)} items are there twice")
-    return Count(items, tuple(wrong))
+    return Count(items, (*wrong, *twice(rows)))
+
+
+def twice(rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return a sentence if there are items that are there twice."""
+    more = len(rows) - len({(node, name) for node, name, _ in rows})
+    return [f"{more} items are there twice"] if more else []

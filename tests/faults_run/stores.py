@@ -1,0 +1,120 @@
+"""The store of a run: a file that only its readers and writers can lose, or a PostgreSQL that is killed as well."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+import psycopg
+from harness.postgres import Postgres
+from harness.postgres_kills import kill_all, kill_session
+from harness.postgres_recount import events, recount_postgres
+from harness.recount import recount
+
+from faults_run.plan import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from random import Random
+
+    from harness.recount import Count
+
+
+class RunStore(Protocol):
+    """Where all instances of a run store; a context manager."""
+
+    @property
+    def address(self) -> Path | str:
+        """Where it is, as `write_config` wants to know it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def is_empty(self) -> bool:
+        """Say whether it has no items, seen from beside it."""
+
+    def recount(self) -> Count:
+        """Count what is in it when nobody writes any more."""
+
+    def events(self) -> Sequence[tuple[object, ...]]:
+        """Return kind and item of all events."""
+
+    def befall(self, fault: Fault, random: Random) -> None:
+        """Have it meet a fault; return when it is there again, or comes back by itself."""
+
+
+class SqliteFile:
+    """A file in the folder of the run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = folder / "pubqueue.db"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave it to the folder."""
+
+    def is_empty(self) -> bool:
+        with closing(sqlite3.connect(f"file:{self.address}?mode=ro", uri=True)) as look:
+            return bool(look.execute("SELECT count(*) FROM item").fetchone() == (0,))
+
+    def recount(self) -> Count:
+        return recount(self.address)
+
+    def events(self) -> Sequence[tuple[object, ...]]:
+        with closing(sqlite3.connect(self.address)) as store:
+            return store.execute("SELECT kind, item FROM event ORDER BY seq").fetchall()
+
+    def befall(self, fault: Fault, random: Random) -> None:
+        raise AssertionError(f"a file meets no {fault} of {random}")
+
+
+class PostgresServer:
+    """A server of the run's own."""
+
+    def __init__(self, _folder: Path) -> None:
+        self._server = Postgres()
+
+    @property
+    def address(self) -> str:
+        return self._server.address
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.__exit__(None, None, None)
+
+    def is_empty(self) -> bool:
+        try:
+            return self._server.ask("SELECT count(*) FROM pubqueue.item") == [(0,)]
+        except psycopg.OperationalError:
+            return False  # it is just coming back
+
+    def recount(self) -> Count:
+        return recount_postgres(self._server)
+
+    def events(self) -> Sequence[tuple[object, ...]]:
+        return events(self._server)
+
+    def befall(self, fault: Fault, random: Random) -> None:
+        match fault:
+            case Fault.DATABASE:
+                kill_all(self._server)
+                self._server.start()  # by whoever calls: it ends with the thread that started it
+            case Fault.DATABASE_RESTART:
+                self._server.stop()
+                self._server.start()
+            case _:
+                kill_session(self._server, random)
+
+
+STORES: Final[dict[str, Callable[[Path], RunStore]]] = {
+    "sqlite": SqliteFile,
+    "postgres": PostgresServer,
+}
