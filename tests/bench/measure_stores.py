@@ -200,7 +200,7 @@ class _Queue:
             log=Path(folder) / "stderr",
             env=os.environ | {"PYTHONPATH": str(TESTS)},
         )
-        self.ends.push_async_callback(child.stop)
+        self.ends.push_async_callback(child.kill)
         await child.wait_line("ready", timeout=READY)
         return child
 
