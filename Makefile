@@ -51,9 +51,10 @@ test: check ## everything but the tests on clusters of Spark; CI runs both (PROC
 test-spark: setup ## Spark clusters of several processes, which are killed (minutes)
 	$(PY)m pytest tests/spark_cluster
 
-bench: setup ## this component against one that stores nothing, behind Prosody and ejabberd
+bench: setup ## this component against one that stores nothing, and against other queues, behind Prosody and ejabberd
 	cd tests && ../.venv/bin/python -m bench
 	cd tests && ../.venv/bin/python -m bench.situations
+	cd tests && ../.venv/bin/python -m bench.stores
 	cd tests && ../.venv/bin/python -m bench.worker_cost
 	cd tests && ../.venv/bin/python -m bench.spark
 

@@ -36,7 +36,7 @@ CONFIG: Final = """\
 jid = "{jid}"
 secret = "{secret}"
 server = "127.0.0.1:{port}"
-store = "sqlite:///{folder}/queue.db"
+store = "{store}"
 
 [[node]]
 name = "{node}"
@@ -50,10 +50,11 @@ members = {members}
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the service finds when it starts: further settings of the node, and a store to copy."""
+    """What the service finds when it starts: further settings of the node, and a store to copy, or the address of one."""
 
     settings: str = ""
     store: Path | None = None
+    address: str | None = None
 
 
 EMPTY: Final = Situation()
@@ -78,7 +79,7 @@ async def running(
         jid=SERVICE,
         secret=place.secret,
         port=place.component_port,
-        folder=folder,
+        store=situation.address or f"sqlite:///{folder}/queue.db",
         node=NODE,
         publishers=json.dumps([f"{name}@localhost" for name in publishers]),
         members=json.dumps([f"worker{number}@localhost" for number in range(MOST_WORKERS)]),

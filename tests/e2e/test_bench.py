@@ -3,10 +3,11 @@
 import re
 
 import pytest
-from bench import memory, situations, stock
+from bench import memory, paper, situations, stock, stores
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
 from bench.measure import Work
+from bench.measure_stores import CONTESTANTS, POSTGRES
 from bench.places import PLACES
 from bench.report import spread
 from bench.stanzas import SIX, sizes
@@ -38,6 +39,30 @@ def test_every_situation_is_measured():
     rows = re.findall(r"^│ ([\w, ]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
     long, short = "backlog of 3,000", "backlog of 1,000"
     assert [name for name, _ in rows] == ["empty", "event log on", short, long, "30 nodes"]
+
+
+def test_both_stores_and_the_other_queues_are_measured():
+    result = run("--items", "40", "--rounds", "1", "--window", "8", command=stores.main)
+    assert result.exit_code == 0, result.output
+    shown = re.findall(r"^│ ([\w, -]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
+    assert [name for name, _ in shown] == list(CONTESTANTS)
+    assert all(int(rate) > 0 for _, rate in shown)
+    against = re.findall(r"^│ [\w/ ]+ │ ([\w, -]+?) +│ +[\d.]+ \(", result.output, re.MULTILINE)
+    assert against == ["pubqueue, SQLite", *(name for name in CONTESTANTS if name != POSTGRES)]
+    assert "16 cores of the database would carry" in result.output
+
+
+def test_on_paper_the_part_is_full_first_that_carries_least():
+    costs = paper.Costs(component=100, line=40, database=60, server=200)
+    assert costs.bounds(2) == {
+        "the instances": 20_000,
+        "the line of batches": 10_000,
+        "16 cores of the database": pytest.approx(266_667, abs=1),
+    }
+    assert costs.first_full(2) == ("the line of batches", 10_000)
+    slow = paper.Costs(component=400, line=40, database=60, server=200)
+    assert slow.first_full(2) == ("the instances", 5_000)
+    assert slow.first_full(4) == ("the instances", 10_000)
 
 
 async def test_the_memory_has_a_bound_under_every_load():

@@ -121,7 +121,7 @@ async def test_a_disk_that_is_full_of_its_log(tmp_path, monkeypatch):
     """PostgreSQL ends, for it cannot say what is committed; whoever looks after it starts it again when there is room."""
     with (
         SmallDisk(16 << 20) as disk,
-        Postgres(inside=disk.inside, log=f"{disk.folder}/log") as server,
+        Postgres(inside=disk.inside, log=f"{disk.folder}/log", segment=1) as server,
     ):
         async with work_on(server.address, tmp_path, monkeypatch) as work:
             disk.fill()

@@ -51,15 +51,23 @@ class Postgres:
 
     A context manager: entered when it serves, left with the process ended and its files removed. `settings` are given to
     the server as they are; without `fsync` it forgets more in a loss of power than a test has. `inside` is a command that runs
-    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute.
+    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute, and `segment` how many megabytes
+    a file of the log has.
     """
 
     host = "127.0.0.1"
 
     def __init__(
-        self, *, inside: Sequence[str] = (), data: str = "data", log: str = "log", **settings: str
+        self,
+        *,
+        inside: Sequence[str] = (),
+        data: str = "data",
+        log: str = "log",
+        segment: int = 16,
+        **settings: str,
     ) -> None:
         self._inside, self._data_folder, self._log_folder = inside, data, log
+        self._segment = segment
         self.port = 0
         self._settings = {"fsync": "off"} | settings
         self._temp: tempfile.TemporaryDirectory[str] | None = None
@@ -201,8 +209,8 @@ class Postgres:
             "--username=postgres",
             "--encoding=UTF8",
             "--locale=C.UTF-8",
-            "--wal-segsize=1",  # a sixteenth: less to write, and to copy
             f"--waldir={self._path(self._log_folder)}",
+            f"--wal-segsize={self._segment}",
         )
 
     def _furnish(self) -> None:
