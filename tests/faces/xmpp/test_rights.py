@@ -217,6 +217,7 @@ async def serving(folder):
             await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.covers("K-006")
 @pytest.mark.parametrize("action", ACTIONS)
 async def test_everybody_may_do_what_the_table_says_and_nothing_else(action, tmp_path):
     async with serving(tmp_path) as service:
