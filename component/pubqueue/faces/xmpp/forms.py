@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import labels, ns
 from pubqueue.faces.xmpp.payload import tree
 from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
@@ -62,8 +62,13 @@ def _field(
     words = f' type="{kind}"' if kind else ""
     words += f' label="{attribute(label)}"' if label else ""
     inner = f"<value>{escape(value)}</value>"
-    inner += "".join(f"<option><value>{escape(option)}</value></option>" for option in options)
+    inner += "".join(map(_option, options))
     return f'<field var="{attribute(var)}"{words}>{inner}</field>'
+
+
+def _option(value: str) -> str:
+    label = f' label="{attribute(labels.VALUES[value])}"' if value in labels.VALUES else ""
+    return f"<option{label}><value>{escape(value)}</value></option>"
 
 
 def _form(kind: str, form_type: str, fields: Iterable[str]) -> str:
@@ -76,7 +81,13 @@ def node_config(config: NodeConfig) -> str:
     now = shown(config)
     fields = [_field(f.var, now[f.var], f.type, label=f.label, options=f.options) for f in FIELDS]
     fields += [
-        _field(var, only, kind, options=[only] if kind == "list-single" else ())
+        _field(
+            var,
+            only,
+            kind,
+            label=labels.FIELDS.get(var, ""),
+            options=[only] if kind == "list-single" else (),
+        )
         for var, (kind, only) in FIXED.items()
     ]
     return _form("form", ns.NODE_CONFIG, fields)
