@@ -56,6 +56,11 @@ def read(document: bytes) -> Form:
     return Form(x.get("type", ""), form_type[0] if form_type else None, fields)
 
 
+def _option(value: str) -> str:
+    label = f' label="{attribute(labels.VALUES[value])}"' if value in labels.VALUES else ""
+    return f"<option{label}><value>{escape(value)}</value></option>"
+
+
 def _field(
     var: str, value: str, kind: str = "", *, label: str = "", options: Iterable[str] = ()
 ) -> str:
@@ -64,11 +69,6 @@ def _field(
     inner = f"<value>{escape(value)}</value>"
     inner += "".join(map(_option, options))
     return f'<field var="{attribute(var)}"{words}>{inner}</field>'
-
-
-def _option(value: str) -> str:
-    label = f' label="{attribute(labels.VALUES[value])}"' if value in labels.VALUES else ""
-    return f"<option{label}><value>{escape(value)}</value></option>"
 
 
 def _form(kind: str, form_type: str, fields: Iterable[str]) -> str:
@@ -107,8 +107,7 @@ def options_now(subscription: Subscription, *, kind: str) -> str:
     """Return the window as it is: a result (XEP-0254 example 3), or a form to change it."""
     window = str(subscription.queue_requests)
     words = "text-single" if kind == "form" else ""
-    label = "Number of parallel requests" if kind == "form" else ""
-    field = _field(WINDOW_FIELDS[0], window, words, label=label)
+    field = _field(WINDOW_FIELDS[0], window, words)
     return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
 
 
