@@ -1,8 +1,12 @@
 """Data forms: what was submitted is read to the letter, what is offered is a valid form."""
 
 import pytest
+from harness.facts import queue
+from lxml import etree
 
-from pubqueue.faces.xmpp.forms import Form, FormError, read
+from pubqueue.core.decision import Described
+from pubqueue.core.model import NodeConfig
+from pubqueue.faces.xmpp.forms import Form, FormError, meta_data, node_config, read
 
 
 def form(*fields, kind="submit"):
@@ -46,3 +50,16 @@ def test_what_cannot_be_read_is_said_in_a_sentence(document, reason):
     with pytest.raises(FormError, match=reason) as refused:
         read(document)
     assert len(str(refused.value)) < 300
+
+
+def test_every_field_of_the_settings_and_every_choice_has_a_name_for_people():
+    offered = etree.fromstring(node_config(NodeConfig()))
+    fields = [field for field in offered if field.get("type") != "hidden"]
+    assert all(field.get("label") for field in fields), offered
+    assert all(option.get("label") for option in offered.iter("{*}option"))
+
+
+def test_every_field_that_describes_a_node_has_a_name_for_people():
+    described = Described(queue(title="t", description="d", type="y"), (), 7)
+    fields = etree.fromstring(meta_data(described))[1:]
+    assert all(field.get("label") for field in fields)

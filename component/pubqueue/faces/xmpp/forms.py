@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp import labels, ns
 from pubqueue.faces.xmpp.payload import tree
 from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown, values_of
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
@@ -56,6 +56,11 @@ def read(document: bytes) -> Form:
     return Form(x.get("type", ""), form_type[0] if form_type else None, fields)
 
 
+def _option(value: str) -> str:
+    label = f' label="{attribute(labels.VALUES[value])}"' if value in labels.VALUES else ""
+    return f"<option{label}><value>{escape(value)}</value></option>"
+
+
 def _field(
     var: str,
     value: str | list[str],
@@ -68,7 +73,7 @@ def _field(
     words += f' label="{attribute(label)}"' if label else ""
     values = [value] if isinstance(value, str) else value
     inner = "".join(f"<value>{escape(one)}</value>" for one in values)
-    inner += "".join(f"<option><value>{escape(option)}</value></option>" for option in options)
+    inner += "".join(map(_option, options))
     return f'<field var="{attribute(var)}"{words}>{inner}</field>'
 
 
@@ -89,7 +94,13 @@ def node_config(config: NodeConfig, kind: str = "form") -> str:
         for f in FIELDS
     ]
     fields += [
-        _field(var, only, kind, options=[only] if kind == "list-single" else ())
+        _field(
+            var,
+            only,
+            kind,
+            label=labels.FIELDS.get(var, ""),
+            options=[only] if kind == "list-single" else (),
+        )
         for var, (kind, only) in FIXED.items()
     ]
     return _form(kind, ns.NODE_CONFIG, fields)
@@ -109,8 +120,7 @@ def options_now(subscription: Subscription, *, kind: str) -> str:
     """Return the window as it is: a result (XEP-0254 example 3), or a form to change it."""
     window = str(subscription.queue_requests)
     words = "text-single" if kind == "form" else ""
-    label = "Number of parallel requests" if kind == "form" else ""
-    field = _field(WINDOW_FIELDS[0], window, words, label=label)
+    field = _field(WINDOW_FIELDS[0], window, words)
     return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
 
 

@@ -120,7 +120,7 @@ class Desk:
                 self.sessions.end(session)
                 return write.command(session.command.node, session.name, "completed")
             more = Given(session.shown.more)
-            return self._ask(iq, session, session.at, [*session.given, more])
+            return self._ask(iq, session, session.at, [*session.given[: session.at], more])
         given = Given() if given is None else given
         if (no := _lacks(session.form, given)) is not None:
             return no

@@ -11,6 +11,7 @@ from pubqueue.core.reading.overviews import Power
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.commands.stages import Command, Field, Form, Result, Stage, own
 from pubqueue.faces.xmpp.commands.words import ago, ask_powers, fact
+from pubqueue.faces.xmpp.labels import VALUES
 from pubqueue.faces.xmpp.text import stamp
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _options(field: settings.Field) -> tuple[tuple[str, str], ...]:
         if field.var == MODEL
         else ()
     )
-    return (*usual, *((option, option) for option in field.options))
+    return (*usual, *((option, VALUES.get(option, option)) for option in field.options))
 
 
 def _ask_create(by: Asker, given: Given) -> Request:

@@ -1,0 +1,142 @@
+"""Steps of commands, one at a time: what is asked of the core, and what is answered."""
+
+import itertools
+
+import pytest
+from harness.facts import NOW, queue, who
+from harness.server import ROOT, parse
+
+from pubqueue.core.decision import Described, Refusal, Refused
+from pubqueue.core.nodes.manage import Configure
+from pubqueue.core.reading.oversee import AskPowers
+from pubqueue.core.reading.overviews import Power, Powers
+from pubqueue.core.reading.pages import NodeEntry, NodePage
+from pubqueue.core.reading.read import ReadNodes
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.commands.desk import BUSY, LARGEST, Desk
+from pubqueue.faces.xmpp.commands.sessions import AGE
+from pubqueue.faces.xmpp.parse.iq import Asked, Iq
+from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.stream import StreamParser
+
+BOSS = who("boss@x/desk")
+MINE = Powers((Power.NODES,), (queue(),))
+
+
+class Sitting:
+    """Somebody at a desk; time passes when the test says."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.desk = Desk(lambda: self.now)
+        self._ids = itertools.count(1)
+
+    def send(self, command, *, session=None, action=None, inner="", **fields):
+        """Take a step, and return what the desk makes of it."""
+        words = f" sessionid='{session}'" if session else ""
+        words += f" action='{action}'" if action else ""
+        filled = "".join(
+            f"<field var='{var}'><value>{value}</value></field>" for var, value in fields.items()
+        )
+        inner = inner or (f"<x xmlns='{ns.DATA}' type='submit'>{filled}</x>" if fields else "")
+        parser = StreamParser()
+        parser.feed(ROOT.encode())
+        (stanza,) = parser.feed(
+            f"<iq type='set' id='{next(self._ids)}' from='boss@x/desk' to='q'>"
+            f"<command xmlns='{ns.COMMANDS}' node='{ns.OURS}#{command}'{words}>{inner}</command>"
+            "</iq>".encode()
+        )
+        return self.desk.take(Iq(stanza, BOSS, lambda: "new", self.desk))
+
+    def begun(self, command, reply):
+        """Begin a command, of which the core says so, and return the session and what is shown."""
+        shown = said(self.send(command), reply)
+        return shown.get("sessionid"), shown
+
+
+def said(asked, reply):
+    """Return the answer that the desk makes of a reply."""
+    assert isinstance(asked, Asked), asked
+    return parse(asked.write(reply, "q").decode())
+
+
+@pytest.fixture
+def sitting():
+    return Sitting()
+
+
+def actions(shown):
+    return [each.tag.rpartition("}")[2] for each in shown.find("{*}actions")]
+
+
+def test_a_command_asks_the_core_and_then_makes_the_request(sitting):
+    assert sitting.send("pause").request == AskPowers(BOSS, Power.NODES)
+    session, shown = sitting.begun("pause", MINE)
+    assert (shown.get("status"), actions(shown)) == ("executing", ["complete"])
+    request = sitting.send("pause", session=session, node="jobs").request
+    assert isinstance(request, Configure)
+    assert request.settings.values == {"paused": "1"}
+
+
+def test_two_steps_at_once_are_one_too_many(sitting):
+    session, _ = sitting.begun("pause", MINE)
+    first = sitting.send("pause", session=session, node="jobs")
+    assert sitting.send("pause", session=session, node="jobs") is BUSY
+    assert first.refused(Refused(Refusal.FORBIDDEN)) is None
+    assert isinstance(sitting.send("pause", session=session, node="jobs"), Asked)
+
+
+def test_who_never_gets_to_a_form_leaves_no_session(sitting):
+    sitting.send("pause").refused(Refused(Refusal.FORBIDDEN))
+    sitting.begun("pause", Powers((Power.NODES,)))  # nothing to pause: completed at once
+    assert len(sitting.desk.sessions) == 0
+
+
+def test_what_waits_for_too_long_has_expired(sitting):
+    session, _ = sitting.begun("pause", MINE)
+    sitting.now += AGE + 1
+    error = sitting.send("pause", session=session, node="jobs")
+    assert (error.condition, error.detail) == ("not-allowed", "session-expired")
+
+
+def test_a_form_is_filled_in_with_so_much_and_no_more(sitting):
+    session, _ = sitting.begun("redrive", MINE)
+    error = sitting.send("redrive", session=session, node="jobs", item="x" * LARGEST)
+    assert isinstance(error, StanzaError)
+    assert (error.condition, error.detail) == ("bad-request", "bad-payload")
+
+
+def a_page(*names, more):
+    entries = tuple(NodeEntry(queue(name=name), 0, 0, 0, 0, 0) for name in names)
+    return NodePage(entries, more=more, now=NOW)
+
+
+def test_a_long_table_goes_on_until_somebody_has_seen_enough(sitting):
+    session, shown = sitting.begun("queues", a_page("a", "b", more=True))
+    assert (shown.get("status"), actions(shown)) == ("executing", ["next", "complete"])
+    more = sitting.send("queues", session=session, action="next")
+    assert more.request == ReadNodes(BOSS, "b", managed=True)
+    shown = said(more, a_page("c", more=True))
+    more = sitting.send("queues", session=session)
+    assert more.request == ReadNodes(BOSS, "c", managed=True)
+    assert said(more, a_page("d", more=False)).get("status") == "completed"
+    assert len(sitting.desk.sessions) == 0
+
+
+def test_or_ends_where_somebody_ends_it(sitting):
+    session, _ = sitting.begun("queues", a_page("a", more=True))
+    answer = parse(sitting.send("queues", session=session, action="complete").decode())
+    assert (answer.get("status"), len(answer)) == ("completed", 0)
+    assert len(sitting.desk.sessions) == 0
+
+
+def test_to_go_back_forgets_what_was_filled_in_since(sitting):
+    session, _ = sitting.begun("purge", MINE)
+    step = sitting.send("purge", session=session, node="other")
+    assert step.request.node == "other"
+    step.refused(Refused(Refusal.NODE_NOT_FOUND))
+    step = sitting.send("purge", session=session, node="jobs")
+    said(step, Described(queue()))
+    said(sitting.send("purge", session=session, action="prev"), MINE)
+    step = sitting.send("purge", session=session, node="third")
+    assert step.request.node == "third"
