@@ -28,8 +28,9 @@ from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.queue.expire import Arrive, Leave
 from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.read import ReadEvents, ReadItems
-from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.core.reading.retrieve import Order, Retrieve
 from pubqueue.core.transactions.model import Mark
 from pubqueue.core.transactions.staging import StagePublish
 
@@ -153,3 +154,32 @@ def test_an_empty_publish_is_no_item_in_a_transaction_either(shell):
     shell.do(declares())
     empty = replace(publishes(), drafts=())
     assert shell.do(StagePublish(empty, Mark("app", 1))).refusal is Refusal.ITEM_REQUIRED
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_overwrites_an_item_stands_where_it_was_created(shell, at_once):
+    """XEP-0413, its example: A, B, C, D; then C is overwritten, and A."""
+    shell.do(declares())
+    asked = [publishes(name) for name in "ABCDCACA"]
+    for part in [asked] if at_once else ([one] for one in asked):
+        shell.batch(*part)
+
+    def read(*, created, descending=False, **which):
+        reply = shell.do(Retrieve(BY, JOBS, order=Order(created, descending), **which))
+        return "".join(item.id for item, _ in reply.items)
+
+    assert (read(created=True), read(created=True, descending=True)) == ("ABCD", "DCBA")
+    assert (read(created=False), read(created=False, descending=True)) == ("BDCA", "ACDB")
+    assert read(created=True, descending=True, newest=2) == "DC"
+    assert read(created=True, page=Page("B", 1)) == "C"
+    assert read(created=True, page=Page(None, 1, "B")) == "A"
+    assert read(created=True, descending=True, page=Page(None, 2, "")) == "BA"
+    assert read(created=False, page=Page(None, 2, "A")) == "DC"
+    shell.batch(publishes("E"), Settle(BY, JOBS, ("C", "A"), Verb.RETRACT), publishes("A"))
+    assert (read(created=True), read(created=False)) == ("BDEA", "BDEA")
+    assert shell.connection.execute("SELECT count(*) FROM overwritten").fetchone() == (0,)
+
+
+def test_an_order_is_for_all_items_of_a_plain_node(shell):
+    shell.do(declares(queueing=True))
+    assert shell.do(Retrieve(BY, JOBS, order=Order())).refusal is Refusal.BAD_REQUEST

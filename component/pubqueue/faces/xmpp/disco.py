@@ -65,6 +65,8 @@ FEATURES: Final = (
     *pages.FEATURES,
     ns.RSM,
     ns.FILTER,
+    ns.ORDER_BY,
+    f"{ns.ORDER_BY}@{ns.PUBSUB}",
     ns.SHIM,
     ns.PING,
     ns.VERSION,
