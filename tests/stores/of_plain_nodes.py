@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from harness.facts import ANN, BOB, JOBS, window
+from harness.facts import ANN, BOB, JOBS, NOW, window
 from harness.store_contents import everything
 from msgspec.structs import replace
-from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep
+from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep, write
 
 from pubqueue.app.listings import (
     AffiliationsOf,
@@ -17,10 +17,13 @@ from pubqueue.app.listings import (
     MovedTo,
     Nodes,
     NodesOfAccount,
+    PlaceOf,
+    Places,
     SubscriptionsOfAccount,
     Total,
     Trims,
 )
+from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import AccessModel, Affiliation, Jid, NodeName
@@ -108,3 +111,57 @@ class OfPlainNodes:
                 found = await listed(store, listing)
                 assert "".join((row[0] if mine else row).name for row in found) == expected
             assert await listed(store, Total(which)) == [len(names)]
+
+    async def test_items_are_read_in_the_order_of_their_creation_and_of_their_modification(
+        self, store
+    ):
+        """XEP-0413: what overwrites an item has its place among the created ones."""
+        await make(store, *map(add, ("a", "b", "c", "d")))
+        for name in ("c", "a", "c", "a"):
+            await overwrite(store, name)
+        names = {item.seq: item.id for item, _ in await listed(store, Items(JOBS))}
+
+        async def read(*, created, backward, after=None):
+            rows = await listed(store, Places(JOBS, created, backward), after)
+            return "".join(names[seq] for _, seq in rows), rows
+
+        assert (await read(created=True, backward=False))[0] == "abcd"
+        assert (await read(created=True, backward=True))[0] == "dcba"
+        assert (await read(created=False, backward=False))[0] == "bdca"
+        assert (await read(created=False, backward=True))[0] == "acdb"
+        _, rows = await read(created=True, backward=False)
+        for place, seq in rows:
+            assert await listed(store, PlaceOf(seq)) == [place]
+        assert (await read(created=True, backward=False, after=rows[1][0]))[0] == "cd"
+        assert (await read(created=True, backward=True, after=rows[2][0]))[0] == "ba"
+        assert (await read(created=True, backward=False, after=rows[3][0]))[0] == ""
+
+    async def test_places_go_with_their_items(self, store):
+        await make(store, *map(add, ("a", "b")))
+        await overwrite(store, "a")
+        await overwrite(store, "b")
+        (item, _), _ = await listed(store, Items(JOBS))
+        await write(store, items=[Write(item, None)], placeless=[item.seq])
+        assert len(await listed(store, Places(JOBS, created=True))) == 1
+        (node,) = (await store.batch(lambda tx: tx.load(Needs(nodes={JOBS})))).nodes
+        await make(store, c.PurgeNode(JOBS), c.DeleteNode(node.name))
+        await sweep(store, 9)
+        await sweep(store, 9)
+        assert await store.batch(everything) == []
+
+
+async def overwrite(store, name):
+    """Let another item of this name take the place of the one that is there."""
+    (found,) = [item for item, _ in await listed(store, Items(JOBS)) if item.id == name]
+
+    def job(tx):
+        come = replace(found, seq=tx.number("item", 1))
+        rows = {
+            "overwritten": [(JOBS, found.seq, come.seq)],
+            "placeless": [found.seq],
+            "items": [Write(found, None), Write(None, come)],
+            "payloads": {come.seq: b"<job/>"},
+        }
+        tx.write(Writes(NOW, **rows))
+
+    await store.batch(job)

@@ -46,6 +46,10 @@ class ItemChanges(Gathered):
     def _add(self, asked: object, change: c.AddItem) -> None:
         change = replace(change, seq=self._numbers.take(self._rows.tx))
         self._cache.payloads[change.seq] = change.draft.payload
+        if change.instead:
+            chain = self._pending.overwritten
+            first = chain.pop(change.instead, (change.node, change.instead))
+            chain[change.seq] = first
         self._put_item(asked, change, None)
 
     def _replace(self, asked: object, change: c.ReplacePayload) -> None:
@@ -66,6 +70,9 @@ class ItemChanges(Gathered):
             key = change.item.node, change.item.id
             self._pending.finished.setdefault(key, self._cache.finished.get(key))
             self._cache.finished[key] = Finished(*key, change.digest, change.absorb_until)
+        node = self._cache.nodes.get(change.item.node)
+        if node is not None and not node.config.queueing:
+            self._pending.placeless.append(change.item.seq)
         self._item(asked, change)
 
     def _item(self, asked: object, change: MovingChange) -> None:

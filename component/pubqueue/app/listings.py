@@ -159,6 +159,24 @@ class ItemIds(Listing[ItemId], frozen=True, gc=False):
     node: NodeName
 
 
+class Places(Listing[tuple[int, int]], frozen=True, gc=False):
+    """The items of a plain node as (place, number), by place; `after` is one.
+
+    In the order of their modification the place is the number; in that of their creation, the number of the first item of
+    that id, whatever has overwritten it since. `backward`: in front of `after`, the nearest first.
+    """
+
+    node: NodeName
+    created: bool
+    backward: bool = False
+
+
+class PlaceOf(Listing[int], frozen=True, gc=False):
+    """One row: the place of the item of this number among the created ones."""
+
+    number: int
+
+
 class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
     """A node's items with payloads, oldest first; `after` is a sequence number.
 

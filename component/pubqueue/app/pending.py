@@ -31,6 +31,9 @@ class Pending:
         self.items: dict[int, Item | None] = {}
         self.replaced: dict[int, None] = {}
         """Items that have another payload than before."""
+        self.overwritten: dict[int, tuple[NodeName, int]] = {}
+        """By the number of an item that overwrites another: the node, and the number of the first of a chain."""
+        self.placeless: list[int] = []
         self.anew: dict[int, None] = {}
         self.receipts: dict[tuple[int, Jid], None] = {}
         self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
@@ -64,6 +67,10 @@ class Pending:
             if (now := cache.subscription(node, jid)) != before
         ]
         self._add_items(writes, cache)
+        if self.placeless:
+            writes.placeless = self.placeless
+            known = self.overwritten.items()
+            writes.overwritten = [(node, old, new) for new, (node, old) in known]
         if self.affiliations:
             writes.affiliations = self._affiliation_writes(cache)
         if self.resources:

@@ -198,6 +198,10 @@ class Writes(Struct):
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)
     items: list[Write[Item]] = field(default_factory=list)
+    overwritten: list[tuple[NodeName, int, int]] = field(default_factory=list)
+    """By node: an item whose place among the created ones another, of the second number, takes."""
+    placeless: list[int] = field(default_factory=list)
+    """Items of plain nodes that are gone; behind `overwritten`."""
     payloads: dict[int, bytes] = field(default_factory=dict)
     """By sequence number: of items that are new, or have another payload than before."""
     anew: list[int] = field(default_factory=list)

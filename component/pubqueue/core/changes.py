@@ -164,7 +164,8 @@ class EndSubscriptions(Struct, frozen=True, gc=False):
 class AddItem(Struct, frozen=True, gc=False):
     """An item at the end of the node; `transaction` is the app and the version that published it.
 
-    `seq` is its sequence number, given when the change is made.
+    `seq` is its sequence number, given when the change is made. `instead` is that of the item of its id that it
+    overwrites in a plain node, and whose place it takes where items are read in the order of their creation.
     """
 
     node: NodeName
@@ -176,6 +177,7 @@ class AddItem(Struct, frozen=True, gc=False):
     expires: Millis | None
     transaction: tuple[str, int] | None = None
     seq: int = 0
+    instead: int = 0
 
 
 class ReplacePayload(Struct, frozen=True, gc=False):

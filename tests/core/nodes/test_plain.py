@@ -43,8 +43,8 @@ def put(*drafts, node, existing=(), options=None, **facts):
     return publish(Publish(who(ETL), JOBS, drafts, options), PublishFacts(**(known | facts)))
 
 
-def added(given):
-    return AddItem(JOBS, given, WRITER, NOW, State.QUEUED, None, None)
+def added(given, **facts):
+    return AddItem(JOBS, given, WRITER, NOW, State.QUEUED, None, None, **facts)
 
 
 def told(what):
@@ -81,7 +81,7 @@ def test_what_is_overwritten_needs_no_room_and_is_not_the_oldest_that_goes():
         oldest=OLD[:4],
     )
     gone = (RemoveItem(OLD[0]), RemoveItem(OLD[1]))
-    assert decision.changes == (*gone, added(one), added(two))
+    assert decision.changes == (*gone, added(one, instead=1), added(two))
 
 
 def test_while_a_node_is_far_too_full_a_publish_drops_no_more_than_it_brings():

@@ -228,7 +228,7 @@ class TestPlainNode:
     def test_the_same_id_overwrites_and_is_the_newest(self, known):
         item, given = waiting(), draft()
         decision = put(given, node=plain(items=3, max_items=3), existing=[(known, item)])
-        assert decision == Decision(OK, (RemoveItem(item), added(given)))
+        assert decision == Decision(OK, (RemoveItem(item), added(given, instead=item.seq)))
 
 
 def test_a_node_for_one_kind_of_payload_takes_no_other():

@@ -35,13 +35,15 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
             creation=context.auto_creation,
         )
     account = request.by.account
+    plain = not node.config.queueing
     return PublishFacts(
         context.now,
         node,
         rows.affiliation(node.name, account),
         rows.subscribed(node.name, account),
         tuple([existing(context, node, draft) for draft in request.drafts]),
-        *(() if node.config.queueing else (audience(rows, node), _oldest(rows, node, request))),
+        audience(rows, node) if plain else (),
+        _oldest(rows, node, request) if plain else (),
     )
 
 

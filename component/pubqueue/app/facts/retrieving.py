@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.listing import part_with, place_of
-from pubqueue.app.listings import DeadItems, Items
+from pubqueue.app.facts.listing import backward, part_with, place_of
+from pubqueue.app.listings import DeadItems, Items, PlaceOf, Places
 from pubqueue.core.queue import redrive
 from pubqueue.core.queue.redrive import Candidate, RedriveFacts
 from pubqueue.core.reading import retrieve
 from pubqueue.core.reading.listing import Part, part_of, room_of
-from pubqueue.core.reading.retrieve import RetrieveFacts
+from pubqueue.core.reading.retrieve import Order, RetrieveFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
@@ -98,6 +98,8 @@ def _page(
     if request.ids:
         return _named(rows, request, holders)
     listing = Items(node.name, holders, room=request.room)
+    if request.order is not None and not node.config.queueing:
+        return _ordered(rows, request, node, after)
     if request.newest is not None:
         return _newest(rows, request, node, listing)
     if request.page is not None and request.page.before is not None:
@@ -108,6 +110,25 @@ def _page(
     more = not limit or len(found) > limit or _goes_on(rows, listing, shown)
     part = part_with(request.page, len(shown), more=more, total=lambda: _seen(rows, node, holders))
     return shown, part
+
+
+def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tuple[Rows, Part]:
+    """Return a page of all items in the order that is asked for (XEP-0413), behind an item or in front of one."""
+    order, page = request.order or Order(), request.page
+    back = page is not None and page.before is not None
+    limit = min(room_of(page, LONGEST_PAGE), request.newest or LONGEST_PAGE)
+    place = rows.page(PlaceOf(number))[0] if number and order.created else number
+    listing = Places(node.name, order.created, backward=order.descending is not back)
+    places = rows.page(listing, place or None, limit + 1) if limit else []
+    numbers = tuple([seq for _, seq in places[:limit]])
+    found = rows.page(Items(node.name, numbers=numbers, room=request.room), None, limit)
+    more = not limit or len(places) > len(found)
+    if page is None and len(found) == request.newest:
+        more = False  # that is all that was asked for
+    part = part_with(page, len(found), more=more, total=lambda: node.items)
+    if back:
+        return found[::-1], backward(part, more=more)
+    return found, part
 
 
 def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> tuple[Rows, Part]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from pubqueue.core.changes import AddItem, RemoveItem
 from pubqueue.core.decision import NOBODY, Decision, Published, Retracted
 from pubqueue.core.model import NodeFull
@@ -48,7 +50,9 @@ def _changes(
     replaced = [item for _, item in facts.existing if item is not None]
     dropped = _for_want_of_room(facts, node, adds, replaced)
     # XEP-0060 7.1.2: an item that is overwritten is the newest in the order
-    return [*map(RemoveItem, (*replaced, *dropped)), *adds], dropped
+    pairs = zip(adds, facts.existing, strict=True)
+    comes = [replace(add, instead=item.seq) if item else add for add, (_, item) in pairs]
+    return [*map(RemoveItem, (*replaced, *dropped)), *comes], dropped
 
 
 def _for_want_of_room(

@@ -125,10 +125,10 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
         return _publish_anew(request, facts)
     if (no := inadmissible(request, facts, node)) is not None:
         return no
-    if (no := _misplaced(request, node)) is not None:
-        return no
     if not node.config.queueing:
         return _publish_plainly(request, facts, node)
+    if not request.drafts:
+        return refuse(Refusal.ITEM_REQUIRED)
     changes: list[Change] = []
     for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
         add = _add(request, facts, node, draft)
@@ -146,16 +146,9 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
     return Decision(Published(node.name, ids, _dead(facts)), tuple(changes))
 
 
-def _misplaced(request: Publish, node: Node) -> Decision | None:
-    """Refuse no item where one is needed, and an item where none is kept (XEP-0060 7.1.3.7)."""
-    if not request.drafts and node.config.keeps:
-        return refuse(Refusal.ITEM_REQUIRED)
-    if request.drafts and not node.config.keeps:
-        return refuse(Refusal.ITEM_FORBIDDEN, "this node keeps nothing, and tells no payload")
-    return None
-
-
 def _publish_plainly(request: Publish, facts: PublishFacts, node: Node) -> Decision:
+    if bool(request.drafts) is not node.config.keeps:  # XEP-0060 7.1.3.7
+        return refuse(Refusal.ITEM_REQUIRED if node.config.keeps else Refusal.ITEM_FORBIDDEN)
     removed = sum(item is not None for _, item in facts.existing)
     rejects = node.config.publish_node_full is NodeFull.REJECT and node.config.persist_items
     if rejects and overfull(node, len(request.drafts), removed):

@@ -24,10 +24,17 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Item, ItemId, Node, NodeName
 
 
+class Order(Struct, frozen=True, gc=False):
+    """In which order items of a plain node are read: by when they were modified, or `created`; `descending` or not."""
+
+    created: bool = False
+    descending: bool = False
+
+
 class Retrieve(Struct, frozen=True, gc=False):
     """Ask for these items, for the newest so many, or for a page of all, the oldest first.
 
-    `room` is how many bytes of payload the face can take in one answer.
+    `room` is how many bytes of payload the face can take in one answer. With an `order` they are those first in it, in it.
     """
 
     by: Asker
@@ -36,6 +43,7 @@ class Retrieve(Struct, frozen=True, gc=False):
     newest: int | None = None
     page: Page | None = None
     room: int = MOST_OCTETS
+    order: Order | None = None
 
 
 class RetrieveFacts(Struct, frozen=True, gc=False):
@@ -55,6 +63,8 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
     no = objection(request.by, node, facts.affiliation, subscribed=facts.subscribed)
     if no is not None or node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND)
+    if request.order is not None and (node.config.queueing or request.ids):
+        return refuse(Refusal.BAD_REQUEST, "an order is for all items of a plain node")
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
     items = facts.items

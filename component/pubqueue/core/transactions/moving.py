@@ -293,7 +293,7 @@ def _taking_its_place(
         return (add,)
     if place is Place.REPLACE:
         return (ReplacePayload(there, item.draft.payload, facts.owner, item.draft.headers),)
-    return RemoveItem(there), add
+    return RemoveItem(there), replace(add, instead=there.seq)
 
 
 def _added(

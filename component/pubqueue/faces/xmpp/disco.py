@@ -66,6 +66,8 @@ FEATURES: Final = (
     ns.COMMANDS,
     ns.RSM,
     ns.FILTER,
+    ns.ORDER_BY,
+    f"{ns.ORDER_BY}@{ns.PUBSUB}",
     ns.SHIM,
     ns.PING,
     ns.VERSION,

@@ -54,12 +54,12 @@ def rest(what: ForMany | Unlocked, service: str, *, fleeting: bool = False) -> b
     """Return what stands behind the message's id; what is fleeting is a headline."""
     kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
     match what:
-        case Announce():
-            return _announced(what, service, kind, end)
         case Retracted():
             inner = _gone(what, "retract")
         case Unlocked():
             inner = _gone(what, _UNLOCK)
+        case Announce():
+            return _announced(what, service, kind, end)
         case Purged():
             inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
         case Deleted():

@@ -46,6 +46,8 @@ class ItemTable:
         self.items: Table[int, Item] = Table(journal, self._item_changed)
         self.payloads: Table[int, bytes] = Table(journal)
         self.receipts: Table[int, tuple[Jid, ...]] = Table(journal)
+        self.places: Table[int, int] = Table(journal)
+        """Of items that overwrite others: where they stand among the created ones."""
         self.finished: Table[tuple[NodeName, ItemId], Finished] = Table(
             journal, self._finished_changed
         )
@@ -98,6 +100,12 @@ class ItemTable:
         self.payloads.put(seq, None)
         if seq in self.receipts.rows:
             self.receipts.put(seq, None)
+        if seq in self.places.rows:
+            self.places.put(seq, None)
+
+    def place(self, seq: int) -> int:
+        """Return where an item stands among the created ones."""
+        return self.places.rows.get(seq, seq)
 
     def empty(self, node: NodeName) -> None:
         """Remove all items of a node."""

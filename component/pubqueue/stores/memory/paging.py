@@ -251,6 +251,19 @@ def _item_ids(contents: Contents, which: l.ItemIds, after: int | None) -> Iterat
         yield contents.items.items.rows[seq].id
 
 
+def _places(contents: Contents, which: l.Places, after: int | None) -> Iterator[tuple[int, int]]:
+    items = contents.items
+    seqs = items.folder(which.node).seqs
+    every = ((items.place(seq) if which.created else seq, seq) for seq in seqs)
+    for at, seq in sorted(every, reverse=which.backward):
+        if after is None or (at < after if which.backward else at > after):
+            yield at, seq
+
+
+def _place_of(contents: Contents, which: l.PlaceOf, _after: object) -> Iterator[int]:
+    yield contents.items.place(which.number)
+
+
 def _items(contents: Contents, which: l.Items, after: int | None) -> Iterator[tuple[Item, bytes]]:
     return _fitting(_rows_of(contents, which, after), which.room)
 
@@ -443,6 +456,8 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Backward:              _backward,
     l.NodeEntries:           _node_entries,
     l.ItemIds:               _item_ids,
+    l.Places:                _places,
+    l.PlaceOf:               _place_of,
     l.Items:                 _items,
     l.DeadItems:             _dead_items,
     l.LocksFromLast:         _locks_from_last,

@@ -29,8 +29,12 @@ def write_rows(contents: Contents, writes: Writes) -> None:
     """
     if writes.affiliations or writes.subscriptions or writes.resources:
         _write_people(contents, writes)
+    for _, old, new in writes.overwritten:
+        contents.items.places.put(new, contents.items.place(old))
     if writes.items or writes.payloads:
         _write_items(contents, writes)
+    for seq in contents.items.places.rows.keys() & set(writes.placeless):
+        contents.items.places.put(seq, None)
     if writes.anew or writes.receipts:
         _write_receipts(contents, writes)
     if writes.finished:

@@ -160,6 +160,39 @@ SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT
 -- item_ids_back: the same in front of a number
 SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3;
 
+-- created: the items of a node behind a place, by place: those that overwrote nothing, and those that did
+SELECT place, seq FROM (
+    SELECT * FROM (
+        SELECT i.seq AS place, i.seq FROM item i
+        WHERE i.node_id = $1 AND i.seq > $2 AND NOT EXISTS (SELECT 1 FROM overwritten o WHERE o.seq = i.seq)
+        ORDER BY i.seq LIMIT $3
+    ) a UNION ALL SELECT * FROM (
+        SELECT o.place, o.seq FROM overwritten o JOIN item i ON i.seq = o.seq
+        WHERE o.contents_id = $1 AND o.place > $2 ORDER BY o.place LIMIT $3
+    ) b
+) c ORDER BY place LIMIT $3;
+
+-- created_back: the items of a node in front of a place, by place: those that overwrote nothing, and those that did
+SELECT place, seq FROM (
+    SELECT * FROM (
+        SELECT i.seq AS place, i.seq FROM item i
+        WHERE i.node_id = $1 AND i.seq < $2 AND NOT EXISTS (SELECT 1 FROM overwritten o WHERE o.seq = i.seq)
+        ORDER BY i.seq DESC LIMIT $3
+    ) a UNION ALL SELECT * FROM (
+        SELECT o.place, o.seq FROM overwritten o JOIN item i ON i.seq = o.seq
+        WHERE o.contents_id = $1 AND o.place < $2 ORDER BY o.place DESC LIMIT $3
+    ) b
+) c ORDER BY place DESC LIMIT $3;
+
+-- modified: the items of a node behind a number, by number
+SELECT i.seq, i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3;
+
+-- modified_back: the items of a node in front of a number, by number
+SELECT i.seq, i.seq FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3;
+
+-- place_of: where an item stands among the created ones
+SELECT coalesce((SELECT place FROM overwritten WHERE seq = $1), $1::bigint);
+
 -- oldest: a node's items behind a number, no more than so many bytes of payload and one item
 SELECT %(item)s, i.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (

@@ -209,6 +209,14 @@ FROM unnest(
     aside, taken, node_id, publisher, published, priority, expires, headers,
     death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload);
 
+-- take_place: items stand where those did that they overwrite
+INSERT INTO overwritten (seq, contents_id, place)
+SELECT v.seq, v.contents, coalesce((SELECT o.place FROM overwritten o WHERE o.seq = v.old), v.old)
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) v(seq, contents, old);
+
+-- drop_place: items are gone
+DELETE FROM overwritten o USING unnest($1::bigint[]) v(seq) WHERE o.seq = v.seq;
+
 -- drop_receipts: items with a new life have no former holders
 DELETE FROM receipt r USING (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[]) v(seq)

@@ -111,6 +111,7 @@ def sweep(session: Session, change: Sweep) -> None:
     session.run("sweep_staged", change.limit)
     session.run("sweep_attempts")
     session.run("sweep_items", change.limit)
+    session.run("sweep_places", change.limit)
     session.run("sweep_contents", change.limit)
     people = max(1, change.limit // PEOPLE)
     session.run("sweep_subscriptions", people)

@@ -209,6 +209,19 @@ def _item_ids(
     return [ItemId(row[0]) for row in rows]
 
 
+def _places(
+    session: Session, which: li.Places, after: int | None, limit: int
+) -> list[tuple[int, int]]:
+    query = "created" if which.created else "modified"
+    edge = BEHIND_ALL if which.backward else 0
+    values = session.contents_of(which.node), after or edge, limit
+    return session.rows(f"{query}{BACK}" if which.backward else query, *values)
+
+
+def _place_of(session: Session, which: li.PlaceOf, _after: object, limit: int) -> list[int]:
+    return [row[0] for row in session.rows("place_of", which.number)][:limit]
+
+
 def _items(
     session: Session, which: li.Items, after: int | None, limit: int
 ) -> list[tuple[Item, bytes]]:
@@ -377,6 +390,8 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.Total:                 _total,
     li.Backward:              _backward,
     li.ItemIds:               _item_ids,
+    li.Places:                _places,
+    li.PlaceOf:               _place_of,
     li.Items:                 _items,
     li.DeadItems:             _dead,
     li.LocksFromLast:         _locks_from_last,

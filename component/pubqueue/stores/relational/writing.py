@@ -52,12 +52,23 @@ def _write_rows(session: Session, writes: Writes) -> None:
         record(session, writes.events, writes.at)
     if writes.items or writes.payloads:
         ItemWrites(session, writes).write()
+    if writes.placeless:
+        _write_places(session, writes)
     for kind, make in ROWS.items():
         if rows := getattr(writes, kind):
             make(session, rows)
     nodes.drop_nodes(session, writes.nodes, writes.telling)
     for name, uri in writes.moved.items():
         session.run("move_node", name, uri)
+
+
+def _write_places(session: Session, writes: Writes) -> None:
+    """Let items stand where those did that they overwrite, and forget where those stood that are gone."""
+    if writes.overwritten:
+        ids = session.contents({node for node, _, _ in writes.overwritten})
+        rows = [(new, ids[node], old) for node, old, new in writes.overwritten]
+        session.many("take_place", rows)
+    session.many("drop_place", [(seq,) for seq in writes.placeless])
 
 
 def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:

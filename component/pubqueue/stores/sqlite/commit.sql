@@ -197,9 +197,15 @@ DELETE FROM item WHERE seq IN (
     SELECT i.seq FROM contents c CROSS JOIN item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT ?
 );
 
+-- sweep_places: a slice of where items stood that nobody contains any more
+DELETE FROM overwritten WHERE seq IN (
+    SELECT o.seq FROM contents c CROSS JOIN overwritten o ON o.contents_id = c.id WHERE c.node_id IS NULL LIMIT ?
+);
+
 -- sweep_contents: contents of which no item is left
 DELETE FROM contents WHERE id IN (
-    SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id) LIMIT ?
+    SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id)
+        AND NOT EXISTS (SELECT 1 FROM overwritten WHERE contents_id = c.id) LIMIT ?
 );
 
 -- sweep_subscriptions: a slice of those who subscribed to nodes that are deleted, and have been told if they had to be

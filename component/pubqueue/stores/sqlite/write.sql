@@ -132,6 +132,13 @@ INSERT INTO item (
     death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- take_place: an item stands where the one did that it overwrites
+INSERT INTO overwritten (seq, contents_id, place)
+VALUES (?1, ?2, coalesce((SELECT place FROM overwritten WHERE seq = ?3), ?3));
+
+-- drop_place: an item is gone
+DELETE FROM overwritten WHERE seq = ?;
+
 -- drop_receipts: an item with a new life has no former holders
 DELETE FROM receipt WHERE seq = ?;
 

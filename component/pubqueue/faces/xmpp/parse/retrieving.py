@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.nodes.manage import Describe, ListItems, ListNodes, Types
-from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.core.reading.retrieve import Order, Retrieve
 from pubqueue.faces.xmpp import disco, ns
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
@@ -27,7 +27,10 @@ def items(iq: Iq) -> Request | StanzaError:
     ids = ids_of(iq.verb, ns.tag(ns.PUBSUB, "item"))
     if iq.verb.children and not ids:
         return bad_request(text="in items stand only items with an id")
-    page = page_beside(iq.child.children[1:])
+    order = _order(iq)
+    if isinstance(order, StanzaError):
+        return order
+    page = page_beside([one for one in iq.child.children[1:] if one.tag != ORDER])
     if isinstance(page, StanzaError):
         return page
     newest = iq.verb.get("max_items")
@@ -35,7 +38,21 @@ def items(iq: Iq) -> Request | StanzaError:
         wanted = None if newest is None else _count(newest)
     except ValueError as problem:
         return bad_request(text=f"max_items: {problem}")
-    return Retrieve(iq.by, node, ids, wanted, page, PAYLOADS)
+    return Retrieve(iq.by, node, ids, wanted, page, PAYLOADS, order)
+
+
+ORDER: Final = ns.tag(ns.ORDER_BY, "order")
+
+
+def _order(iq: Iq) -> Order | StanzaError | None:
+    """Read the order (XEP-0413); of several the first says all, for no two items are equal in it."""
+    given = [beside for beside in iq.child.children[1:] if beside.tag == ORDER]
+    if any(one.get("by") not in {"creation", "modification"} for one in given):
+        return StanzaError("cancel", "feature-not-implemented", text="by creation or modification")
+    if not given:
+        return None
+    first = given[0]
+    return Order(first.get("by") == "creation", first.get("desc") in {"true", "1"})
 
 
 _FILTERS: Final = ("included-types", "excluded-types")

@@ -18,3 +18,13 @@ WHERE config::json ->> 'max_items' IS NOT NULL;
 -- Nodes by the type of their payloads, and who may look at them.
 ALTER TABLE node ADD COLUMN type text COLLATE "C" GENERATED ALWAYS AS (config::json ->> 'type') STORED;
 CREATE INDEX node_type ON node (type, access_model, name);
+
+-- Items that overwrite others: in the order of creation they stand where the first of them did. Rows of items that are gone
+-- by a commit, or with their contents, are swept with these; what queues do never comes here.
+CREATE TABLE overwritten (
+    seq         bigint PRIMARY KEY,
+    contents_id bigint NOT NULL,
+    place       bigint NOT NULL
+);
+
+CREATE INDEX overwritten_place ON overwritten (contents_id, place);

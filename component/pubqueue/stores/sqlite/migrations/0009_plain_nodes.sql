@@ -17,3 +17,13 @@ WHERE json_extract(config, '$.max_items') IS NOT NULL;
 
 -- Nodes by the type of their payloads, and who may look at them.
 CREATE INDEX node_type ON node (json_extract(config, '$.type'), json_extract(config, '$.access_model'), name);
+
+-- Items that overwrite others: in the order of creation they stand where the first of them did. Rows of items that are gone
+-- by a commit, or with their contents, are swept with these; what queues do never comes here.
+CREATE TABLE overwritten (
+    seq         INTEGER PRIMARY KEY,
+    contents_id INTEGER NOT NULL,
+    place       INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX overwritten_place ON overwritten (contents_id, place);

@@ -1,0 +1,185 @@
+"""Plain nodes through the shell: whose turn it is to be told, nodes that have moved, nodes made by a publish."""
+
+import pytest
+from harness.asks import publishes
+from harness.facts import BOSS, ETL, JOBS, who
+from harness.shell import Shell
+from msgspec.structs import replace
+
+from pubqueue.app.facts import crowd as pages
+from pubqueue.app.facts import publishing
+from pubqueue.app.listings import ItemIds
+from pubqueue.core.decision import Done, Published, Refusal, SubscriberPage, ToAll
+from pubqueue.core.model import Jid
+from pubqueue.core.nodes import crowd
+from pubqueue.core.nodes.crowd import NextSubscribers
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import (
+    Configure,
+    Create,
+    Delete,
+    Describe,
+    GetAffiliations,
+    ListItems,
+    Purge,
+    SetAffiliations,
+)
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.queue.expire import Arrive, Leave
+from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.reading.listing import Page
+from pubqueue.core.reading.read import ReadEvents, ReadItems
+from pubqueue.core.reading.retrieve import Order, Retrieve
+from pubqueue.core.transactions.model import Mark
+from pubqueue.core.transactions.staging import StagePublish
+
+CROWD = [Jid(f"reader{number}@x/1") for number in range(8)]
+THERE = "xmpp:queue.x?;node=elsewhere"
+BY = who(BOSS, admin=True)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    yield shell
+    shell.close()
+
+
+def declares(**settings):
+    return Declare(BY, JOBS, Settings(settings), (Jid("boss@x"),), (Jid("etl@x"),))
+
+
+def subscribes(jid):
+    return Subscribe(who(jid), JOBS, jid, f"of-{jid}")
+
+
+class TestByPresence:
+    """XEP-0060 12.6."""
+
+    def audience(self, shell):
+        (news,) = shell.batch(publishes("a")).decisions[0].notices
+        return news.to
+
+    def test_who_came_is_told_and_an_account_with_any_of_its_resources(self, shell):
+        shell.do(declares(presence_based_delivery=True))
+        account = Jid("reader1@x")
+        shell.batch(*map(subscribes, (CROWD[0], account, CROWD[2])))
+        assert shell.batch(publishes("a")).decisions[0].notices == ()
+        shell.batch(
+            Arrive(CROWD[0]), Arrive(Jid("reader1@x/phone")), Arrive(Jid("reader2@x/other"))
+        )
+        assert self.audience(shell) == (CROWD[0], account)
+        shell.batch(Leave(CROWD[0]))
+        assert self.audience(shell) == (account,)
+
+    def test_of_a_crowd_each_page_is_looked_through_when_it_is_told(self, shell, monkeypatch):
+        monkeypatch.setattr(publishing, "CROWD", 4)
+        for place in (pages, crowd):
+            monkeypatch.setattr(place, "PAGE", 3)
+        shell.do(declares(presence_based_delivery=True))
+        shell.batch(*map(subscribes, CROWD))
+        shell.batch(*map(Arrive, (CROWD[1], CROWD[5], CROWD[7])))
+        (news,) = shell.batch(publishes("a")).decisions[0].notices
+        assert isinstance(news, ToAll)
+        told, after = [], None
+        for _ in range(3):
+            page = shell.do(NextSubscribers(JOBS, after))
+            assert isinstance(page, SubscriberPage)
+            told, after = [*told, *page.jids], page.after
+        assert (told, after) == ([CROWD[1], CROWD[5], CROWD[7]], None)
+
+
+ASKED = {
+    "publish": publishes("a"),
+    "a publish in a transaction": StagePublish(publishes("a"), Mark("app", 1)),
+    "retract": Settle(BY, JOBS, ("a",), Verb.RETRACT),
+    "subscribe": Subscribe(BY, JOBS, BOSS, "s"),
+    "items": Retrieve(BY, JOBS),
+    "ids": ListItems(BY, JOBS),
+    "what it is": Describe(BY, JOBS, manage=False),
+    "configure": Configure(BY, JOBS, Settings()),
+    "delete": Delete(BY, JOBS),
+    "purge": Purge(BY, JOBS),
+    "affiliations": GetAffiliations(BY, JOBS),
+    "other affiliations": SetAffiliations(BY, JOBS, ()),
+    "our reading": ReadItems(BY, JOBS),
+    "its log": ReadEvents(BY, JOBS),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_whatever_is_asked_of_a_node_that_has_moved_the_answer_says_where(shell, name):
+    """XEP-0060 6.1.3.11, 8.4.1."""
+    shell.do(declares())
+    assert shell.do(Delete(BY, JOBS, THERE)) == Done()
+    moved = shell.do(ASKED[name])
+    assert (moved.refusal, moved.reason) == (Refusal.MOVED, THERE)
+
+
+def test_in_one_batch_too_and_no_more_when_there_is_a_node_of_the_name(shell):
+    shell.do(declares())
+    asked, made = ASKED["items"], Create(BY, JOBS, Settings())
+    done = shell.batch(Delete(BY, JOBS, THERE), asked, made, asked, Delete(BY, JOBS), asked)
+    first, again, last = (done.decisions[at].reply for at in (1, 3, 5))
+    assert first.refusal is Refusal.MOVED
+    assert again.items == ()
+    assert last.refusal is Refusal.NODE_NOT_FOUND
+
+
+def test_of_a_full_node_in_one_batch_each_publish_drops_what_is_the_oldest_by_then(shell):
+    shell.do(declares(max_items=2))
+    done = shell.batch(*map(publishes, "abcde"))
+    assert all(isinstance(one.reply, Published) for one in done.decisions)
+    assert shell.look_within(lambda tx: tx.page(ItemIds(JOBS), None, 9)) == ["d", "e"]
+    (node,) = shell.look(lambda tx: tx.nodes())
+    assert node.items == 2
+
+
+def test_a_transient_node_has_one_item_whatever_a_batch_brings(shell):
+    shell.do(declares(persist_items=False))
+    shell.batch(publishes("a"), publishes("b", "c"), publishes("a"), publishes("d", "b"))
+    assert shell.look_within(lambda tx: tx.page(ItemIds(JOBS), None, 9)) == ["b"]
+    (node,) = shell.look(lambda tx: tx.nodes())
+    assert node.items == 1
+
+
+def test_a_transaction_needs_a_node_that_keeps_its_items(shell):
+    shell.do(declares(persist_items=False))
+    staged = shell.do(StagePublish(publishes("a", by=ETL), Mark("app", 1)))
+    assert (staged.refusal, staged.setting) == (Refusal.UNSUPPORTED, "persistent-items")
+
+
+def test_an_empty_publish_is_no_item_in_a_transaction_either(shell):
+    shell.do(declares())
+    empty = replace(publishes(), drafts=())
+    assert shell.do(StagePublish(empty, Mark("app", 1))).refusal is Refusal.ITEM_REQUIRED
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_overwrites_an_item_stands_where_it_was_created(shell, at_once):
+    """XEP-0413, its example: A, B, C, D; then C is overwritten, and A."""
+    shell.do(declares())
+    asked = [publishes(name) for name in "ABCDCACA"]
+    for part in [asked] if at_once else ([one] for one in asked):
+        shell.batch(*part)
+
+    def read(*, created, descending=False, **which):
+        reply = shell.do(Retrieve(BY, JOBS, order=Order(created, descending), **which))
+        return "".join(item.id for item, _ in reply.items)
+
+    assert (read(created=True), read(created=True, descending=True)) == ("ABCD", "DCBA")
+    assert (read(created=False), read(created=False, descending=True)) == ("BDCA", "ACDB")
+    assert read(created=True, descending=True, newest=2) == "DC"
+    assert read(created=True, page=Page("B", 1)) == "C"
+    assert read(created=True, page=Page(None, 1, "B")) == "A"
+    assert read(created=True, descending=True, page=Page(None, 2, "")) == "BA"
+    assert read(created=False, page=Page(None, 2, "A")) == "DC"
+    shell.batch(publishes("E"), Settle(BY, JOBS, ("C", "A"), Verb.RETRACT), publishes("A"))
+    assert (read(created=True), read(created=False)) == ("BDEA", "BDEA")
+    assert shell.connection.execute("SELECT count(*) FROM overwritten").fetchone() == (0,)
+
+
+def test_an_order_is_for_all_items_of_a_plain_node(shell):
+    shell.do(declares(queueing=True))
+    assert shell.do(Retrieve(BY, JOBS, order=Order())).refusal is Refusal.BAD_REQUEST
