@@ -34,6 +34,9 @@ from pubqueue.core.nodes.manage import (
     SetAffiliations,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.pending import ReadPending
+from pubqueue.core.nodes.subscribe import GetDefaultOptions
+from pubqueue.core.nodes.subscribers import GetSubscriptions
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
@@ -366,6 +369,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
         *(NextSubscribers, ListUntold),
+        *(GetDefaultOptions, GetSubscriptions, ReadPending),
     } == READS
 
 

@@ -17,6 +17,7 @@ from stores.of_items import OfItems
 from stores.of_nodes import OfNodes
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
+from stores.of_subscriptions import OfSubscriptions
 from stores.of_time import OfTime
 from stores.steps import EMPTY, make
 
@@ -26,6 +27,7 @@ from pubqueue.core import changes as c
 class StoreContract(
     OfNodes,
     OfCrowds,
+    OfSubscriptions,
     OfItems,
     OfContents,
     OfTime,

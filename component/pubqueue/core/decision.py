@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Node,
         NodeName,
         Subscription,
+        SubscriptionState,
     )
 
 # --- replies -------------------------------------------------------------------------------------
@@ -61,6 +62,11 @@ class Refusal(Enum):
     UNSUPPORTED_ACCESS_MODEL = auto()
     FOREIGN_JID = auto()
     NOT_SUBSCRIBED = auto()
+    PENDING_SUBSCRIPTION = auto()
+    NOT_APPROVED = auto()
+    """Only those may retrieve whose subscription an owner has approved."""
+    NOT_ALL_CHANGED = auto()
+    """Of a list of entries some could not be changed; the others were."""
     TOO_MANY_SUBSCRIPTIONS = auto()
     INVALID_SUBID = auto()
     STORE_FAILED = auto()
@@ -78,11 +84,20 @@ class Refusal(Enum):
     NOT_AS_STAGED = auto()
 
 
+class SubscriptionEntry(Struct, frozen=True, gc=False):
+    """How a JID's subscription to a node stands; without one it has no id."""
+
+    jid: Jid
+    state: SubscriptionState
+    subid: str = ""
+
+
 class Refused(Struct, frozen=True, gc=False):
     """No; nothing changes. `reason` is a sentence for the one who asked, `limit` a bound to name.
 
-    `unchanged` are the affiliations that were to be changed and stay as they are. `setting` is the name of the
-    value that cannot be, if the sentence begins with it: a face may call it otherwise.
+    `unchanged` are the affiliations, and `standing` the subscriptions, that were to be changed and stay as they are;
+    the other entries of such a list are changed (XEP-0060 8.8.2.4, 8.9.2.4). `setting` is the name of the value that
+    cannot be, if the sentence begins with it: a face may call it otherwise.
     """
 
     refusal: Refusal
@@ -90,6 +105,7 @@ class Refused(Struct, frozen=True, gc=False):
     limit: int | None = None
     unchanged: tuple[tuple[Jid, Affiliation], ...] = ()
     setting: str = ""
+    standing: tuple[SubscriptionEntry, ...] = ()
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -105,10 +121,25 @@ class Published(Struct, frozen=True, gc=False):
 
 
 class Subscribed(Struct, frozen=True, gc=False):
-    """The subscription as it now stands; on a queue node with its window (XEP-0254 example 3)."""
+    """The subscription as it now stands; on a queue node with its window (XEP-0254 example 3).
+
+    `configured` says that options were asked for: they are shown as they were granted.
+    """
 
     subscription: Subscription
     queueing: bool
+    configured: bool = False
+
+
+class DefaultOptions(Struct, frozen=True, gc=False):
+    """The options that a subscription has unless others are asked for (XEP-0060 6.4), at the service or at `node`.
+
+    `limit` is the largest window of a queue, where one has to be asked for.
+    """
+
+    node: NodeName | None
+    temporary: bool = False
+    limit: int | None = None
 
 
 class Created(Struct, frozen=True, gc=False):
@@ -159,6 +190,14 @@ class Affiliations(Struct, frozen=True, gc=False):
 
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
+    part: Part = WHOLE
+
+
+class NodeSubscriptions(Struct, frozen=True, gc=False):
+    """Subscriptions to the node, for its owners: those that stand (XEP-0060 8.8.1), or wait for one of them."""
+
+    node: NodeName
+    entries: tuple[Subscription, ...]
     part: Part = WHOLE
 
 
@@ -226,6 +265,8 @@ Reply = (
     | Done
     | Published
     | Subscribed
+    | DefaultOptions
+    | NodeSubscriptions
     | Created
     | Declared
     | Described
@@ -294,7 +335,42 @@ class Deleted(Struct, frozen=True, gc=False):
     node: NodeName
 
 
-Notice = Deliver | Announce | Retracted | Unlocked | Purged | Deleted
+class SubscriptionChanged(Struct, frozen=True, gc=False):
+    """How a subscription stands from now on (XEP-0060 12.14): told to its JID, or of `about` to an owner of the node.
+
+    `expiry` is when its lease ends, which is near (12.19).
+    """
+
+    to: Jid
+    node: NodeName
+    state: SubscriptionState
+    subid: str = ""
+    expiry: Millis | None = None
+    about: Jid | None = None
+
+
+class ApprovalWanted(Struct, frozen=True, gc=False):
+    """Somebody wants to subscribe, which an owner, the addressee, may allow or deny (XEP-0060 8.6)."""
+
+    to: Jid
+    node: NodeName
+    jid: Jid
+    subid: str
+
+
+Notice = (
+    Deliver
+    | Announce
+    | Retracted
+    | Unlocked
+    | Purged
+    | Deleted
+    | SubscriptionChanged
+    | ApprovalWanted
+)
+
+
+ToEachNotice = Announce | Retracted | Purged | Deleted | SubscriptionChanged
 
 
 class ToEach(Struct, frozen=True, gc=False):
@@ -304,7 +380,7 @@ class ToEach(Struct, frozen=True, gc=False):
     """
 
     to: tuple[Jid, ...]
-    what: Announce | Retracted | Purged | Deleted
+    what: ToEachNotice
 
     def notices(self, start: int = 0) -> Iterator[Notice]:
         """Return the notices, from that of the addressee at `start`."""
@@ -326,14 +402,14 @@ class ToAll(Struct, frozen=True, gc=False):
     That the node is deleted is told to those who subscribed to it then.
     """
 
-    what: Announce | Retracted | Purged | Deleted
+    what: ToEachNotice
 
 
 News = ToEach | ToAll
 """What is told to many; of one node it is told in its order."""
 
 
-def to_each(audience: Audience, what: Announce | Retracted | Purged | Deleted) -> tuple[News, ...]:
+def to_each(audience: Audience, what: ToEachNotice) -> tuple[News, ...]:
     """Return the notice for each of the audience; nothing where there is nobody."""
     if isinstance(audience, Everybody):
         return (ToAll(what),)
@@ -354,7 +430,7 @@ NOBODY: Final[Any] = ""
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """A rule's answer. A refusal carries no change and no notice.
+    """A rule's answer. A refusal carries no change and no notice, but for entries of a list that could be changed.
 
     `then` is a request to go on with: this was a slice of long work, others are served before the next one, and
     whoever asked is answered when the last one is done. The next one waits until the news of this one are told.

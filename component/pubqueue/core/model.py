@@ -75,7 +75,19 @@ class AccessModel(StrEnum):
     """Who may subscribe and retrieve (XEP-0060 4.5), as far as a component can hold it."""
 
     OPEN = "open"
+    AUTHORIZE = "authorize"
     WHITELIST = "whitelist"
+
+
+@unique
+class SubscriptionState(StrEnum):
+    """How a subscription stands (XEP-0060 4.2); there is no row for NONE."""
+
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
+
+    SUBSCRIBED = "subscribed"
+    PENDING = "pending"
+    NONE = "none"
 
 
 @unique
@@ -128,6 +140,9 @@ class NodeConfig(Struct, frozen=True, gc=False):
     paused: bool = False
     publish_paused: bool = False
     event_log: bool = False
+    subscribe: bool = True
+    tempsub: bool = False
+    notify_sub: bool = False
 
 
 class Node(Struct, frozen=True, gc=False):
@@ -142,7 +157,12 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class Subscription(Struct, frozen=True, gc=False):
-    """One JID's subscription to one node, with its window (XEP-0254 2.1)."""
+    """One JID's subscription to one node, with its window (XEP-0254 2.1) and its options (XEP-0060 6.3).
+
+    It is `available` as long as it can be handed items, or told of what happens: never while it is pending, or wants
+    nothing delivered. A lease ends at `expire`; that it will is to be said at `remind`, None once it has been. One that
+    is `temporary` ends when its JID becomes unavailable (XEP-0060 12.5).
+    """
 
     node: NodeName
     jid: Jid
@@ -153,6 +173,21 @@ class Subscription(Struct, frozen=True, gc=False):
     available: bool = True
     unanswered: int = 0
     """Deliveries in a row that came back, or timed out, with no other sign of life from the subscriber since."""
+    state: SubscriptionState = SubscriptionState.SUBSCRIBED
+    deliver: bool = True
+    expire: Millis | None = None
+    remind: Millis | None = None
+    temporary: bool = False
+
+    @property
+    def listens(self) -> bool:
+        """Whether it may be told anything, and wants to be."""
+        return self.deliver and self.state is SubscriptionState.SUBSCRIBED
+
+    @property
+    def ends_next(self) -> Millis | None:
+        """When there is something to do for its lease."""
+        return self.expire if self.remind is None else self.remind
 
 
 class DeadLetter(Struct, frozen=True, gc=False):

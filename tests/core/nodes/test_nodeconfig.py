@@ -42,6 +42,9 @@ TABLE = {
     "paused": ("0", ["0", "1"], ["", "yes"]),
     "publish_paused": ("0", ["0", "1"], ["", "yes"]),
     "event_log": ("0", ["0", "1"], ["", "yes"]),
+    "subscribe": ("1", ["0", "1"], ["", "yes"]),
+    "tempsub": ("0", ["0", "1"], ["", "yes"]),
+    "notify_sub": ("0", ["0", "1"], ["", "yes"]),
 }  # fmt: skip
 GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]
 BAD = [(name, text) for name, (_, _, bad) in TABLE.items() for text in bad]
@@ -87,7 +90,7 @@ def test_what_is_typed_has_the_same_bounds(value):
 
 
 def test_an_access_model_of_others_has_its_own_answer():
-    words = "access_model: open, whitelist"
+    words = "access_model: open, authorize, whitelist"
     assert configured(access_model="presence") == Refused(
         Refusal.UNSUPPORTED_ACCESS_MODEL, words, setting="access_model"
     )

@@ -16,8 +16,8 @@ from pubqueue.core.transactions.staging import StageFacts, done
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.decision import Audience
-    from pubqueue.core.model import Draft, Item, Node, NodeName
+    from pubqueue.core.decision import Audience, Everybody
+    from pubqueue.core.model import Draft, Item, Node, NodeName, Subscription
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.transactions.staging import StagePublish
 
@@ -75,6 +75,11 @@ def audience(rows: WorkingSet, node: Node) -> Audience:
 def subscribers(rows: WorkingSet, node: Node) -> Audience:
     """Return who subscribes to the node; a crowd is not named."""
     return EVERYBODY if node.subscriptions > CROWD else rows.audience(node.name)
+
+
+def seats_in(rows: WorkingSet, node: Node) -> tuple[Subscription, ...] | Everybody:
+    """Return all subscriptions to the node, those that wait too; a crowd is not named."""
+    return EVERYBODY if node.subscriptions > CROWD else tuple(rows.subscribers(node.name))
 
 
 def for_stage(context: Context, request: StagePublish) -> StageFacts:

@@ -51,7 +51,7 @@ PRIVILEGES: Final[dict[Affiliation, frozenset[Action]]] = {
 
 OPEN_ACCESS: Final = frozenset({_S, _R})
 
-SEEN_BY_ALL: Final = (AccessModel.OPEN,)
+SEEN_BY_ALL: Final = (AccessModel.OPEN, AccessModel.AUTHORIZE)
 SEEN_BY_KNOWN: Final = tuple(model for model in AccessModel if model not in SEEN_BY_ALL)
 """Nodes of the first models can be looked at by whoever is no outcast, of the others by those who are something there."""
 # fmt: on
@@ -75,13 +75,24 @@ def may(affiliation: Affiliation, action: Action, node: Node, *, subscribed: boo
         return True
     if action is Action.PUBLISH:
         return _publish_model_allows(node.config.publish_model, subscribed=subscribed)
-    return (
-        action in OPEN_ACCESS
-        and node.config.access_model is AccessModel.OPEN
-        and (
-            affiliation is not Affiliation.PUBLISH_ONLY  # XEP-0060 4.1: it may not subscribe
-        )
+    if affiliation is Affiliation.PUBLISH_ONLY:  # XEP-0060 4.1: it may not subscribe
+        return False
+    return action in OPEN_ACCESS and _access_model_allows(
+        node.config.access_model, action, subscribed=subscribed
     )
+
+
+def _access_model_allows(model: AccessModel, action: Action, *, subscribed: bool) -> bool:
+    """Say what strangers may; where an owner has to approve them, to subscribe is to ask for it (XEP-0060 6.1.4)."""
+    if model is AccessModel.AUTHORIZE:
+        return subscribed or action is Action.SUBSCRIBE
+    return model is AccessModel.OPEN
+
+
+def needs_approval(affiliation: Affiliation, node: Node) -> bool:
+    """Say whether a subscription has to wait for an owner; members, publishers and owners have one already."""
+    asks = node.config.access_model is AccessModel.AUTHORIZE
+    return asks and Action.SUBSCRIBE not in PRIVILEGES[affiliation]
 
 
 def _publish_model_allows(model: PublishModel, *, subscribed: bool) -> bool:

@@ -15,7 +15,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
 from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
-from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, shut_out
+from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
 
 if TYPE_CHECKING:
@@ -80,8 +80,6 @@ def _bring(
     after = before | dict(people)
     changes: list[Change] = [] if config == node.config else [ConfigureNode(node.name, config)]
     changes += [SetAffiliation(node.name, *entry) for entry in joined.items()]
-    if changes:
-        changes += shut_out(replace(node, config=config), facts.audience, after)
     reply = Declared(
         request.node,
         made=False,
@@ -89,7 +87,8 @@ def _bring(
         kept=tuple(kept),
         unnamed=tuple(jid for jid in before if jid not in people) if people else (),
     )
-    return reviewed(node.name, reply, tuple(changes))
+    seats = facts.seats if changes else ()
+    return reviewed(replace(node, config=config), reply, tuple(changes), seats, after)
 
 
 def _mode_kept(node: Node, wanted: NodeConfig, misfit: Refused) -> Difference:

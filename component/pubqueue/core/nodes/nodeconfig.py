@@ -134,6 +134,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "paused":                     _BOOLEAN,
     "publish_paused":             _BOOLEAN,
     "event_log":                  _BOOLEAN,
+    "subscribe":                  _BOOLEAN,
+    "tempsub":                    _BOOLEAN,
+    "notify_sub":                 _BOOLEAN,
 }
 """What each means is said in `NodeConfig`."""
 # fmt: on

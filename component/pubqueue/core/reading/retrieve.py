@@ -14,7 +14,7 @@ from pubqueue.core.decision import (
     Retrieved,
     refuse,
 )
-from pubqueue.core.model import Affiliation
+from pubqueue.core.model import AccessModel, Affiliation
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading.listing import MOST_OCTETS, Page, Part
@@ -73,8 +73,11 @@ def objection(
         return closed
     if affiliation is Affiliation.PUBLISH_ONLY:
         return Refusal.FORBIDDEN
-    plain = not node.config.queueing and not access.may(affiliation, Action.RETRIEVE, node)
-    return Refusal.FORBIDDEN if plain and not subscribed else None
+    if subscribed or access.may(affiliation, Action.RETRIEVE, node):
+        return None
+    if node.config.access_model is AccessModel.AUTHORIZE:  # XEP-0060 6.5.9.3
+        return Refusal.NOT_APPROVED
+    return None if node.config.queueing else Refusal.FORBIDDEN
 
 
 def sees_all(by: Asker, node: Node, affiliation: Affiliation) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
 
 PUBSUB_FEATURES: Final = (
+    "access-authorize",
     "access-open",
     "access-whitelist",
     "config-node",
@@ -27,6 +28,8 @@ PUBSUB_FEATURES: Final = (
     "delete-nodes",
     "instant-nodes",
     "item-ids",
+    "leased-subscription",
+    "manage-subscriptions",
     "member-affiliation",
     "meta-data",
     "modify-affiliations",
@@ -39,10 +42,12 @@ PUBSUB_FEATURES: Final = (
     "purge-nodes",
     "retract-items",
     "retrieve-affiliations",
+    "retrieve-default-sub",
     "retrieve-items",
     "retrieve-subscriptions",
     "rsm",
     "subscribe",
+    "subscription-notifications",
     "subscription-options",
 )
 """What of XEP-0060 1.30 section 10 the service does, and no more."""

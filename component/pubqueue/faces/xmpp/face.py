@@ -26,6 +26,7 @@ from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.intake import Intake, told_of, weight
 from pubqueue.faces.xmpp.lanes import Lanes
+from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         Reply,
     )
     from pubqueue.core.model import NodeName
+    from pubqueue.core.nodes.pending import Answer
     from pubqueue.faces.xmpp.stream import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
@@ -162,7 +164,7 @@ class XmppFace:
 
     # --- in ---
 
-    def _tell_broker(self, word: Arrive | Leave | Bounce, stanza: Stanza) -> None:
+    def _tell_broker(self, word: Arrive | Leave | Bounce | Answer, stanza: Stanza) -> None:
         """Say what nobody waits for an answer to."""
         octets = len(stanza.raw)
         self._intake.take(octets)
@@ -220,16 +222,29 @@ class XmppFace:
             self._broker.submit(request, partial(self._reply, octets, stanza, write, instead))
 
     def _take_message(self, stanza: Stanza) -> None:
-        """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""
+        """Take a bounce of a delivery (XEP-0060 12.4) and an owner's answer (8.6); other messages are not for us."""
         top = stanza.top
         found = _DELIVERY_ID.fullmatch(top.get("id") or "")
         sender = top.get("from")
-        if top.get("type") != "error" or found is None or sender is None:
+        if sender is None:
+            return
+        if top.get("type") != "error":
+            self._take_answer(stanza, Jid(sender))
+            return
+        if found is None:
             return
         error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
         back = Bounce(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
         self._tell_broker(back, stanza)
+
+    def _take_answer(self, stanza: Stanza, sender: Jid) -> None:
+        """Take an owner's answer to who wants to subscribe. It is not answered: a message asks for nothing."""
+        if stanza.top.get("to") != self._jid:
+            return
+        answer = approving.answer(stanza, self._asker(sender))
+        if answer is not None:
+            self._tell_broker(answer, stanza)
 
     def _take_presence(self, stanza: Stanza) -> None:
         """Say who comes and goes; answer a subscription request and a probe with our own presence."""
@@ -310,7 +325,8 @@ class XmppFace:
         self._pumping = False
         left = SLICE
         while left > 0 and self._may_tell():
-            to, text, white = self._lanes.next()
+            to, shared, white = self._lanes.next()
+            text = notices.to_one(shared, to)
             head = notices.head(self._jid, to, _new_id())
             self.component.write(head + text, max(white, padding(head + b'">')))
             left -= len(head) + len(text) + EACH

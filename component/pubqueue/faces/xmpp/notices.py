@@ -9,9 +9,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
-from pubqueue.core.decision import Announce, Deleted, Deliver, Purged, Retracted, Unlocked
-from pubqueue.faces.xmpp import headers, ns
-from pubqueue.faces.xmpp.text import attribute, stamp
+from pubqueue.core.decision import (
+    Announce,
+    ApprovalWanted,
+    Deleted,
+    Deliver,
+    Purged,
+    Retracted,
+    SubscriptionChanged,
+    Unlocked,
+)
+from pubqueue.faces.xmpp import forms, headers, ns
+from pubqueue.faces.xmpp.text import attribute, quoted, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +49,13 @@ def head(service: str, to: Jid, message_id: str) -> bytes:
     return f"{_start(service, to)}{message_id}".encode()
 
 
-def rest(what: Announce | Retracted | Unlocked | Purged | Deleted) -> bytes:
+Rest = Announce | Retracted | Unlocked | Purged | Deleted | SubscriptionChanged | ApprovalWanted
+
+ADDRESSEE: Final = b"\x00"
+"""Stands in front of what is told to many if their addresses are in it, and in the place of each address."""
+
+
+def rest(what: Rest) -> bytes:
     """Return what stands behind the message's id."""
     match what:
         case Retracted():
@@ -53,9 +68,33 @@ def rest(what: Announce | Retracted | Unlocked | Purged | Deleted) -> bytes:
             inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
         case Deleted():
             inner = f'{_EVENT}<delete node="{attribute(what.node)}"/>'
+        case SubscriptionChanged():
+            return _changed(what)
+        case ApprovalWanted():  # it may wait for the owner: nothing says that it is not to be stored
+            return f'">{forms.authorization(what)}</message>'.encode()
         case _:
             assert_never(what)
     return f"{inner}</event>{_END}".encode()
+
+
+def to_one(text: bytes, to: Jid) -> bytes:
+    """Return what is told to many as it is told to one of them."""
+    if not text.startswith(ADDRESSEE):
+        return text
+    return text[1:].replace(ADDRESSEE, attribute(to).encode())
+
+
+def _changed(what: SubscriptionChanged) -> bytes:
+    """Return how a subscription stands (XEP-0060 12.14, 12.19); whoever is away reads it later."""
+    jid = what.about or what.to
+    expiry = "" if what.expiry is None else f'expiry="{stamp(what.expiry)}" '
+    subid = f' subid="{quoted(what.subid)}"' if what.subid else ""
+    text = (
+        f'{_EVENT}<subscription {expiry}node="{attribute(what.node)}" '
+        f'jid="{attribute(jid) if jid else ADDRESSEE.decode()}"{subid} subscription="{what.state.value}"/>'
+        "</event></message>"
+    ).encode()
+    return text if jid else ADDRESSEE + text
 
 
 def delivery_id(item: Item) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Node,
         NodeName,
         Subscription,
+        SubscriptionState,
     )
     from pubqueue.core.reading.pages import EventEntry
     from pubqueue.core.transactions.model import Attempt, Record
@@ -87,16 +88,24 @@ def _free_subscriptions(
 
 
 def _subscribers(contents: Contents, which: l.Subscribers, after: Jid | None) -> Iterator[Jid]:
-    return contents.nodes.seated(which.node).behind(after)
+    return contents.nodes.listening(which.node, after)
+
+
+def _subscriptions_of(
+    contents: Contents, which: l.SubscriptionsOf, after: Jid | None
+) -> Iterator[Subscription]:
+    for jid in contents.nodes.standing(which.node, which.state).behind(after):
+        yield contents.nodes.seats.rows[which.node, jid].subscription
 
 
 def _subscriber_roles(
     contents: Contents, which: l.SubscriberRoles, after: Jid | None
-) -> Iterator[tuple[Jid, Affiliation]]:
-    people = contents.nodes.affiliations.rows
+) -> Iterator[tuple[Jid, Affiliation, SubscriptionState]]:
+    people, seats = contents.nodes.affiliations.rows, contents.nodes.seats.rows
     for jid in contents.nodes.seated(which.node).behind(after):
         row = people.get((which.node, account_of(jid)))
-        yield jid, Affiliation.NONE if row is None else row.affiliation
+        is_a = Affiliation.NONE if row is None else row.affiliation
+        yield jid, is_a, seats[which.node, jid].subscription.state
 
 
 def _reviews(contents: Contents, _which: l.Reviews, after: NodeName | None) -> Iterator[NodeName]:
@@ -380,6 +389,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.ReadyNodes:            _ready_nodes,
     l.FreeSubscriptions:     _free_subscriptions,
     l.Subscribers:           _subscribers,
+    l.SubscriptionsOf:       _subscriptions_of,
     l.SubscriberRoles:       _subscriber_roles,
     l.Reviews:               _reviews,
     l.FormerSubscribers:     _former_subscribers,

@@ -32,16 +32,26 @@ SELECT w.id, (
 ) FROM (SELECT walk.id FROM walk LIMIT $2) w WHERE w.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.queue_requests
     AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
 
--- subscribers_of: who subscribes to a node, by JID
-SELECT jid FROM subscription WHERE node_id = $1 AND jid > $2 ORDER BY jid LIMIT $3;
+-- subscribers_of: who subscribes to a node and wants to be told, by JID
+SELECT jid FROM subscription
+WHERE node_id = $1 AND state = 'subscribed' AND jid > $2 AND deliver ORDER BY node_id, state, jid LIMIT $3;
+
+-- subscriptions_of: subscriptions to a node that stand so, by JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
+FROM subscription s WHERE s.node_id = $1 AND s.state = $2 AND s.jid > $3 ORDER BY s.node_id, s.state, s.jid LIMIT $4;
+
+-- count_subscriptions_of: how many that are
+SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2;
 
 -- subscriber_roles: the same with what their accounts are to the node
-SELECT s.jid, coalesce(a.affiliation, 'none') FROM subscription s
+SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
 LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
 WHERE s.node_id = $1 AND s.jid > $2 ORDER BY s.jid LIMIT $3;
 
@@ -49,8 +59,8 @@ WHERE s.node_id = $1 AND s.jid > $2 ORDER BY s.jid LIMIT $3;
 SELECT n.name FROM review r JOIN node n ON n.id = r.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
 -- former_subscribers: who subscribed to a deleted node and is to be told
-SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling) AND jid > $2
-ORDER BY jid LIMIT $3;
+SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling)
+    AND state = 'subscribed' AND jid > $2 AND deliver ORDER BY node_id, state, jid LIMIT $3;
 
 -- untold_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
@@ -77,7 +87,8 @@ WHERE a.jid = $1 AND ($2::json IS NULL OR a.affiliation IN (SELECT json_array_el
     AND ($3::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($3::json)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM subscription s JOIN node n ON n.id = s.node_id
 WHERE s.account = $1 AND ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
 
