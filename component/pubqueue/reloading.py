@@ -32,7 +32,9 @@ AT_START: Final = frozenset({"jid", "secret", "secret_file", "server", "store"})
 class AdoptingFace(Protocol):
     """A face that can serve by other settings than it was made with."""
 
-    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+    def adopt(
+        self, *, admins: Iterable[Jid], anonymous: Iterable[str], settle_by_get: bool
+    ) -> None:
         """Serve by these settings from now on."""
 
 
@@ -80,7 +82,11 @@ class Reloader:
             for face in faces:
                 if isinstance(face, AdoptingFace):
                     admins = (Jid(admin) for admin in settings.admins)
-                    face.adopt(admins=admins, settle_by_get=settings.settle_by_get)
+                    face.adopt(
+                        admins=admins,
+                        anonymous=settings.anonymous_domains,
+                        settle_by_get=settings.settle_by_get,
+                    )
             try:
                 await declared_nodes.bring(broker, store, settings.node, by)
             except ConfigError as problem:

@@ -63,6 +63,8 @@ class Refusal(Enum):
     FOREIGN_JID = auto()
     NOT_SUBSCRIBED = auto()
     PENDING_SUBSCRIPTION = auto()
+    NO_PRESENCE_SUBSCRIPTION = auto()
+    NOT_IN_ROSTER_GROUP = auto()
     NOT_APPROVED = auto()
     """Only those may retrieve whose subscription an owner has approved."""
     NOT_ALL_CHANGED = auto()
@@ -129,6 +131,12 @@ class Subscribed(Struct, frozen=True, gc=False):
     subscription: Subscription
     queueing: bool
     configured: bool = False
+
+
+class RostersWanted(Struct, frozen=True, gc=False):
+    """What the rosters of these owners say of the asker has to be known first: then it is to be asked again."""
+
+    owners: tuple[Jid, ...]
 
 
 class DefaultOptions(Struct, frozen=True, gc=False):
@@ -265,6 +273,7 @@ Reply = (
     | Done
     | Published
     | Subscribed
+    | RostersWanted
     | DefaultOptions
     | NodeSubscriptions
     | Created

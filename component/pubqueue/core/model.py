@@ -72,9 +72,11 @@ class Affiliation(StrEnum):
 
 @unique
 class AccessModel(StrEnum):
-    """Who may subscribe and retrieve (XEP-0060 4.5), as far as a component can hold it."""
+    """Who may subscribe and retrieve (XEP-0060 4.5); of presence and roster the owners' rosters tell, where they can be asked."""
 
     OPEN = "open"
+    PRESENCE = "presence"
+    ROSTER = "roster"
     AUTHORIZE = "authorize"
     WHITELIST = "whitelist"
 
@@ -99,12 +101,26 @@ class PublishModel(StrEnum):
     OPEN = "open"
 
 
+class Contact(Struct, frozen=True, gc=False):
+    """What an owner's roster says of somebody: whether it gets the owner's presence, and the groups that it is in."""
+
+    sees_presence: bool
+    groups: tuple[str, ...] = ()
+
+
 class Asker(Struct, frozen=True, gc=False):
-    """Who makes a request, and what the service's own settings say of them."""
+    """Who makes a request, and what the service's own settings say of them.
+
+    `contact` is what the rosters of the node's owners say, None as long as nobody has asked for them. `rosters` says
+    that the rosters of its own server's accounts can be asked for. `anonymous` is an account that nobody stands behind.
+    """
 
     jid: Jid
     admin: bool = False
     local: bool = False
+    rosters: bool = False
+    anonymous: bool = False
+    contact: tuple[Contact, ...] | None = None
 
     @property
     def account(self) -> Jid:
@@ -143,6 +159,8 @@ class NodeConfig(Struct, frozen=True, gc=False):
     subscribe: bool = True
     tempsub: bool = False
     notify_sub: bool = False
+    roster_groups_allowed: str = ""
+    """Names of groups, one a line."""
 
 
 class Node(Struct, frozen=True, gc=False):

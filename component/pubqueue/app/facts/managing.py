@@ -11,7 +11,7 @@ from pubqueue.app.listings import AffiliationsOf, SubscriptionsOf
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Everybody
 from pubqueue.core.model import AccessModel, Affiliation, NodeConfig, SubscriptionState
-from pubqueue.core.nodes import manage
+from pubqueue.core.nodes import access, manage
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Create, Delete, Describe, NodeFacts, Purge
 from pubqueue.core.nodes.nodeconfig import configure
@@ -61,10 +61,11 @@ def for_subscription(
 
 
 def owners_who_hear(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
-    """Return owners of a node, if they approve who subscribes, or want to know of it."""
+    """Return owners of a node, if they or their rosters decide who subscribes, or they want to know of it."""
     if node is None:
         return ()
-    asks = node.config.access_model is AccessModel.AUTHORIZE
+    model = node.config.access_model
+    asks = model is AccessModel.AUTHORIZE or model in access.OF_ROSTERS
     return (
         tuple(jid for jid, _ in _first_owners(rows, node)) if asks or node.config.notify_sub else ()
     )

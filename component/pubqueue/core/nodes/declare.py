@@ -15,7 +15,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
 from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
-from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed
+from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, unheld
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def _bring(
         kept.append(_mode_kept(node, config, misfit))
         config = _with_mode_of(node, config, request.settings)
         misfit = refit(node, config)
+    if config.access_model is not node.config.access_model:
+        misfit = misfit or unheld(request.by, config)
     if misfit is not None:
         return Decision(misfit)
     if config.queueing and _open_unsaid(config, request.settings):

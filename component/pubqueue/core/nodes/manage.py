@@ -168,10 +168,18 @@ def make_node(
     if isinstance(config, Refused):
         return Decision(config)
     node = Node(name, config, by.account, now)
-    if (misfit := refit(node, config)) is not None:
+    if (misfit := refit(node, config) or unheld(by, config)) is not None:
         return Decision(misfit)
     joined = (SetAffiliation(name, *entry) for entry in people.items())
     return Decision(Created(name), (CreateNode(node), *joined))
+
+
+def unheld(by: Asker, config: NodeConfig) -> Refused | None:
+    """Refuse an access model that the rosters of owners decide, where these cannot be asked for (XEP-0356)."""
+    if config.access_model not in access.OF_ROSTERS or by.rosters:
+        return None
+    reason = "access_model: the server lets nobody ask it for rosters"
+    return Refused(Refusal.UNSUPPORTED_ACCESS_MODEL, reason, setting="access_model")
 
 
 def describe(request: Describe, facts: NodeFacts) -> Decision:
@@ -193,10 +201,13 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     config = configure(node.config, request.settings)
     if isinstance(config, Refused):
         return Decision(config)
-    if (misfit := refit(node, config)) is not None:
+    newly = config.access_model is not node.config.access_model
+    if (
+        misfit := refit(node, config) or (unheld(request.by, config) if newly else None)
+    ) is not None:
         return Decision(misfit)
     changes: tuple[Change, ...] = (ConfigureNode(node.name, config),)
-    if config.access_model is node.config.access_model:
+    if not newly:
         return Decision(Done(), changes)
     after = replace(node, config=config)
     return reviewed(after, Done(), changes, facts.seats, dict(facts.affiliations))

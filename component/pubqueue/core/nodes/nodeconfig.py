@@ -137,6 +137,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "subscribe":                  _BOOLEAN,
     "tempsub":                    _BOOLEAN,
     "notify_sub":                 _BOOLEAN,
+    "roster_groups_allowed":      _TEXT,
 }
 """What each means is said in `NodeConfig`."""
 # fmt: on

@@ -127,8 +127,16 @@ def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decisio
     affiliation = access.standing(request.by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)
+    if request.by.anonymous:  # XEP-0060 6.1.3.6
+        return refuse(Refusal.FORBIDDEN, "anonymous users subscribe to nothing here")
     if not access.may(affiliation, Action.SUBSCRIBE, node):
-        return refuse(Refusal.FORBIDDEN)
+        no = (
+            access.stranger(request.by, node, facts.owners)
+            if affiliation is Affiliation.NONE
+            else Refusal.FORBIDDEN
+        )
+        if no is not None:
+            return refuse(no) if isinstance(no, Refusal) else Decision(no)
     if not node.config.subscribe:  # XEP-0060 6.1.3.10
         return Decision(Refused(Refusal.UNSUPPORTED, setting="subscribe"))
     before = facts.subscription

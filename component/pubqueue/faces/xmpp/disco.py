@@ -78,10 +78,15 @@ def _features(names: Iterable[str]) -> str:
     return "".join(f'<feature var="{attribute(name)}"/>' for name in names)
 
 
-def service_info() -> str:
+ROSTER_FEATURES: Final = (f"{ns.PUBSUB}#access-presence", f"{ns.PUBSUB}#access-roster")
+"""What is offered to those whose server lets us ask it for rosters."""
+
+
+def service_info(*, rosters: bool = False) -> str:
     """Return what the service is (XEP-0060 5.1, XEP-0254 3)."""
     identity = '<identity category="pubsub" type="service" name="pubqueue"/>'
-    return _query(ns.DISCO_INFO, None, identity + _features(FEATURES))
+    features = FEATURES + ROSTER_FEATURES if rosters else FEATURES
+    return _query(ns.DISCO_INFO, None, identity + _features(features))
 
 
 def node_info(described: Described, _service: str) -> bytes:

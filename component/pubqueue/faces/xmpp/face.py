@@ -17,9 +17,11 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refused, Retracted, ToEach, Unlocked
+from pubqueue.core.decision import Refused, Retracted, RostersWanted, ToEach, Unlocked
 from pubqueue.core.model import Jid
+from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.echo import Echo
@@ -31,6 +33,7 @@ from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
+from pubqueue.faces.xmpp.rosters import Rosters
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
         Notice,
         Reply,
     )
-    from pubqueue.core.model import NodeName
+    from pubqueue.core.model import Contact, NodeName
     from pubqueue.core.nodes.pending import Answer
     from pubqueue.faces.xmpp.stream import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
@@ -117,6 +120,7 @@ class XmppFace:
             partial(self.component.pause_reading, FULL),
             partial(self.component.resume_reading, FULL),
         )
+        self._rosters = Rosters(jid, self.component.write, askers)
         self._lanes = Lanes()
         self._echo = Echo()
         self._patience: asyncio.TimerHandle | None = None
@@ -128,9 +132,12 @@ class XmppFace:
         }
         broker.outbox.attach(self)
 
-    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool) -> None:
+    def adopt(
+        self, *, admins: Iterable[Jid], anonymous: Iterable[str], settle_by_get: bool
+    ) -> None:
         """Serve by these settings from the next stanza on."""
         self._askers.appoint(admins)
+        self._askers.bar(anonymous)
         self._verbs = VERBS if settle_by_get else STRICT
 
     async def run(self) -> None:
@@ -157,6 +164,7 @@ class XmppFace:
         """Hand out nothing more; news for many are lost if the stream is."""
         if not self.component.ready:
             self._lanes.clear()
+            self._rosters.forget()
             self._echo = Echo()
             if not self.component.is_leaving:
                 self._broker.unsaid.stream_broke()
@@ -196,6 +204,8 @@ class XmppFace:
         kind = top.get("type")
         if kind == "result" and top.get("from") == top.get("to") == self._jid:
             self._hear_echo(top.get("id") or "")
+        if kind in {"result", "error"} and self._rosters.hear_answer(top):
+            return
         if kind not in {"get", "set"} or top.get("from") is None:
             return  # an answer to nothing we asked, or from nobody
         if top.get("to") != self._jid:
@@ -219,7 +229,24 @@ class XmppFace:
             instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
             octets = weight(request, len(stanza.raw))
             self._intake.take(octets)
-            self._broker.submit(request, partial(self._reply, octets, stanza, write, instead))
+            answer = partial(self._reply, octets, stanza, write, instead)
+            if isinstance(request, Subscribe | Retrieve):
+                self._broker.submit(request, partial(self._after_rosters, request, answer))
+            else:
+                self._broker.submit(request, answer)
+
+    def _after_rosters(
+        self, request: Subscribe | Retrieve, answer: Callable[[Reply], None], reply: Reply
+    ) -> None:
+        """Answer; but where owners' rosters have to be known, ask for these, and then again."""
+        if not isinstance(reply, RostersWanted):
+            answer(reply)
+            return
+
+        def again(contact: tuple[Contact, ...]) -> None:
+            self._broker.submit(replace(request, by=replace(request.by, contact=contact)), answer)
+
+        self._rosters.ask(request.by.account, reply.owners, again, self.component.loop)
 
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4) and an owner's answer (8.6); other messages are not for us."""
@@ -241,6 +268,8 @@ class XmppFace:
     def _take_answer(self, stanza: Stanza, sender: Jid) -> None:
         """Take an owner's answer to who wants to subscribe. It is not answered: a message asks for nothing."""
         if stanza.top.get("to") != self._jid:
+            return
+        if self._rosters.hear_grant(stanza.top.get("from"), stanza.top):
             return
         answer = approving.answer(stanza, self._asker(sender))
         if answer is not None:

@@ -69,7 +69,8 @@ def _field(
 ) -> str:
     words = f' type="{kind}"' if kind else ""
     words += f' label="{attribute(label)}"' if label else ""
-    inner = f"<value>{escape(value)}</value>"
+    values = value.split("\n") if kind == "text-multi" else [value]
+    inner = "".join(f"<value>{escape(one)}</value>" for one in values)
     inner += "".join(f"<option><value>{escape(option)}</value></option>" for option in options)
     return f'<field var="{attribute(var)}"{words}>{inner}</field>'
 

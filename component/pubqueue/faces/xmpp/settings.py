@@ -50,6 +50,9 @@ class Field(Struct, frozen=True, gc=False):
         return SETTINGS[self.setting].options
 
 
+ROSTER_GROUPS: Final = "pubsub#roster_groups_allowed"
+"""The one field with several values, of which the setting has one a line."""
+
 # fmt: off
 FIELDS: Final[tuple[Field, ...]] = (
     Field("pubsub#title", "text-single", "A short name for the node", "title"),
@@ -77,6 +80,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("pubsub#subscribe", "boolean", "Let anybody subscribe who may", "subscribe"),
     Field("pubsub#tempsub", "boolean", "End every subscription when its subscriber goes offline", "tempsub"),
     Field("pubsub#notify_sub", "boolean", "Tell owners who subscribes and unsubscribes", "notify_sub"),
+    Field(ROSTER_GROUPS, "text-multi", "Groups of the owner's roster whose members may subscribe", "roster_groups_allowed"),
 )
 
 # XEP-0060 knows other values of these; work that must not be lost allows only this one (row 10a).
@@ -146,7 +150,7 @@ def wanted(form: Mapping[str, Sequence[str]]) -> Settings:
         if (no := _misfit(var, given)) is not None:
             return Settings(values, no)
         if var not in FIXED:
-            values[_BY_VAR[var].setting] = given[0] if given else ""
+            values[_BY_VAR[var].setting] = "\n".join(given)
     return Settings(values)
 
 
@@ -155,7 +159,7 @@ def _misfit(var: str, given: Sequence[str]) -> Refused | None:
     field = _BY_VAR.get(var)
     if field is None and var not in FIXED:
         return _invalid(f"{var} is no setting of this service")
-    if len(given) > 1:
+    if len(given) > 1 and var != ROSTER_GROUPS:
         return _invalid(f"{var} takes one value")
     text = given[0] if given else ""
     return _misfit_of_fixed(var, text) if field is None else _too_wide(field, text)
