@@ -94,6 +94,7 @@ VARIABLES = {
     "PUBQUEUE_STORE": ("sqlite:/env", "sqlite:/env"),
     "PUBQUEUE_ADMINS": ("a@x, b@x,", ("a@x", "b@x")),
     "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),
+    "PUBQUEUE_ANONYMOUS_DOMAINS": ("guest.x, anon.x", ("guest.x", "anon.x")),
     "PUBQUEUE_SETTLE_BY_GET": ("false", False),
     "PUBQUEUE_AUTO_CREATION": ("never", AutoCreation.NEVER),
     "PUBQUEUE_SUBSCRIPTIONS_PER_ACCOUNT": ("9", 9),

@@ -105,6 +105,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """When a publish makes the node that it names, for who may create nodes: always, with-options (when it says by publish-options what node that is), never."""
     subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
     """Subscriptions that the JIDs of one account may have to one node, together."""
+    anonymous_domains: tuple[str, ...] = ()
+    """Domains whose accounts nobody stands behind: they subscribe to nothing."""
     settle_by_get: bool = True
     """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
     log_level: str = "info"

@@ -32,7 +32,14 @@ AT_START: Final = frozenset({"jid", "secret", "secret_file", "server", "store"})
 class AdoptingFace(Protocol):
     """A face that can serve by other settings than it was made with."""
 
-    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool, auto_creates: bool) -> None:
+    def adopt(
+        self,
+        *,
+        admins: Iterable[Jid],
+        anonymous: Iterable[str],
+        settle_by_get: bool,
+        auto_creates: bool,
+    ) -> None:
         """Serve by these settings from now on."""
 
 
@@ -83,6 +90,7 @@ class Reloader:
                     admins = (Jid(admin) for admin in settings.admins)
                     face.adopt(
                         admins=admins,
+                        anonymous=settings.anonymous_domains,
                         settle_by_get=settings.settle_by_get,
                         auto_creates=settings.auto_creates,
                     )

@@ -64,7 +64,9 @@ class Face(Protocol):
 def _askers(settings: Settings) -> Askers:
     """Return who is who: local are the accounts of the domain above the service's own."""
     admins = (Jid(account) for account in settings.admins)
-    return Askers(admins=admins, home=settings.jid.partition(".")[2])
+    askers = Askers(admins=admins, home=settings.jid.partition(".")[2])
+    askers.bar(settings.anonymous_domains)
+    return askers
 
 
 def _service(settings: Settings) -> Asker:

@@ -35,6 +35,9 @@ from pubqueue.core.nodes.manage import (
     Types,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.pending import ReadPending
+from pubqueue.core.nodes.subscribe import GetDefaultOptions
+from pubqueue.core.nodes.subscribers import GetSubscriptions
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
@@ -378,6 +381,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
         *(NextSubscribers, ListUntold),
         *(AskPowers, ReadWorkers, Peek, AskService),
+        *(GetDefaultOptions, GetSubscriptions, ReadPending),
     } == READS
 
 

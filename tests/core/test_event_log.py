@@ -77,6 +77,8 @@ TABLE = [
     (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
     (c.AddSubscription(window()), []),
     (c.SetWindow(JOBS, ANN, 3), []),
+    (c.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
+    (c.Approve(JOBS, ANN), []),
     (c.SetAvailable(JOBS, ANN, available=False), []),
     (c.EndSubscription(JOBS, ANN), []),
     (c.NoteUnanswered(JOBS, ANN, 1), []),

@@ -64,10 +64,12 @@ class Ejabberd:
         component: str = "queue.localhost",
         more_domains: tuple[str, ...] = (),
         more_components: tuple[str, ...] = (),
+        lets_read_rosters: bool = False,
     ) -> None:
         self.component = component
         self._domains = (self.domain, *more_domains)
         self._components = (component, *more_components)
+        self._lets_read_rosters = lets_read_rosters
         self.secret = secrets.token_hex(16)
         self.c2s_port = self.component_port = 0
         self._temp: tempfile.TemporaryDirectory[str] | None = None
@@ -114,6 +116,14 @@ class Ejabberd:
             if answer == "ok":
                 return f"{name}@{domain}"
         raise EjabberdError(f"ejabberd made no account {name}: {answer}")
+
+    async def contact(self, owner: str, other: str, group: str, subscription: str) -> None:
+        """Put `other` into the owner's roster."""
+        names = [*owner.split("@"), *other.split("@"), other, group, subscription]
+        words = ",".join(map(binary, names))
+        answer = await self._call(f"{{mod_admin_extra, add_rosteritem, [{words}]}}.")
+        if answer != "ok":
+            raise EjabberdError(f"{other} was not put into the roster of {owner}: {answer}")
 
     async def start(self) -> None:
         """Start it again after `stop` or `kill`: same ports, same secret, same accounts."""
@@ -225,6 +235,8 @@ class Ejabberd:
             ],
             "modules": {"mod_disco": {}, "mod_ping": {}, "mod_roster": {}, "mod_offline": {}},
         }
+        if self._lets_read_rosters:  # XEP-0356
+            configuration["modules"]["mod_privilege"] = {"roster": {"get": "all"}}
         (self.folder / "ejabberd.yml").write_text(json.dumps(configuration))
         # names are looked up in /etc/hosts, without the helper process that asks a resolver
         (self.folder / "inetrc").write_text("{lookup,[file]}.\n")

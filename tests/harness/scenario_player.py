@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections import deque
 from contextlib import suppress
 from copy import deepcopy
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from harness.canonical import difference, lines, substitute
@@ -130,7 +132,7 @@ class ScenarioPlayer:
 
     async def _send(self, step: Send) -> None:
         who = self._entity(step.who)
-        stanza = parse(substitute(step.xml, self._names))
+        stanza = parse(substitute(self._dated(step.xml), self._names))
         _default(stanza, "from", self._names[who])
         _default(stanza, "to", self._scenario.service)
         if stanza.tag == f"{{{ACCEPT}}}iq":
@@ -140,6 +142,15 @@ class ScenarioPlayer:
                 self._asked[who] = stanza
         self._record.append(f"{who} > {on_a_stream(stanza)}")
         await self._network.say(who, stanza)
+
+    def _dated(self, text: str) -> str:
+        """Write moments to come, `{in 2 s}`, as the service's calendar has them (XEP-0082)."""
+
+        def moment(found: re.Match[str]) -> str:
+            there = self._component.clock.now() + float(found[1])
+            return f"{datetime.fromtimestamp(there, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+        return re.sub(r"\{in (\d+(?:\.\d+)?) s\}", moment, text)
 
     async def _receive(self, step: Receive) -> None:
         whos = [self._entity(it) for it in step.who]

@@ -28,8 +28,9 @@ from pubqueue.app.listings import (
 from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Rows, Write
 from pubqueue.core import changes as c
-from pubqueue.core.model import Affiliation, Jid
+from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 
+STANDS = SubscriptionState.SUBSCRIBED
 HERE, FORMER = Subscribers(JOBS), FormerSubscribers(JOBS)
 DELETED = c.DeleteNode(JOBS, telling=True)
 
@@ -106,7 +107,7 @@ class OfCrowds:
     async def test_subscribers_come_with_what_their_accounts_are(self, store):
         await fill(store, EVE, ANN)
         await make(store, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
-        roles = [(ANN, Affiliation.MEMBER), (EVE, Affiliation.NONE)]
+        roles = [(ANN, Affiliation.MEMBER, STANDS), (EVE, Affiliation.NONE, STANDS)]
         assert await listed(store, SubscriberRoles(JOBS)) == roles
         assert await listed(store, SubscriberRoles(JOBS), ANN) == roles[1:]
         assert await listed(store, SubscriberRoles(JOBS), None, 1) == roles[:1]

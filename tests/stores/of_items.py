@@ -433,7 +433,7 @@ class OfItems:
             assert await ready(store) == ("a", "")
             assert (await load(store, held={ANN})).items == [again]
             due = await store.batch(lambda tx: tx.due(after(9_999), 99))
-            assert due == Due([again], [], [], [])
+            assert due == Due([again], [], [], [], [])
             assert await store.batch(recount) == []
             await make(store, Sweep(NO_TIME, 1))
         await sweep(store, 1)

@@ -186,7 +186,7 @@ class OfTime:
         ):
             assert names((await due(store, after(moment), limit)).locks) == expected
         a, b, c_ = await items(store, *"abc")
-        assert await due(store, after(30)) == Due([c_, b, a], [], [], [])
+        assert await due(store, after(30)) == Due([c_, b, a], [], [], [], [])
 
     async def test_locks_come_in_pages_the_last_to_end_first(self, store):
         other = queue(name=DEAD, subscriptions=0)

@@ -26,6 +26,8 @@ class Askers:
     def __init__(self, *, admins: Iterable[Jid] = (), home: str) -> None:
         self._admins = frozenset(admins)
         self._home = home
+        self._anonymous: frozenset[str] = frozenset()
+        self._rosters: frozenset[str] = frozenset()
         self._made = lru_cache(maxsize=REMEMBERED)(self._make)
         self.of: Callable[[Jid], Asker] = self._made
 
@@ -34,10 +36,26 @@ class Askers:
         self._admins = frozenset(admins)
         self._made.cache_clear()
 
+    def bar(self, anonymous: Iterable[str]) -> None:
+        """Let the accounts of these domains be anonymous from now on."""
+        self._anonymous = frozenset(anonymous)
+        self._made.cache_clear()
+
+    def grant(self, domains: Iterable[str]) -> None:
+        """Let the rosters of the accounts of these domains, and no others, be there to be asked for from now on."""
+        self._rosters = frozenset(domains)
+        self._made.cache_clear()
+
     def _make(self, address: Jid) -> Asker:
         account = account_of(address)
         domain = account.rpartition("@")[2]
-        return Asker(address, admin=account in self._admins, local=domain == self._home)
+        return Asker(
+            address,
+            admin=account in self._admins,
+            local=domain == self._home,
+            rosters=domain in self._rosters,
+            anonymous=domain in self._anonymous,
+        )
 
     def service(self, address: Jid) -> Asker:
         """Return the service itself, by its own address: what its operator has configured may be done."""

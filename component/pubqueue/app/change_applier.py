@@ -95,6 +95,8 @@ class ChangeApplier(ItemChanges):
             raise StaleError(f"{jid} subscribes to {node}, or not, against what was believed")
         now = subscription_after(change, before)
         self._put_subscription(before, now)
+        if now is not None and now.ends_next is not None:
+            self.soonest = min(self.soonest, now.ends_next)
         if now is None or has_room(now):
             self.touched[node] = None
         if (before is None) != (now is None):
@@ -181,6 +183,8 @@ class ChangeApplier(ItemChanges):
         c.SetAffiliation:  _affiliation,
         c.AddSubscription: _subscription,
         c.SetWindow:       _subscription,
+        c.SetTerms:        _subscription,
+        c.Approve:         _subscription,
         c.SetAvailable:    _subscription,
         c.EndSubscription: _subscription,
         c.NoteUnanswered:  _subscription,

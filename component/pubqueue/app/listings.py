@@ -22,6 +22,7 @@ from pubqueue.core.model import (
     NodeName,
     State,
     Subscription,
+    SubscriptionState,
 )
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
@@ -115,13 +116,20 @@ class SubscriptionsOfAccount(Listing[Subscription], frozen=True, gc=False):
 
 
 class Subscribers(Listing[Jid], frozen=True, gc=False):
-    """Who subscribes to the node, by JID; `after` is a JID."""
+    """Who subscribes to the node and wants to be told, by JID; `after` is a JID."""
 
     node: NodeName
 
 
-class SubscriberRoles(Listing[tuple[Jid, Affiliation]], frozen=True, gc=False):
-    """The same, each with what the account is to the node."""
+class SubscriptionsOf(Listing[Subscription], frozen=True, gc=False):
+    """Subscriptions to the node that stand so, by JID; `after` is a JID."""
+
+    node: NodeName
+    state: SubscriptionState = SubscriptionState.SUBSCRIBED
+
+
+class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], frozen=True, gc=False):
+    """All who subscribe to the node, by JID, or wait to: what the account is to the node, and how the subscription stands."""
 
     node: NodeName
 
@@ -141,7 +149,7 @@ class MovedTo(Listing[str], frozen=True, gc=False):
 
 
 class FormerSubscribers(Listing[Jid], frozen=True, gc=False):
-    """Who subscribed to the node, which is deleted, and has not been told, by JID; `after` is a JID.
+    """Who subscribed to the node, which is deleted, wanted to be told and has not been, by JID; `after` is a JID.
 
     Of several deleted nodes of that name it is the first of which not everybody has been told.
     """

@@ -44,7 +44,7 @@ class RowCache:
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
         self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
         self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
-        """Who is in `in_node`, as a value that can be handed on."""
+        """Who of `in_node` can be told something, as a value that can be handed on."""
         self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
         self.silent: dict[tuple[NodeName, Jid], None] = {}
         """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""

@@ -260,3 +260,5 @@ class Due(Struct, frozen=True, gc=False):
     delayed: list[Item]
     versions: list[tuple[str, int]]
     """Open versions whose time to wait for a commit has ended."""
+    leases: list[Subscription]
+    """Subscriptions whose lease has ended, or is to be said to end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pubqueue.app.facts import (
+    approving,
     committing,
     crowd,
     expiring,
@@ -20,7 +21,15 @@ from pubqueue.app.facts import (
 from pubqueue.app.facts import reading as read_facts
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
-from pubqueue.core.nodes import account, declare, manage, review, subscribe
+from pubqueue.core.nodes import (
+    account,
+    declare,
+    manage,
+    pending,
+    review,
+    subscribe,
+    subscribers,
+)
 from pubqueue.core.nodes import crowd as crowds
 from pubqueue.core.nodes import trimming as trims
 from pubqueue.core.queue import expire, free, publish, recover, redrive, resend, settle, touch
@@ -39,7 +48,13 @@ Request = (
     | settle.Settle
     | subscribe.Subscribe
     | subscribe.SetOptions
+    | subscribe.GetDefaultOptions
     | subscribe.Unsubscribe
+    | pending.Answer
+    | pending.ReadPending
+    | pending.SendPending
+    | subscribers.GetSubscriptions
+    | subscribers.SetSubscriptions
     | manage.Create
     | declare.Declare
     | manage.Describe
@@ -118,6 +133,12 @@ RULES: Final[dict[type, Rule]] = {
     subscribe.Subscribe:         _rule(managing.for_subscription, subscribe.subscribe, validity.of_node),
     subscribe.SetOptions:        _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
     subscribe.Unsubscribe:       _rule(managing.for_subscription, subscribe.unsubscribe, validity.of_node),
+    subscribe.GetDefaultOptions: _rule(managing.for_defaults, subscribe.get_default_options, validity.of_node),
+    pending.Answer:              _rule(approving.for_answer, pending.answer, validity.of_node),
+    pending.ReadPending:         _rule(approving.for_pending, pending.read_pending, validity.of_node),
+    pending.SendPending:         _rule(approving.for_send, pending.send_pending, validity.of_node),
+    subscribers.GetSubscriptions: _rule(approving.for_get_subscriptions, subscribers.get_subscriptions, validity.of_node),
+    subscribers.SetSubscriptions: _rule(approving.for_set_subscriptions, subscribers.set_subscriptions, validity.of_node),
     manage.Create:               _rule(managing.for_node, manage.create, validity.of_node),
     declare.Declare:             _rule(managing.for_node, declare.declare, validity.of_node),
     manage.Describe:             _rule(managing.for_node, manage.describe, validity.of_description),
@@ -174,6 +195,9 @@ AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
 
 Read = (
     manage.Describe
+    | subscribe.GetDefaultOptions
+    | pending.ReadPending
+    | subscribers.GetSubscriptions
     | manage.GetAffiliations
     | manage.ListNodes
     | manage.ListItems

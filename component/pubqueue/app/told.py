@@ -19,8 +19,10 @@ from pubqueue.core.changes import (
 from pubqueue.core.decision import Subscribed
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, SetAffiliations
+from pubqueue.core.nodes.pending import Answer
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import Subscribe, Unsubscribe
+from pubqueue.core.nodes.subscribers import SetSubscriptions
 from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
 from pubqueue.core.queue.free import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import Settle
@@ -39,6 +41,7 @@ TOLD: Final[frozenset[type]] = frozenset(
         *(Subscribe, Unsubscribe, Settle),
         *(Configure, SetAffiliations, Declare, ReviewSubscribers),
         *(Dismiss, FreeLocks),
+        *(Answer, SetSubscriptions),
     }
 )
 """Requests that may have something to tell; all others are passed over unread."""
@@ -55,6 +58,9 @@ _WHY: Final[dict[type, str]] = {
     SetAffiliations: _CLOSED,
     Declare: _CLOSED,
     Dismiss: "an owner ended it",
+    Expire: "its lease is over",
+    Answer: "an owner has denied it",
+    SetSubscriptions: "an owner has ended it",
 }
 
 
@@ -71,7 +77,7 @@ def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
 
 def _tell_of_people(request: Request, decision: Decision) -> None:
     match request:
-        case Settle() | Expire():
+        case Settle():
             return
         case Arrive():
             log.info("worker.arrived", jid=request.jid)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pubqueue.app.row_cache import ABSENT, RowCache
 from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Affiliation, Jid
+from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-NOTHING_DUE: Final = Due([], [], [], [])
+NOTHING_DUE: Final = Due([], [], [], [], [])
 
 
 class WorkingSet:
@@ -104,8 +104,9 @@ class WorkingSet:
         return self._of_account(node, account_of(jid)).get(jid)
 
     def subscribed(self, node: NodeName, account: Jid) -> bool:
-        """Say whether any JID of the account subscribes to the node."""
-        return bool(self._of_account(node, account))
+        """Say whether any JID of the account subscribes to the node; while it is pending it does not."""
+        mine = self._of_account(node, account)
+        return any(one.state is SubscriptionState.SUBSCRIBED for one in mine.values())
 
     def subscriptions_in(self, node: NodeName, account: Jid) -> list[Subscription]:
         """Return the subscriptions of all JIDs of the account to the node."""
@@ -121,7 +122,7 @@ class WorkingSet:
         return list(group.values())
 
     def audience(self, node: NodeName) -> tuple[Jid, ...]:
-        """Return who subscribes to the node: the same tuple as long as nobody comes or goes."""
+        """Return whom of the node's subscribers something can be told: the same tuple as long as they stay the same."""
         found = self.cache.audiences.get(node)
         if found is None:
             group = self.cache.in_node.get(node)
@@ -129,7 +130,9 @@ class WorkingSet:
                 self.needs.subscribers.add(node)
                 self.lacking = True
                 return ()
-            found = self.cache.audiences[node] = tuple(group)
+            found = self.cache.audiences[node] = tuple(
+                jid for jid, one in group.items() if one.listens
+            )
         return found
 
     def subscriptions_of_account(self, account: Jid) -> list[Subscription]:

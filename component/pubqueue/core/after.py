@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pubqueue.core.changes import (
     AddItem,
     AddSubscription,
+    Approve,
     ConfigureNode,
     CreateNode,
     DeleteNode,
@@ -30,11 +31,12 @@ from pubqueue.core.changes import (
     Ripen,
     SetAvailable,
     SetLife,
+    SetTerms,
     SetWindow,
     SubscriptionChange,
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import DeadLetter, Item, State
+from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
@@ -243,10 +245,14 @@ def subscription_after(
         return None
     match change:
         case SetWindow():
-            known = {"queue_requests": change.queue_requests, "available": True}
+            known = {"queue_requests": change.queue_requests, "available": before.listens}
             return replace(before, **known, unanswered=0)
+        case SetTerms():
+            return _with_terms(change, before)
+        case Approve():
+            return replace(before, state=SubscriptionState.SUBSCRIBED, available=before.deliver)
         case SetAvailable():
-            return replace(before, available=change.available, unanswered=0)
+            return replace(before, available=change.available and before.listens, unanswered=0)
         case NoteUnanswered():
             available = before.available and not change.silenced
             return replace(before, unanswered=change.unanswered, available=available)
@@ -254,6 +260,20 @@ def subscription_after(
             return None
         case _:
             assert_never(change)
+
+
+def _with_terms(change: SetTerms, before: Subscription) -> Subscription:
+    """Return it with other options; whoever wants deliveries again is here to take them."""
+    now = replace(
+        before,
+        deliver=change.deliver,
+        expire=change.expire,
+        remind=change.remind,
+        temporary=change.temporary,
+    )
+    if now.listens == before.listens:
+        return now
+    return replace(now, available=now.listens)
 
 
 def has_room(subscription: Subscription | None) -> bool:

@@ -91,6 +91,24 @@ class SetWindow(Struct, frozen=True, gc=False):
     queue_requests: int
 
 
+class SetTerms(Struct, frozen=True, gc=False):
+    """Other options of a subscription (XEP-0060 6.3): whether anything is delivered, and when it ends."""
+
+    node: NodeName
+    jid: Jid
+    deliver: bool
+    expire: Millis | None
+    remind: Millis | None
+    temporary: bool
+
+
+class Approve(Struct, frozen=True, gc=False):
+    """A subscription that was pending stands from now on (XEP-0060 8.6)."""
+
+    node: NodeName
+    jid: Jid
+
+
 class SetAvailable(Struct, frozen=True, gc=False):
     """Whether the subscriber can be handed items at present: it was heard of, or has left."""
 
@@ -281,7 +299,15 @@ class RemoveItem(Struct, frozen=True, gc=False):
     digest: bytes = b""
 
 
-SubscriptionChange = AddSubscription | SetWindow | SetAvailable | NoteUnanswered | EndSubscription
+SubscriptionChange = (
+    AddSubscription
+    | SetWindow
+    | SetTerms
+    | Approve
+    | SetAvailable
+    | NoteUnanswered
+    | EndSubscription
+)
 
 ItemChange = (
     AddItem

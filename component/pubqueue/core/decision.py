@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         NodeConfig,
         NodeName,
         Subscription,
+        SubscriptionState,
     )
 
 # --- replies -------------------------------------------------------------------------------------
@@ -62,6 +63,13 @@ class Refusal(Enum):
     UNSUPPORTED_ACCESS_MODEL = auto()
     FOREIGN_JID = auto()
     NOT_SUBSCRIBED = auto()
+    PENDING_SUBSCRIPTION = auto()
+    NO_PRESENCE_SUBSCRIPTION = auto()
+    NOT_IN_ROSTER_GROUP = auto()
+    NOT_APPROVED = auto()
+    """Only those may retrieve whose subscription an owner has approved."""
+    NOT_ALL_CHANGED = auto()
+    """Of a list of entries some could not be changed; the others were."""
     TOO_MANY_SUBSCRIPTIONS = auto()
     INVALID_SUBID = auto()
     STORE_FAILED = auto()
@@ -85,11 +93,20 @@ class Refusal(Enum):
     """The node is elsewhere for good; `reason` is the URI of where."""
 
 
+class SubscriptionEntry(Struct, frozen=True, gc=False):
+    """How a JID's subscription to a node stands; without one it has no id."""
+
+    jid: Jid
+    state: SubscriptionState
+    subid: str = ""
+
+
 class Refused(Struct, frozen=True, gc=False):
     """No; nothing changes. `reason` is a sentence for the one who asked, `limit` a bound to name.
 
-    `unchanged` are the affiliations that were to be changed and stay as they are. `setting` is the name of the
-    value that cannot be, if the sentence begins with it: a face may call it otherwise.
+    `unchanged` are the affiliations, and `standing` the subscriptions, that were to be changed and stay as they are;
+    the other entries of such a list are changed (XEP-0060 8.8.2.4, 8.9.2.4). `setting` is the name of the value that
+    cannot be, if the sentence begins with it: a face may call it otherwise.
     """
 
     refusal: Refusal
@@ -97,6 +114,7 @@ class Refused(Struct, frozen=True, gc=False):
     limit: int | None = None
     unchanged: tuple[tuple[Jid, Affiliation], ...] = ()
     setting: str = ""
+    standing: tuple[SubscriptionEntry, ...] = ()
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -112,10 +130,31 @@ class Published(Struct, frozen=True, gc=False):
 
 
 class Subscribed(Struct, frozen=True, gc=False):
-    """The subscription as it now stands; on a queue node with its window (XEP-0254 example 3)."""
+    """The subscription as it now stands; on a queue node with its window (XEP-0254 example 3).
+
+    `configured` says that options were asked for: they are shown as they were granted.
+    """
 
     subscription: Subscription
     queueing: bool
+    configured: bool = False
+
+
+class RostersWanted(Struct, frozen=True, gc=False):
+    """What the rosters of these owners say of the asker has to be known first: then it is to be asked again."""
+
+    owners: tuple[Jid, ...]
+
+
+class DefaultOptions(Struct, frozen=True, gc=False):
+    """The options that a subscription has unless others are asked for (XEP-0060 6.4), at the service or at `node`.
+
+    `limit` is the largest window of a queue, where one has to be asked for.
+    """
+
+    node: NodeName | None
+    temporary: bool = False
+    limit: int | None = None
 
 
 class Created(Struct, frozen=True, gc=False):
@@ -171,6 +210,14 @@ class Affiliations(Struct, frozen=True, gc=False):
 
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
+    part: Part = WHOLE
+
+
+class NodeSubscriptions(Struct, frozen=True, gc=False):
+    """Subscriptions to the node, for its owners: those that stand (XEP-0060 8.8.1), or wait for one of them."""
+
+    node: NodeName
+    entries: tuple[Subscription, ...]
     part: Part = WHOLE
 
 
@@ -238,6 +285,9 @@ Reply = (
     | Done
     | Published
     | Subscribed
+    | RostersWanted
+    | DefaultOptions
+    | NodeSubscriptions
     | Created
     | Declared
     | Described
@@ -320,10 +370,33 @@ class Configured(Struct, frozen=True, gc=False):
     config: NodeConfig | None = None
 
 
-ForMany = Announce | Retracted | Purged | Deleted | Configured
+class SubscriptionChanged(Struct, frozen=True, gc=False):
+    """How a subscription stands from now on (XEP-0060 12.14): told to its JID, or of `about` to an owner of the node.
+
+    `expiry` is when its lease ends, which is near (12.19).
+    """
+
+    to: Jid
+    node: NodeName
+    state: SubscriptionState
+    subid: str = ""
+    expiry: Millis | None = None
+    about: Jid | None = None
+
+
+class ApprovalWanted(Struct, frozen=True, gc=False):
+    """Somebody wants to subscribe, which an owner, the addressee, may allow or deny (XEP-0060 8.6)."""
+
+    to: Jid
+    node: NodeName
+    jid: Jid
+    subid: str
+
+
+ForMany = Announce | Retracted | Purged | Deleted | Configured | SubscriptionChanged
 """What can be told to many at once."""
 
-Notice = Deliver | Unlocked | ForMany
+Notice = Deliver | Unlocked | ApprovalWanted | ForMany
 
 
 class ToEach(Struct, frozen=True, gc=False):
@@ -386,7 +459,7 @@ NOBODY: Final[Any] = ""
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """A rule's answer. A refusal carries no change and no notice.
+    """A rule's answer. A refusal carries no change and no notice, but for entries of a list that could be changed.
 
     `then` is a request to go on with: this was a slice of long work, others are served before the next one, and
     whoever asked is answered when the last one is done. The next one waits until the news of this one are told.

@@ -188,6 +188,8 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.SetAffiliation:  _nothing,
     c.AddSubscription: _nothing,
     c.SetWindow:       _nothing,
+    c.SetTerms:        _nothing,
+    c.Approve:         _nothing,
     c.SetAvailable:    _nothing,
     c.EndSubscription: _nothing,   # locks outlive it
     c.NoteUnanswered:     _nothing,

@@ -72,10 +72,24 @@ class Affiliation(StrEnum):
 
 @unique
 class AccessModel(StrEnum):
-    """Who may subscribe and retrieve (XEP-0060 4.5), as far as a component can hold it."""
+    """Who may subscribe and retrieve (XEP-0060 4.5); of presence and roster the owners' rosters tell, where they can be asked."""
 
     OPEN = "open"
+    PRESENCE = "presence"
+    ROSTER = "roster"
+    AUTHORIZE = "authorize"
     WHITELIST = "whitelist"
+
+
+@unique
+class SubscriptionState(StrEnum):
+    """How a subscription stands (XEP-0060 4.2); there is no row for NONE."""
+
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
+
+    SUBSCRIBED = "subscribed"
+    PENDING = "pending"
+    NONE = "none"
 
 
 @unique
@@ -120,12 +134,26 @@ class ItemReply(StrEnum):
     NONE = "none"
 
 
+class Contact(Struct, frozen=True, gc=False):
+    """What an owner's roster says of somebody: whether it gets the owner's presence, and the groups that it is in."""
+
+    sees_presence: bool
+    groups: tuple[str, ...] = ()
+
+
 class Asker(Struct, frozen=True, gc=False):
-    """Who makes a request, and what the service's own settings say of them."""
+    """Who makes a request, and what the service's own settings say of them.
+
+    `contact` is what the rosters of the node's owners say, None as long as nobody has asked for them. `rosters` says
+    that the rosters of its own server's accounts can be asked for. `anonymous` is an account that nobody stands behind.
+    """
 
     jid: Jid
     admin: bool = False
     local: bool = False
+    rosters: bool = False
+    anonymous: bool = False
+    contact: tuple[Contact, ...] | None = None
 
     @property
     def account(self) -> Jid:
@@ -175,6 +203,12 @@ class NodeConfig(Struct, frozen=True, gc=False):
     contact: str = ""
     """Bare JIDs, one to a line."""
 
+    subscribe: bool = True
+    tempsub: bool = False
+    notify_sub: bool = False
+    roster_groups_allowed: str = ""
+    """Names of groups, one a line."""
+
     @property
     def persists(self) -> bool:
         """Whether items are kept after their publish."""
@@ -198,7 +232,12 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class Subscription(Struct, frozen=True, gc=False):
-    """One JID's subscription to one node, with its window (XEP-0254 2.1)."""
+    """One JID's subscription to one node, with its window (XEP-0254 2.1) and its options (XEP-0060 6.3).
+
+    It is `available` as long as it can be handed items, or told of what happens: never while it is pending, or wants
+    nothing delivered. A lease ends at `expire`; that it will is to be said at `remind`, None once it has been. One that
+    is `temporary` ends when its JID becomes unavailable (XEP-0060 12.5).
+    """
 
     node: NodeName
     jid: Jid
@@ -209,6 +248,21 @@ class Subscription(Struct, frozen=True, gc=False):
     available: bool = True
     unanswered: int = 0
     """Deliveries in a row that came back, or timed out, with no other sign of life from the subscriber since."""
+    state: SubscriptionState = SubscriptionState.SUBSCRIBED
+    deliver: bool = True
+    expire: Millis | None = None
+    remind: Millis | None = None
+    temporary: bool = False
+
+    @property
+    def listens(self) -> bool:
+        """Whether it may be told anything, and wants to be."""
+        return self.deliver and self.state is SubscriptionState.SUBSCRIBED
+
+    @property
+    def ends_next(self) -> Millis | None:
+        """When there is something to do for its lease."""
+        return self.expire if self.remind is None else self.remind
 
 
 class DeadLetter(Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """Nodes of the configuration file: made, brought to what is declared, or told of."""
 
 import pytest
-from harness.facts import BOSS, EVE, JOBS, NOW, plain, queue, who
+from harness.facts import BOSS, EVE, JOBS, NOW, plain, queue, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import ConfigureNode, CreateNode, EndSubscription, SetAffiliation
@@ -19,7 +19,7 @@ CLOSED = AccessModel.WHITELIST
 def declared(node=None, *, people=(), audience=(), settings=(), **named):
     """Decide about JOBS, declared as a queue with these settings, where this node is."""
     request = Declare(SERVICE, JOBS, Settings({"queueing": True} | dict(settings)), **named)
-    known = {"affiliations": tuple(people), "audience": tuple(audience)}
+    known = {"affiliations": tuple(people), "seats": tuple(map(window, audience))}
     return declare(request, NodeFacts(NOW, node, Affiliation.NONE, **known))
 
 

@@ -1,7 +1,7 @@
 """Nodes and who is what to them (XEP-0060 5, 8)."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who
+from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
@@ -26,7 +26,7 @@ from pubqueue.core.decision import (
     Refused,
     ToEach,
 )
-from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
+from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig, SubscriptionState
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import (
     Configure,
@@ -51,6 +51,7 @@ from pubqueue.core.nodes.manage import (
     set_affiliations,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.pending import changed as told
 
 OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (
     Affiliation.OWNER,
@@ -198,11 +199,12 @@ def test_closing_a_node_ends_the_subscriptions_of_strangers():
     decision = configuring(
         {"access_model": "whitelist"},
         queue(),
-        audience=(ANN, BOB, BOSS),
+        seats=tuple(map(window, (ANN, BOB, BOSS))),
         affiliations=(*OWNED, (Jid("ann@x"), MEMBER)),
     )
     config = queue(access_model=AccessModel.WHITELIST).config
     assert decision.changes == (ConfigureNode(JOBS, config), EndSubscription(JOBS, BOB))
+    assert decision.notices == (told(window(BOB), SubscriptionState.NONE),)
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -223,10 +225,17 @@ def test_a_purge_is_one_event_for_each_subscriber():
 class TestAffiliations:
     """XEP-0060 8.9."""
 
-    def change(self, *entries, audience=(), node=None, known=OWNED):
+    def change(self, *entries, seats=(), node=None, known=OWNED, **others):
         request = SetAffiliations(who(BOSS), JOBS, entries)
         return set_affiliations(
-            request, facts(node or queue(), OWNER, audience=audience, affiliations=known)
+            request,
+            facts(
+                node or queue(),
+                OWNER,
+                seats=tuple(map(window, seats)),
+                affiliations=known,
+                **others,
+            ),
         )
 
     def test_the_owner_sees_them(self):
@@ -258,7 +267,7 @@ class TestAffiliations:
 
     def test_an_outcast_loses_every_subscription_of_the_account(self):
         resource = Jid("ann@x/2")
-        decision = self.change((ANN, OUTCAST), audience=(ANN, resource, BOB))
+        decision = self.change((ANN, OUTCAST), seats=(ANN, resource, BOB))
         assert decision.changes == (
             SetAffiliation(JOBS, Jid("ann@x"), OUTCAST),
             EndSubscription(JOBS, ANN),
@@ -268,7 +277,7 @@ class TestAffiliations:
     def test_a_member_of_a_closed_node_who_is_one_no_more_loses_the_subscription(self):
         known = (*OWNED, (Jid("ann@x"), MEMBER))
         closed = queue(access_model=AccessModel.WHITELIST)
-        decision = self.change((ANN, NONE), audience=(ANN, BOB), node=closed, known=known)
+        decision = self.change((ANN, NONE), seats=(ANN, BOB), node=closed, known=known)
         assert decision.changes[1:] == (EndSubscription(JOBS, ANN),)
 
 

@@ -25,7 +25,7 @@ TABLE = {
     "title": ("", ["", "Jobs", "x" * 1023], ["x" * 1024]),
     "description": ("", ["what"], ["x" * 1024]),
     "type": ("", ["urn:x"], ["x" * 1024]),
-    "access_model": ("open", ["open", "whitelist"], ["presence", "roster", ""]),
+    "access_model": ("open", ["open", "authorize", "presence", "roster", "whitelist"], ["friends", ""]),
     "publish_model": ("publishers", ["publishers", "subscribers", "open"], ["", "all"]),
     "max_items": ("max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
     "max_payload_size": ("65536", ["1", "1000000000"], ["0", "1000000001", "max"]),
@@ -55,6 +55,10 @@ TABLE = {
     "itemreply": ("publisher", ["none"], ["", "owner"]),
     "language": ("", ["en"], ["x" * 1024]),
     "contact": ("", ["boss@x", "boss@x\nann@x"], ["x" * 1024]),
+    "subscribe": ("1", ["0", "1"], ["", "yes"]),
+    "tempsub": ("0", ["0", "1"], ["", "yes"]),
+    "notify_sub": ("0", ["0", "1"], ["", "yes"]),
+    "roster_groups_allowed": ("", ["Friends"], []),
 }  # fmt: skip
 GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]
 BAD = [(name, text) for name, (_, _, bad) in TABLE.items() for text in bad]
@@ -105,8 +109,8 @@ def test_what_is_typed_has_the_same_bounds(value):
 
 
 def test_an_access_model_of_others_has_its_own_answer():
-    words = "access_model: open, whitelist"
-    assert configured(access_model="presence") == Refused(
+    words = "access_model: open, presence, roster, authorize, whitelist"
+    assert configured(access_model="friends") == Refused(
         Refusal.UNSUPPORTED_ACCESS_MODEL, words, setting="access_model"
     )
     assert configured(access_model=AccessModel.WHITELIST).access_model is AccessModel.WHITELIST

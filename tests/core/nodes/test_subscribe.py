@@ -33,6 +33,9 @@ NEEDED = Refused(
 WHOLE = Refused(
     Refusal.INVALID_OPTIONS, "queue_requests: a whole number from 1", setting="queue_requests"
 )
+QUEUES_ALONE = Refused(
+    Refusal.INVALID_OPTIONS, "queue_requests: only a queue has it", setting="queue_requests"
+)
 UNREAD = Refused(Refusal.INVALID_OPTIONS, "what the face could not read")
 
 
@@ -90,8 +93,7 @@ def test_what_a_face_could_not_read_is_refused(asked):
 
 
 def test_where_there_are_no_options_what_could_not_be_read_of_a_window_does_not_matter():
-    expected = refused(Refusal.INVALID_OPTIONS, "this node has no options")
-    assert join(Options("", UNREAD), node=plain()) == expected
+    assert join(Options("", UNREAD), node=plain()) == Decision(QUEUES_ALONE)
     assert join(Options(None, UNREAD), node=plain()) == Decision(UNREAD)
 
 
@@ -165,9 +167,8 @@ class TestPlainNode:
         expected = Decision(Subscribed(new, queueing=False), (AddSubscription(new),))
         assert join(node=plain()) == expected
 
-    def test_no_options_are_taken(self):
-        expected = refused(Refusal.INVALID_OPTIONS, "this node has no options")
-        assert join(requests("1"), node=plain()) == expected
+    def test_no_window_is_taken(self):
+        assert join(requests("1"), node=plain()) == Decision(QUEUES_ALONE)
 
     def test_asking_again_changes_nothing(self):
         expected = Decision(Subscribed(window(), queueing=False))

@@ -42,7 +42,12 @@ def meta(said):
     return publish(beside=f"<meta xmlns='{ns.OURS}' {said}/>")
 
 
-WITHOUT_A_NODE = {"create", "subscriptions", "affiliations"}  # XEP-0060 8.1.2, 5.6, 5.7
+WITHOUT_A_NODE = {
+    "create",
+    "subscriptions",
+    "affiliations",
+    "default",
+}  # XEP-0060 8.1.2, 5.6, 5.7, 6.4
 PUBSUB = {key: verb for key, verb in VERBS.items() if key[2]}
 """The requests of which the name is that of a grandchild."""
 NAMED = {

@@ -28,7 +28,7 @@ FIELDS_TABLE = {
     "pubsub#title": ("text-single", "", ["", "Jobs", "x" * 1023], ["x" * 1024]),
     "pubsub#description": ("text-single", "", ["what"], ["x" * 1024]),
     "pubsub#type": ("text-single", "", ["urn:x"], ["x" * 1024]),
-    "pubsub#access_model": ("list-single", "open", ["open", "whitelist"], ["presence", "roster", ""]),
+    "pubsub#access_model": ("list-single", "open", ["open", "authorize", "presence", "roster", "whitelist"], ["friends", ""]),
     "pubsub#publish_model": ("list-single", "publishers", ["publishers", "subscribers", "open"], ["", "all"]),
     "pubsub#max_items": ("text-single", "max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
     "pubsub#max_payload_size": ("text-single", "65536", ["1", "262144"], ["0", "262145", "max"]),
@@ -58,6 +58,10 @@ FIELDS_TABLE = {
     "x-queueing#paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "x-queueing#publish_paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "x-queueing#event_log": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "pubsub#subscribe": ("boolean", "1", ["0", "1"], ["", "yes"]),
+    "pubsub#tempsub": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "pubsub#notify_sub": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "pubsub#roster_groups_allowed": ("text-multi", "", ["Friends"], []),
 }  # fmt: skip
 # Fields of XEP-0060 that have one value here; another would be accepted and then ignored.
 FIXED_TABLE = {
@@ -154,7 +158,10 @@ def test_a_collection_is_a_feature_that_is_not_there():
             {"pubsub#max_payload_size": ["262145"]},
             "pubsub#max_payload_size: a whole number from 1 to 262144 is needed",
         ),
-        ({"pubsub#access_model": ["presence"]}, "pubsub#access_model: open, whitelist"),
+        (
+            {"pubsub#access_model": ["friends"]},
+            "pubsub#access_model: open, presence, roster, authorize, whitelist",
+        ),
         (
             {"pubsub#publish_model": ["all"]},
             "pubsub#publish_model: one of publishers, subscribers, open",
@@ -208,7 +215,7 @@ NEEDED = Refused(Refusal.INVALID_OPTIONS, "pubsub#queue_requests is needed, once
             {"queue_requests": ["1"], "pubsub#digest": ["1"]},
             Options(
                 None,
-                Refused(Refusal.INVALID_OPTIONS, "pubsub#digest is no option of this service"),
+                Refused(Refusal.INVALID_OPTIONS, "pubsub#digest is always 0 here"),
             ),
         ),
     ],

@@ -13,6 +13,7 @@ from pubqueue.app.listings import (
     UntoldNodes,
 )
 from pubqueue.core.nodes.crowd import PAGE, PageFacts, UntoldFacts
+from pubqueue.core.nodes.pending import stands_now
 from pubqueue.core.nodes.review import ResumeReviewFacts, ReviewFacts
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ def for_review(context: Context, request: ReviewSubscribers) -> ReviewFacts:
     """Return the next subscribers with what they are to the node."""
     rows, node = context.rows, context.rows.node(request.node)
     page = rows.page(SubscriberRoles(request.node), request.after, PAGE)
+    for jid, is_a, state in page:
+        if node is not None and stands_now(state, is_a, node):
+            rows.subscription(request.node, jid)  # its row is about to change
     return ReviewFacts(node, tuple(page))
 
 

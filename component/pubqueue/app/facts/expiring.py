@@ -73,6 +73,7 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
         rows.node(item.node)
     held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
     holders = [rows.subscription(*lock) for lock in held]
+    leases = [rows.subscription(one.node, one.jid) for one in due.leases]
     kept_since = Millis(now - context.limits.kept_for)
     old = rows.page(Forgettable(now), None, FORGOTTEN + 1)
     return ExpireFacts(
@@ -83,6 +84,7 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
         holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
         sweepable=kept_since if True in rows.page(Sweepable(kept_since)) else None,
+        leases=tuple(one for one in leases if one is not None),
         more_to_forget=sum(old) > FORGOTTEN,
     )
 

@@ -104,8 +104,8 @@ def _listings(
 def _all_seen(rows: WorkingSet, request: ListNodes) -> int:
     """Count the nodes that the asker may see; those that shut it out are among them, for they are few."""
     open_to_it, mine = _listings(request, access.SEEN_BY_KNOWN)
-    seen = sum(_total(rows, listing) for listing in open_to_it)
-    return seen if mine is None else seen + _total(rows, mine)
+    seen = sum(total_of(rows, listing) for listing in open_to_it)
+    return seen if mine is None else seen + total_of(rows, mine)
 
 
 def for_items(context: Context, request: ListItems) -> NodeFacts:
@@ -114,13 +114,16 @@ def for_items(context: Context, request: ListItems) -> NodeFacts:
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
     known = NodeFacts(context.now, node, affiliation, part=part_of(page, more=False, total=0))
-    if node is None or not manage.sees_items(request.by, node, affiliation):
+    if node is None:
+        return known
+    subscribed = rows.subscribed(node.name, request.by.account)
+    if not manage.sees_items(request.by, node, affiliation, subscribed=subscribed):
         return known
     after, missing = place_of(rows, node, page)
     if missing:
         return NodeFacts(context.now, node, affiliation, after_missing=True)
     found, part = _part(rows, ItemIds(node.name), after or None, page, lambda: node.items)
-    return NodeFacts(context.now, node, affiliation, items=tuple(found), part=part)
+    return replace(known, items=tuple(found), part=part, subscribed=subscribed)
 
 
 def place_of(rows: WorkingSet, node: Node, page: Page | None) -> tuple[int, bool]:
@@ -140,7 +143,7 @@ def for_get_affiliations(context: Context, request: GetAffiliations) -> NodeFact
     if node is None or not manage.manages(request.by, node, affiliation):
         return NodeFacts(context.now, node, affiliation)
     listing = AffiliationsOf(node.name)
-    found, part = _part(rows, listing, _name(page), page, lambda: _total(rows, listing))
+    found, part = _part(rows, listing, _name(page), page, lambda: total_of(rows, listing))
     people = tuple((row.account, row.affiliation) for row in found)
     return NodeFacts(context.now, node, affiliation, affiliations=people, part=part)
 
@@ -153,10 +156,10 @@ def for_my_affiliations(context: Context, request: ListMyAffiliations) -> Affili
         mine = [] if node is None else [(node.name, rows.affiliation(node.name, by.account))]
         return AffiliationFacts(tuple(mine), part_of(page, more=False, total=len(mine)))
     if by.admin:
-        nodes, part = _part(rows, Nodes(), _name(page), page, lambda: _total(rows, Nodes()))
+        nodes, part = _part(rows, Nodes(), _name(page), page, lambda: total_of(rows, Nodes()))
         return AffiliationFacts(tuple((node.name, Affiliation.NONE) for node in nodes), part)
     listing = NodesOfAccount(by.account)
-    found, part = _part(rows, listing, _name(page), page, lambda: _total(rows, listing))
+    found, part = _part(rows, listing, _name(page), page, lambda: total_of(rows, listing))
     return AffiliationFacts(tuple((node.name, role) for node, role in found), part)
 
 
@@ -170,7 +173,7 @@ def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> Subs
     if name is not None and place is None:
         return SubscriptionFacts(found=True, entries=(), after_missing=True)
     listing = SubscriptionsOfAccount(request.by.account, request.node)
-    found, part = _part(rows, listing, place, page, lambda: _total(rows, listing))
+    found, part = _part(rows, listing, place, page, lambda: total_of(rows, listing))
     return SubscriptionFacts(found=True, entries=tuple(found), part=part)
 
 
@@ -202,6 +205,13 @@ def backward(part: Part, *, more: bool) -> Part:
     return replace(part, more=False, begins=not more, backward=True)
 
 
+def next_part(
+    rows: WorkingSet, listing: Listing[R], page: Page | None, total: Callable[[], int]
+) -> tuple[list[R], Part]:
+    """Return the rows of a page of what is known by name, and what part of the listing they are."""
+    return _part(rows, listing, _name(page), page, total)
+
+
 def part_with(page: Page | None, shown: int, *, more: bool, total: Callable[[], int]) -> Part:
     """Return what is told of a part; it is counted only where it is not seen at a glance."""
     part = part_of(page, more=more, total=None)
@@ -210,5 +220,6 @@ def part_with(page: Page | None, shown: int, *, more: bool, total: Callable[[], 
     return part_of(page, more=more, total=total())
 
 
-def _total(rows: WorkingSet, listing: Listing[R]) -> int:
+def total_of(rows: WorkingSet, listing: Listing[R]) -> int:
+    """Count the rows of a listing."""
     return sum(rows.page(Total(listing)))

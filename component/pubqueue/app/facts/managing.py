@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.publishing import subscribers
-from pubqueue.app.listings import AffiliationsOf, Items
+from pubqueue.app.facts.publishing import seats_in, subscribers
+from pubqueue.app.listings import AffiliationsOf, Items, SubscriptionsOf
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Everybody
-from pubqueue.core.model import Affiliation, NodeConfig, SendLast
-from pubqueue.core.nodes import manage
+from pubqueue.core.model import AccessModel, Affiliation, NodeConfig, SendLast, SubscriptionState
+from pubqueue.core.nodes import access, manage
 from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Describe, NodeFacts
+from pubqueue.core.nodes.manage import Configure, Create, Delete, Describe, NodeFacts, Purge
 from pubqueue.core.nodes.nodeconfig import configure
-from pubqueue.core.nodes.subscribe import Subscribe, SubscribeFacts
+from pubqueue.core.nodes.pending import AT_ONCE
+from pubqueue.core.nodes.subscribe import DefaultFacts, Subscribe, SubscribeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from pubqueue.app.rows import AffiliationRow
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Item, Jid, Node, NodeName
-    from pubqueue.core.nodes.manage import Delete, Purge, SetAffiliations
+    from pubqueue.core.nodes.manage import SetAffiliations
     from pubqueue.core.nodes.nodeconfig import Settings
-    from pubqueue.core.nodes.subscribe import SetOptions, Unsubscribe
+    from pubqueue.core.nodes.subscribe import GetDefaultOptions, SetOptions, Unsubscribe
 
     Pairs = tuple[tuple[Jid, Affiliation], ...]
 
@@ -52,6 +53,7 @@ def for_subscription(
         of_account=len(rows.subscriptions_in(request.node, request.by.account)),
         most=context.most_subscriptions,
         last=_last(rows, node) if isinstance(request, Subscribe) and not subscription else None,
+        owners=owners_who_hear(rows, node),
     )
 
 
@@ -60,6 +62,26 @@ def _last(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | None:
     if node is None or node.config.send_last_published_item is not SendLast.ON_SUB:
         return None
     return next(iter(rows.page(Items(node.name, newest=True))), None)
+
+
+def owners_who_hear(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
+    """Return owners of a node, if they or their rosters decide who subscribes, or they want to know of it."""
+    if node is None:
+        return ()
+    model = node.config.access_model
+    asks = model is AccessModel.AUTHORIZE or model in access.OF_ROSTERS
+    if not asks and not node.config.notify_sub:
+        return ()
+    return tuple(jid for jid, _ in _first(rows, node, _OWNER))
+
+
+def for_defaults(context: Context, request: GetDefaultOptions) -> DefaultFacts:
+    """Return the node that is asked about."""
+    if request.node is None:
+        return DefaultFacts(None, Affiliation.NONE)
+    rows = context.rows
+    affiliation = rows.affiliation(request.node, request.by.account)
+    return DefaultFacts(rows.node(request.node), affiliation)
 
 
 def _held_in(rows: WorkingSet, node: NodeName, jid: Jid) -> int:
@@ -85,15 +107,24 @@ def for_node(
         return replace(known, affiliations=_first(rows, node, _OWNER))
     if isinstance(request, Configure) and not _is_heard_of(node, request.settings):
         return known
-    known = replace(known, audience=subscribers(rows, node))
+    return _with_people(rows, node, request, known)
+
+
+def _with_people(
+    rows: WorkingSet, node: Node, request: Declare | Configure | Delete | Purge, known: NodeFacts
+) -> NodeFacts:
+    """Add those who are to be told, or who may have to go."""
+    if isinstance(request, Delete | Purge):
+        return replace(known, audience=subscribers(rows, node))
+    known = replace(known, audience=subscribers(rows, node), seats=seats_in(rows, node))
     if isinstance(request, Declare):
         everybody = rows.page(AffiliationsOf(node.name), None, ALL)
         return replace(known, affiliations=_pairs(everybody))
-    if isinstance(request, Configure) and not isinstance(known.audience, Everybody):
-        accounts = dict.fromkeys(map(account_of, known.audience))
-        roles = tuple((account, rows.affiliation(node.name, account)) for account in accounts)
-        return replace(known, affiliations=roles)
-    return known
+    if isinstance(known.seats, Everybody):
+        return known
+    accounts = dict.fromkeys(account_of(one.jid) for one in known.seats)
+    roles = tuple((account, rows.affiliation(node.name, account)) for account in accounts)
+    return replace(known, affiliations=roles)
 
 
 _OWNER: Final = Affiliation.OWNER
@@ -131,6 +162,13 @@ def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
     owners = dict(_pairs(rows.page(listing, None, len(named) + 1)))
     roles = {account: rows.affiliation(node.name, account) for account in named}
     there = {account: role for account, role in roles.items() if role is not Affiliation.NONE}
-    mine = (rows.subscriptions_in(node.name, account) for account in named)
-    audience = tuple(one.jid for group in mine for one in group)
-    return replace(known, affiliations=tuple((owners | there).items()), audience=audience)
+    mine = [rows.subscriptions_in(node.name, account) for account in named]
+    asks = node.config.access_model is AccessModel.AUTHORIZE
+    asks &= any(is_a is Affiliation.OWNER for _, is_a in request.entries)
+    pending = SubscriptionsOf(node.name, SubscriptionState.PENDING)
+    return replace(
+        known,
+        affiliations=tuple((owners | there).items()),
+        seats=tuple(one for group in mine for one in group),
+        waiting=tuple(rows.page(pending, None, AT_ONCE)) if asks else (),
+    )

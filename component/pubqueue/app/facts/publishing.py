@@ -18,8 +18,8 @@ from pubqueue.core.transactions.staging import StageFacts, done
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.decision import Audience
-    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName
+    from pubqueue.core.decision import Audience, Everybody
+    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName, Subscription
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.transactions.staging import StagePublish
 
@@ -111,6 +111,11 @@ def here(rows: WorkingSet, jids: tuple[Jid, ...]) -> tuple[Jid, ...]:
     return tuple(
         [jid for jid, there in present if jid in there or (there and account_of(jid) == jid)]
     )
+
+
+def seats_in(rows: WorkingSet, node: Node) -> tuple[Subscription, ...] | Everybody:
+    """Return all subscriptions to the node, those that wait too; a crowd is not named."""
+    return EVERYBODY if node.subscriptions > CROWD else tuple(rows.subscribers(node.name))
 
 
 def for_stage(context: Context, request: StagePublish) -> StageFacts:

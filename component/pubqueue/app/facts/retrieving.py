@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.app.facts.listing import backward, part_with, place_of
+from pubqueue.app.facts.managing import owners_who_hear
 from pubqueue.app.listings import DeadItems, Items, PlaceOf, Places
 from pubqueue.core.queue import redrive
 from pubqueue.core.queue.redrive import Candidate, RedriveFacts
@@ -78,10 +79,11 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, asker.account)
     subscribed = rows.subscribed(request.node, asker.account)
-    no = retrieve.objection(asker, node, affiliation, subscribed=subscribed)
+    owners = owners_who_hear(rows, node)
+    no = retrieve.objection(asker, node, affiliation, subscribed=subscribed, owners=owners)
     nothing = part_of(request.page, more=False, total=0)
     if no is not None or node is None:
-        return RetrieveFacts(node, affiliation, subscribed, (), nothing)
+        return RetrieveFacts(node, affiliation, subscribed, (), nothing, owners=owners)
     everything = retrieve.sees_all(asker, node, affiliation)
     holders = None if everything else (asker.jid, asker.account)
     after, missing = place_of(rows, node, request.page)

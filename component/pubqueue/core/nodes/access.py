@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Refusal
+from pubqueue.core.decision import Refusal, RostersWanted
 from pubqueue.core.model import AccessModel, Affiliation, PublishModel
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Node
+    from pubqueue.core.model import Asker, Contact, Jid, Node
 
 
 @unique
@@ -61,7 +61,7 @@ PRIVILEGES: Final[dict[Affiliation, frozenset[Action]]] = {
 
 OPEN_ACCESS: Final = frozenset({_S, _R})
 
-SEEN_BY_ALL: Final = (AccessModel.OPEN,)
+SEEN_BY_ALL: Final = tuple(model for model in AccessModel if model is not AccessModel.WHITELIST)
 SEEN_BY_KNOWN: Final = tuple(model for model in AccessModel if model not in SEEN_BY_ALL)
 """Nodes of the first models can be looked at by whoever is no outcast, of the others by those who are something there."""
 # fmt: on
@@ -85,13 +85,48 @@ def may(affiliation: Affiliation, action: Action, node: Node, *, subscribed: boo
         return True
     if action is Action.PUBLISH:
         return _publish_model_allows(node.config.publish_model, subscribed=subscribed)
-    return (
-        action in OPEN_ACCESS
-        and node.config.access_model is AccessModel.OPEN
-        and (
-            affiliation is not Affiliation.PUBLISH_ONLY  # XEP-0060 4.1: it may not subscribe
-        )
+    if affiliation is Affiliation.PUBLISH_ONLY:  # XEP-0060 4.1: it may not subscribe
+        return False
+    return action in OPEN_ACCESS and _access_model_allows(
+        node.config.access_model, action, subscribed=subscribed
     )
+
+
+def _access_model_allows(model: AccessModel, action: Action, *, subscribed: bool) -> bool:
+    """Say what strangers may; where an owner has to approve them, to subscribe is to ask for it (XEP-0060 6.1.4)."""
+    if model is AccessModel.AUTHORIZE:
+        return subscribed or action is Action.SUBSCRIBE
+    return model is AccessModel.OPEN
+
+
+OF_ROSTERS: Final[dict[AccessModel, Refusal]] = {
+    AccessModel.PRESENCE: Refusal.NO_PRESENCE_SUBSCRIPTION,
+    AccessModel.ROSTER: Refusal.NOT_IN_ROSTER_GROUP,
+}
+"""The access models that owners' rosters decide, and how strangers to these are refused (XEP-0060 6.1.3.2, 6.1.3.3)."""
+
+
+def stranger(by: Asker, node: Node, owners: tuple[Jid, ...]) -> Refusal | RostersWanted | None:
+    """Return why somebody who is nothing to the node may not have what its access model allows, or None."""
+    model = node.config.access_model
+    if model not in OF_ROSTERS:
+        return Refusal.FORBIDDEN
+    if by.contact is None:
+        return RostersWanted(owners)
+    return None if any(_admits(node, one) for one in by.contact) else OF_ROSTERS[model]
+
+
+def _admits(node: Node, contact: Contact) -> bool:
+    if node.config.access_model is AccessModel.PRESENCE:
+        return contact.sees_presence
+    allowed = node.config.roster_groups_allowed.splitlines()
+    return any(group in allowed for group in contact.groups)
+
+
+def needs_approval(affiliation: Affiliation, node: Node) -> bool:
+    """Say whether a subscription has to wait for an owner; members, publishers and owners have one already."""
+    asks = node.config.access_model is AccessModel.AUTHORIZE
+    return asks and Action.SUBSCRIBE not in PRIVILEGES[affiliation]
 
 
 def _publish_model_allows(model: PublishModel, *, subscribed: bool) -> bool:

@@ -15,7 +15,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
 from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
-from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, shut_out, trimmed
+from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, trimmed, unheld
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def _bring(
         kept.append(_mode_kept(node, config, misfit))
         config = _with_mode_of(node, config, request.settings)
         misfit = refit(node, config)
+    if config.access_model is not node.config.access_model:
+        misfit = misfit or unheld(request.by, config)
     if misfit is not None:
         return Decision(misfit)
     if config.queueing and _open_unsaid(config, request.settings):
@@ -81,8 +83,6 @@ def _bring(
     changes: list[Change] = [] if config == node.config else [ConfigureNode(node.name, config)]
     changes += [SetAffiliation(node.name, *entry) for entry in joined.items()]
     changes += trimmed(node, config)
-    if changes:
-        changes += shut_out(replace(node, config=config), facts.audience, after)
     reply = Declared(
         request.node,
         made=False,
@@ -90,7 +90,8 @@ def _bring(
         kept=tuple(kept),
         unnamed=tuple(jid for jid in before if jid not in people) if people else (),
     )
-    return reviewed(node.name, reply, tuple(changes))
+    seats = facts.seats if changes else ()
+    return reviewed(replace(node, config=config), reply, tuple(changes), seats, after)
 
 
 def _mode_kept(node: Node, wanted: NodeConfig, misfit: Refused) -> Difference:

@@ -16,7 +16,6 @@ from pubqueue.core.changes import (
     ConfigureNode,
     CreateNode,
     DeleteNode,
-    EndSubscription,
     PurgeNode,
     SetAffiliation,
 )
@@ -41,16 +40,18 @@ from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfi
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
+from pubqueue.core.nodes.pending import reconsidered
 from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.subscribe import wanted as approvals
 from pubqueue.core.nodes.telling import tell, tells
 from pubqueue.core.nodes.trimming import TrimItems, narrows
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pubqueue.core.decision import Audience, News, Reply
-    from pubqueue.core.model import ItemId
+    from pubqueue.core.model import ItemId, Subscription
 
 
 class Create(Struct, frozen=True, gc=False):
@@ -101,7 +102,7 @@ class GetAffiliations(Struct, frozen=True, gc=False):
 
 
 class SetAffiliations(Struct, frozen=True, gc=False):
-    """Change who is what to the node, all or nothing (XEP-0060 8.9.2)."""
+    """Change who is what to the node (XEP-0060 8.9.2)."""
 
     by: Asker
     node: NodeName
@@ -144,6 +145,11 @@ class NodeFacts(Struct, frozen=True, gc=False):
     policy: CreationPolicy = CreationPolicy.LOCAL
     audience: Audience = ()
     affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
+    seats: tuple[Subscription, ...] | Everybody = ()
+    """Subscriptions that may have to end, or need wait for approval no more."""
+    waiting: tuple[Subscription, ...] = ()
+    """Those that wait for approval, for an owner who is new."""
+    subscribed: bool = False
     items: tuple[ItemId, ...] = ()
     part: Part = WHOLE
     after_missing: bool = False
@@ -174,10 +180,18 @@ def make_node(
     if isinstance(config, Refused):
         return Decision(config)
     node = Node(name, config, by.account, now)
-    if (misfit := refit(node, config)) is not None:
+    if (misfit := refit(node, config) or unheld(by, config)) is not None:
         return Decision(misfit)
     joined = (SetAffiliation(name, *entry) for entry in people.items())
     return Decision(Created(name), (CreateNode(node), *joined))
+
+
+def unheld(by: Asker, config: NodeConfig) -> Refused | None:
+    """Refuse an access model that the rosters of owners decide, where these cannot be asked for (XEP-0356)."""
+    if config.access_model not in access.OF_ROSTERS or by.rosters:
+        return None
+    reason = "access_model: the server lets nobody ask it for rosters"
+    return Refused(Refusal.UNSUPPORTED_ACCESS_MODEL, reason, setting="access_model")
 
 
 def describe(request: Describe, facts: NodeFacts) -> Decision:
@@ -204,14 +218,17 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     config = configure(node.config, request.settings)
     if isinstance(config, Refused):
         return Decision(config)
-    if (misfit := refit(node, config)) is not None:
+    newly = config.access_model is not node.config.access_model
+    if (
+        misfit := refit(node, config) or (unheld(request.by, config) if newly else None)
+    ) is not None:
         return Decision(misfit)
     changes: tuple[Change, ...] = (ConfigureNode(node.name, config), *trimmed(node, config))
     after = replace(node, config=config)
-    if config.access_model is not node.config.access_model:
-        changes += shut_out(after, facts.audience, dict(facts.affiliations))
-    done = reviewed(node.name, Done(), changes)
-    return replace(done, notices=_configured(node, after, facts.audience))
+    seats = facts.seats if newly else ()
+    done = reviewed(after, Done(), changes, seats, dict(facts.affiliations))
+    told = _configured(node, after, facts.audience)
+    return replace(done, notices=(*done.notices, *told))
 
 
 def _configured(before: Node, after: Node, audience: Audience) -> tuple[News, ...]:
@@ -258,7 +275,7 @@ def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
 
 
 def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
-    """Decide about affiliations: a node always keeps an owner (XEP-0060 8.9.2.4)."""
+    """Decide about affiliations: a node always keeps an owner, and what else was asked is done (XEP-0060 8.9.2.4)."""
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
@@ -267,41 +284,58 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
         return refuse(Refusal.BAD_REQUEST, "a JID is named twice")
     before = dict(facts.affiliations)
     after = before | dict(wanted)
-    if Affiliation.OWNER not in after.values():
-        owners = [(jid, before[jid]) for jid, _ in wanted if before.get(jid) is Affiliation.OWNER]
-        no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
-        return Decision(replace(no, unchanged=tuple(owners)))
-    changes: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
-    subscribers = () if isinstance(facts.audience, Everybody) else facts.audience
-    named = tuple(jid for jid in subscribers if account_of(jid) in dict(wanted))
-    return Decision(Done(), changes + shut_out(node, named, after))
+    if Affiliation.OWNER in after.values():
+        return _affiliated(node, facts, before, wanted, Done())
+    owners = [(jid, before[jid]) for jid, _ in wanted if before.get(jid) is Affiliation.OWNER]
+    no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner", unchanged=tuple(owners))
+    others = [entry for entry in wanted if before.get(entry[0]) is not Affiliation.OWNER]
+    return _affiliated(node, facts, before, others, no)
 
 
-def shut_out(
-    node: Node, subscribers: Audience, affiliations: Mapping[Jid, Affiliation]
-) -> tuple[Change, ...]:
-    """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3).
+def _affiliated(
+    node: Node,
+    facts: NodeFacts,
+    before: Mapping[Jid, Affiliation],
+    wanted: Sequence[tuple[Jid, Affiliation]],
+    reply: Reply,
+) -> Decision:
+    """Let accounts be what is wanted; a new owner is asked to approve who waits (XEP-0060 8.6, 8.7.4)."""
+    named = dict(wanted)
+    seats = () if isinstance(facts.seats, Everybody) else facts.seats
+    mine = [one for one in seats if account_of(one.jid) in named]
+    changes, told = reconsidered(node, mine, {**before, **named})
+    joined: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
+    new = [
+        jid
+        for jid, is_a in wanted
+        if is_a is Affiliation.OWNER and before.get(jid) is not Affiliation.OWNER
+    ]
+    left = [one for one in facts.waiting if one not in mine]
+    asked = tuple(ask for one in left for ask in approvals(one, new))
+    return Decision(reply, joined + changes, (*told, *asked))
 
-    What they hold stays theirs until settled or timed out, as after an unsubscription. A crowd is looked through
-    page by page.
+
+def reviewed(
+    node: Node,
+    reply: Reply,
+    changes: tuple[Change, ...],
+    seats: tuple[Subscription, ...] | Everybody,
+    affiliations: Mapping[Jid, Affiliation],
+) -> Decision:
+    """Make the changes, and end the subscriptions that could not be made now; let stand those that need wait no more.
+
+    If items are to be trimmed, or a crowd looked through, whoever asked is answered behind that.
     """
-    if isinstance(subscribers, Everybody):
-        return (BeginReview(node.name),)
-    return tuple(
-        EndSubscription(node.name, jid)
-        for jid in subscribers
-        if not access.may(
-            affiliations.get(account_of(jid), Affiliation.NONE), Action.SUBSCRIBE, node
-        )
-    )
-
-
-def reviewed(node: NodeName, reply: Reply, changes: tuple[Change, ...]) -> Decision:
-    """Make the changes; if items are to be trimmed or a crowd looked through, go on with that and answer behind it."""
-    review = any(isinstance(change, BeginReview) for change in changes)
+    crowd = isinstance(seats, Everybody)
+    begun, told = reconsidered(node, () if isinstance(seats, Everybody) else seats, affiliations)
+    if crowd:
+        begun = (BeginReview(node.name),)
+    then: TrimItems | ReviewSubscribers | None = None
     if any(isinstance(change, BeginTrim) for change in changes):
-        return Decision(reply, changes, then=TrimItems(node, reply, review=review))
-    return Decision(reply, changes, then=ReviewSubscribers(node, reply) if review else None)
+        then = TrimItems(node.name, reply, review=crowd)
+    elif crowd:
+        then = ReviewSubscribers(node.name, reply)
+    return Decision(reply, changes + begun, told, then=then)
 
 
 def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
@@ -329,16 +363,19 @@ def list_items(request: ListItems, facts: NodeFacts) -> Decision:
         return refuse(closed)
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
-    shown = facts.items if sees_items(request.by, node, facts.affiliation) else ()
+    sees = sees_items(request.by, node, facts.affiliation, subscribed=facts.subscribed)
+    shown = facts.items if sees else ()
     return Decision(Listed(tuple((item, "") for item in shown), node.name, facts.part))
 
 
-def sees_items(by: Asker, node: Node, affiliation: Affiliation) -> bool:
+def sees_items(
+    by: Asker, node: Node, affiliation: Affiliation, *, subscribed: bool = False
+) -> bool:
     """Say whether the asker sees which items there are."""
     standing = access.standing(by, affiliation)
     if node.config.queueing and standing is not Affiliation.OWNER:
         return False
-    return access.may(standing, Action.RETRIEVE, node)
+    return access.may(standing, Action.RETRIEVE, node, subscribed=subscribed)
 
 
 def manages(by: Asker, node: Node, affiliation: Affiliation) -> bool:

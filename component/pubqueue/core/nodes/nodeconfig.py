@@ -153,6 +153,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "itemreply":                  _choice(ItemReply),
     "language":                   _TEXT,
     "contact":                    _TEXT,
+    "subscribe":                  _BOOLEAN,
+    "tempsub":                    _BOOLEAN,
+    "notify_sub":                 _BOOLEAN,
+    "roster_groups_allowed":      _TEXT,
 }
 """What each means is said in `NodeConfig`."""
 

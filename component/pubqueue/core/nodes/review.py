@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.changes import EndReview, EndSubscriptions
-from pubqueue.core.decision import Decision, Done
+from pubqueue.core.changes import Approve, EndReview, EndSubscriptions
+from pubqueue.core.decision import NOBODY, Decision, Done, SubscriptionChanged, to_each
+from pubqueue.core.model import SubscriptionState
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.crowd import PAGE
+from pubqueue.core.nodes.pending import stands_now
 
 if TYPE_CHECKING:
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import Reply
+    from pubqueue.core.decision import News, Reply
     from pubqueue.core.model import Affiliation, Jid, Node, NodeName
 
 
@@ -32,10 +34,10 @@ class ReviewSubscribers(Struct, frozen=True, gc=False):
 
 
 class ReviewFacts(Struct, frozen=True, gc=False):
-    """The next of them by JID, each with what its account is to the node."""
+    """The next of them by JID, each with what its account is to the node, and how its subscription stands."""
 
     node: Node | None
-    page: tuple[tuple[Jid, Affiliation], ...]
+    page: tuple[tuple[Jid, Affiliation, SubscriptionState], ...]
 
 
 class ResumeReviews(Struct, frozen=True, gc=False):
@@ -49,15 +51,29 @@ class ResumeReviewFacts(Struct, frozen=True, gc=False):
 
 
 def review(request: ReviewSubscribers, facts: ReviewFacts) -> Decision:
-    """End the subscriptions on this page of those who could not make them now."""
+    """End the subscriptions on this page of those who could not make them now, and let stand what need wait no more."""
     node, reply = facts.node, request.reply or Done()
     if node is None:
         return Decision(reply)
-    ended = tuple(jid for jid, is_a in facts.page if not access.may(is_a, Action.SUBSCRIBE, node))
-    changes: tuple[Change, ...] = (EndSubscriptions(node.name, ended),) if ended else ()
+    ended = tuple(
+        jid for jid, is_a, _ in facts.page if not access.may(is_a, Action.SUBSCRIBE, node)
+    )
+    stand = tuple(
+        jid
+        for jid, is_a, state in facts.page
+        if access.may(is_a, Action.SUBSCRIBE, node) and stands_now(state, is_a, node)
+    )
+    changes: tuple[Change, ...] = tuple(Approve(node.name, jid) for jid in stand)
+    changes += (EndSubscriptions(node.name, ended),) if ended else ()
+    told = _told(node, ended, SubscriptionState.NONE)
+    told += _told(node, stand, SubscriptionState.SUBSCRIBED)
     if len(facts.page) < PAGE:
-        return Decision(reply, (*changes, EndReview(node.name)))
-    return Decision(reply, changes, then=replace(request, after=facts.page[-1][0]))
+        return Decision(reply, (*changes, EndReview(node.name)), told)
+    return Decision(reply, changes, told, then=replace(request, after=facts.page[-1][0]))
+
+
+def _told(node: Node, jids: tuple[Jid, ...], state: SubscriptionState) -> tuple[News, ...]:
+    return to_each(jids, SubscriptionChanged(NOBODY, node.name, state))
 
 
 def resume(_request: ResumeReviews, facts: ResumeReviewFacts) -> Decision:

@@ -1,4 +1,4 @@
-"""Subscribe and unsubscribe (XEP-0060 6.1, 6.2), with the window of XEP-0254 2.1."""
+"""Subscribe and unsubscribe (XEP-0060 6.1, 6.2), and the options of a subscription (6.3, 6.4)."""
 
 from __future__ import annotations
 
@@ -10,41 +10,37 @@ from msgspec.structs import replace
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
     AddSubscription,
+    Approve,
+    Change,
     EndSubscription,
+    SetTerms,
     SetWindow,
 )
 from pubqueue.core.decision import (
+    ApprovalWanted,
     Decision,
+    DefaultOptions,
     Done,
     Refusal,
     Refused,
     Subscribed,
+    SubscriptionChanged,
     refuse,
 )
-from pubqueue.core.model import Affiliation, Draft, SendLast, Subscription
+from pubqueue.core.model import Affiliation, Draft, SendLast, Subscription, SubscriptionState
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.options import Granted, Options, grant
 from pubqueue.core.nodes.telling import announcement, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pubqueue.core.decision import News
     from pubqueue.core.model import Asker, Item, Jid, Millis, Node, NodeName
 
 MOST_SUBSCRIPTIONS: Final = 1_000
 """Of one account to one node, unless an operator says otherwise."""
-
-WINDOW: Final = "queue_requests"
-"""The one option of a subscription, by its name here."""
-
-
-class Options(Struct, frozen=True, gc=False):
-    """What somebody wants of a subscription: so many items at once, as text or as a number.
-
-    `objection` is what the face could not read; without a number it stands even where there are no options.
-    """
-
-    queue_requests: str | int | None = None
-    objection: Refused | None = None
 
 
 class Subscribe(Struct, frozen=True, gc=False):
@@ -70,6 +66,13 @@ class SetOptions(Struct, frozen=True, gc=False):
     options: Options | None = None
 
 
+class GetDefaultOptions(Struct, frozen=True, gc=False):
+    """Ask for the options that a subscription has if none are asked for, to a node or to any (XEP-0060 6.4)."""
+
+    by: Asker
+    node: NodeName | None = None
+
+
 class Unsubscribe(Struct, frozen=True, gc=False):
     """End the subscription of `jid`."""
 
@@ -82,7 +85,8 @@ class Unsubscribe(Struct, frozen=True, gc=False):
 class SubscribeFacts(Struct, frozen=True, gc=False):
     """The node, the asker's affiliation, `jid`'s subscription, and what `jid` still holds.
 
-    `of_account` counts the subscriptions of the account to the node, of which it may have `most`.
+    `of_account` counts the subscriptions of the account to the node, of which it may have `most`. `owners` are those of
+    the node's owners who are to hear of it.
     """
 
     now: Millis
@@ -94,31 +98,63 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
     most: int = MOST_SUBSCRIPTIONS
     last: tuple[Item, bytes] | None = None
     """The newest item of a node that sends it to whoever subscribes."""
+    owners: tuple[Jid, ...] = ()
+
+
+class DefaultFacts(Struct, frozen=True, gc=False):
+    """The node that was asked about, and what the asker is to it."""
+
+    node: Node | None
+    affiliation: Affiliation
 
 
 def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
     """Decide a subscription; on a queue it needs a window, asked for last (XEP-0254 row 33)."""
-    node = facts.node
+    node, before = facts.node, facts.subscription
     if account_of(request.jid) != request.by.account:
         return refuse(Refusal.FOREIGN_JID)
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
+    if (no := _objection(request, facts, node)) is not None:
+        return no
+    granted = grant(request.options, node, before, facts.now)
+    if isinstance(granted, Refused):
+        return Decision(granted)
+    if before is not None:
+        return _again(node, before, granted, facts.owners)
+    waits = access.needs_approval(access.standing(request.by, facts.affiliation), node)
+    return _anew(request, facts, node, granted, waits=waits)
+
+
+def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decision | None:
+    """Say why the asker may not subscribe, whatever options it wants."""
     affiliation = access.standing(request.by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)
+    if request.by.anonymous:  # XEP-0060 6.1.3.6
+        return refuse(Refusal.FORBIDDEN, "anonymous users subscribe to nothing here")
     if not access.may(affiliation, Action.SUBSCRIBE, node):
-        return refuse(Refusal.FORBIDDEN)
-    window = read_window(request.options, node)
-    if isinstance(window, Refused):
-        return Decision(window)
-    if facts.subscription is not None:
-        return _again(node, facts.subscription, window)
-    return _anew(request, facts, node, window)
+        no = (
+            access.stranger(request.by, node, facts.owners)
+            if affiliation is Affiliation.NONE
+            else Refusal.FORBIDDEN
+        )
+        if no is not None:
+            return refuse(no) if isinstance(no, Refusal) else Decision(no)
+    if not node.config.subscribe:  # XEP-0060 6.1.3.10
+        return Decision(Refused(Refusal.UNSUPPORTED, setting="subscribe"))
+    before = facts.subscription
+    pending = before is not None and before.state is SubscriptionState.PENDING
+    if pending and access.needs_approval(affiliation, node):
+        return refuse(Refusal.PENDING_SUBSCRIPTION)  # XEP-0060 6.1.3.7
+    return None
 
 
-def _anew(request: Subscribe, facts: SubscribeFacts, node: Node, window: int | None) -> Decision:
-    """Make a subscription, if the account has not too many."""
-    if node.config.queueing and window is None:
+def _anew(
+    request: Subscribe, facts: SubscribeFacts, node: Node, granted: Granted, *, waits: bool
+) -> Decision:
+    """Make a subscription, if the account has not too many; one that has to be approved waits (XEP-0060 6.1.4)."""
+    if node.config.queueing and granted.queue_requests is None:
         return refuse(Refusal.CONFIGURATION_REQUIRED, limit=node.config.max_queue_requests)
     if facts.of_account >= facts.most:  # XEP-0060 6.1.3.9
         return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=facts.most)
@@ -126,53 +162,90 @@ def _anew(request: Subscribe, facts: SubscribeFacts, node: Node, window: int | N
         node=node.name,
         jid=request.jid,
         subid=request.subid,
-        queue_requests=window or 1,
+        queue_requests=granted.queue_requests or 1,
         in_flight=facts.held,
+        available=granted.deliver and not waits,
+        state=SubscriptionState.PENDING if waits else SubscriptionState.SUBSCRIBED,
+        deliver=granted.deliver,
+        expire=granted.expire,
+        remind=granted.remind,
+        temporary=granted.temporary,
     )
-    told = last_item(node, new.jid, facts.last)
-    return Decision(Subscribed(new, node.config.queueing), (AddSubscription(new),), told)
+    reply = Subscribed(new, node.config.queueing, granted.configured)
+    if waits:
+        return Decision(reply, (AddSubscription(new),), tuple(wanted(new, facts.owners)))
+    told = (*told_owners(node, new, facts.owners), *last_item(node, new, facts.last))
+    return Decision(reply, (AddSubscription(new),), told)
 
 
-def last_item(node: Node, to: Jid, last: tuple[Item, bytes] | None) -> tuple[News, ...]:
+def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) -> tuple[News, ...]:
     """Send the last item to one who subscribes from now on, if the node does so (XEP-0060 6.1.7, 12.10)."""
-    if last is None or node.config.send_last_published_item is not SendLast.ON_SUB:
+    if (
+        last is None
+        or not new.listens
+        or node.config.send_last_published_item is not SendLast.ON_SUB
+    ):
         return ()
     item, payload = last
     draft = Draft(item.id, payload, headers=item.headers)
-    return tell(node, (to,), announcement(node, draft, item.publisher, item.published))
+    return tell(node, (new.jid,), announcement(node, draft, item.publisher, item.published))
 
 
-def _again(node: Node, held: Subscription, window: int | None) -> Decision:
-    """Answer one who subscribes already: the state as it is, with a new window if one is asked."""
-    if not node.config.queueing:
-        return Decision(Subscribed(held, queueing=False))
-    after = replace(held, queue_requests=window or held.queue_requests, available=True)
-    change = SetWindow(node.name, held.jid, after.queue_requests)
-    return Decision(Subscribed(after, queueing=True), () if after == held else (change,))
+def wanted(pending: Subscription, owners: Iterable[Jid]) -> Iterator[ApprovalWanted]:
+    """Ask the owners to approve a subscription; whoever answers first has decided it (XEP-0060 12.13)."""
+    return (ApprovalWanted(owner, pending.node, pending.jid, pending.subid) for owner in owners)
 
 
-def read_window(options: Options | None, node: Node) -> int | Refused | None:
-    """Return the window that the options ask for, at most the node's bound (XEP-0254 row 7).
+def told_owners(
+    node: Node,
+    one: Subscription,
+    owners: Iterable[Jid],
+    state: SubscriptionState = SubscriptionState.SUBSCRIBED,
+) -> Iterator[SubscriptionChanged]:
+    """Tell the owners who has come or gone, if they want to know (XEP-0060 16.4.4, notify_sub)."""
+    if node.config.notify_sub:
+        for owner in owners:
+            yield SubscriptionChanged(owner, one.node, state, one.subid, about=one.jid)
 
-    None means that nothing was asked. Only a queue node has options.
+
+def _again(node: Node, held: Subscription, granted: Granted, owners: tuple[Jid, ...]) -> Decision:
+    """Answer one who subscribes already: the state as it is, with other options if they are asked for.
+
+    One that was pending stands now, for nobody needs to approve it any more.
     """
-    if options is None:
-        return None
-    asked = options.queue_requests
-    if not node.config.queueing:
-        return options.objection if asked is None else _no("this node has no options")
-    if options.objection is not None:
-        return options.objection
-    if asked is None:
-        return _no(f"{WINDOW} is needed, once", WINDOW)
-    digits = str(asked).strip()
-    if not (digits.isascii() and digits.isdigit()) or int(digits[:10]) < 1:
-        return _no(f"{WINDOW}: a whole number from 1", WINDOW)
-    return min(int(digits[:10]), node.config.max_queue_requests)
+    changes: list[Change] = []
+    notices: tuple[SubscriptionChanged, ...] = ()
+    before = held
+    if held.state is SubscriptionState.PENDING:
+        changes.append(Approve(node.name, held.jid))
+        held = replace(held, state=SubscriptionState.SUBSCRIBED, available=held.deliver)
+        notices = tuple(told_owners(node, held, owners))
+    after, others = _with(node, held, granted)
+    if node.config.queueing and not after.available and after.listens:
+        after = replace(after, available=True)
+        others = [SetWindow(node.name, held.jid, after.queue_requests), *others]
+    changes += others
+    reply = Subscribed(after, node.config.queueing, granted.configured)
+    return Decision(reply, () if after == before else tuple(changes), notices)
 
 
-def _no(reason: str, setting: str = "") -> Refused:
-    return Refused(Refusal.INVALID_OPTIONS, reason, setting=setting)
+def _with(node: Node, held: Subscription, granted: Granted) -> tuple[Subscription, list[Change]]:
+    """Return the subscription with these options, and the changes that make it so."""
+    changes: list[Change] = []
+    after = held
+    window = granted.queue_requests
+    if window is not None and (window != held.queue_requests or not held.available):
+        changes.append(SetWindow(node.name, held.jid, window))
+        after = replace(after, queue_requests=window, available=held.listens)
+    terms = granted.deliver, granted.expire, granted.remind, granted.temporary
+    if terms != (held.deliver, held.expire, held.remind, held.temporary):
+        changes.append(SetTerms(node.name, held.jid, *terms))
+        deliver, expire, remind, temporary = terms
+        told = {"expire": expire, "remind": remind, "temporary": temporary}
+        after = replace(after, deliver=deliver, **told)
+        if after.listens != held.listens:
+            after = replace(after, available=after.listens)
+    return after, changes
 
 
 def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
@@ -181,14 +254,27 @@ def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
     if isinstance(found, Decision):
         return found
     node, subscription = found
-    window = read_window(request.options, node)
-    if isinstance(window, Refused):
-        return Decision(window)
-    if window is None:
+    if request.options is None:
         return Decision(Subscribed(subscription, node.config.queueing))
-    after = replace(subscription, queue_requests=window)
-    change = SetWindow(node.name, subscription.jid, window)
-    return Decision(Subscribed(after, queueing=True), (change,))
+    granted = grant(request.options, node, subscription, facts.now)
+    if isinstance(granted, Refused):
+        return Decision(granted)
+    after, changes = _with(node, subscription, granted)
+    return Decision(Subscribed(after, node.config.queueing, granted.configured), tuple(changes))
+
+
+def get_default_options(request: GetDefaultOptions, facts: DefaultFacts) -> Decision:
+    """Tell what a new subscription would be."""
+    node = facts.node
+    if request.node is None:
+        return Decision(DefaultOptions(None))
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    standing = access.standing(request.by, facts.affiliation)
+    if (closed := access.barred(standing, node)) is not None:
+        return refuse(closed)
+    limit = node.config.max_queue_requests if node.config.queueing else None
+    return Decision(DefaultOptions(node.name, node.config.tempsub, limit))
 
 
 def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
@@ -196,8 +282,11 @@ def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
     found = _own(request, facts)
     if isinstance(found, Decision):
         return found
-    _, subscription = found
-    return Decision(Done(), (EndSubscription(subscription.node, subscription.jid),))
+    node, subscription = found
+    told = told_owners(node, subscription, facts.owners, SubscriptionState.NONE)
+    pending = subscription.state is SubscriptionState.PENDING
+    change = EndSubscription(subscription.node, subscription.jid)
+    return Decision(Done(), (change,), () if pending else tuple(told))
 
 
 def _own(

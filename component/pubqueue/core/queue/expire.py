@@ -23,13 +23,16 @@ from pubqueue.core.changes import (
     RemoveItem,
     Ripen,
     SetAvailable,
+    SetTerms,
 )
 from pubqueue.core.decision import (
     Decision,
     Done,
     Notice,
+    SubscriptionChanged,
     Unlocked,
 )
+from pubqueue.core.model import SubscriptionState
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 from pubqueue.core.transactions.model import Abort, Sweep
 
@@ -73,6 +76,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     """Open versions of transactions that nobody has committed in time."""
     sweepable: Millis | None = None
     """Until when records of transactions are too old, if anything of them is to be swept."""
+    leases: tuple[Subscription, ...] = ()
+    """Subscriptions whose lease has ended, or is to be said to end."""
     more_to_forget: bool = False
     """Whether there are more than FORGOTTEN ids of finished work that no longer count."""
 
@@ -147,8 +152,21 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     notices: list[Notice] = [
         Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None
     ]
+    for lease in facts.leases:
+        change, told = _of_lease(lease, facts.now)
+        changes.append(change)
+        notices.append(told)
     then = Expire() if facts.more_to_forget else None
     return Decision(Done(), tuple(changes), tuple(notices), then=then)
+
+
+def _of_lease(one: Subscription, now: Millis) -> tuple[Change, Notice]:
+    """End a subscription whose lease is over, and say so; or say that it will be (XEP-0060 12.19)."""
+    if one.expire is not None and one.expire <= now:
+        none = SubscriptionChanged(one.jid, one.node, SubscriptionState.NONE, one.subid)
+        return EndSubscription(one.node, one.jid), none
+    reminded = SetTerms(one.node, one.jid, one.deliver, one.expire, None, one.temporary)
+    return reminded, SubscriptionChanged(one.jid, one.node, one.state, one.subid, one.expire)
 
 
 def _too_old(case: Case, now: Millis) -> Change:
@@ -204,7 +222,8 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     for subscription, node in facts.subscriptions:
         if subscription.jid not in gone:
             continue
-        if node.config.queueing and node.config.unsubscribe_on_unavailable:
+        temporary = subscription.temporary or node.config.tempsub  # XEP-0060 12.5
+        if temporary or (node.config.queueing and node.config.unsubscribe_on_unavailable):
             changes.append(EndSubscription(subscription.node, subscription.jid))
         elif node.config.queueing:
             changes.append(SetAvailable(subscription.node, subscription.jid, available=False))

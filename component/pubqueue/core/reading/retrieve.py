@@ -13,15 +13,16 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
     Retrieved,
+    RostersWanted,
     refuse,
 )
-from pubqueue.core.model import Affiliation
+from pubqueue.core.model import AccessModel, Affiliation
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading.listing import MOST_OCTETS, Page, Part
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Item, ItemId, Node, NodeName
+    from pubqueue.core.model import Asker, Item, ItemId, Jid, Node, NodeName
 
 
 class Order(Struct, frozen=True, gc=False):
@@ -55,12 +56,17 @@ class RetrieveFacts(Struct, frozen=True, gc=False):
     items: tuple[tuple[Item, bytes], ...]
     part: Part
     after_missing: bool = False
+    owners: tuple[Jid, ...] = ()
 
 
 def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
     """Decide what of the items the asker may see. Looking makes no lock and extends none (row 14)."""
     node = facts.node
-    no = objection(request.by, node, facts.affiliation, subscribed=facts.subscribed)
+    no = objection(
+        request.by, node, facts.affiliation, subscribed=facts.subscribed, owners=facts.owners
+    )
+    if isinstance(no, RostersWanted):
+        return Decision(no)
     if no is not None or node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND)
     if request.order is not None and (node.config.queueing or request.ids):
@@ -76,8 +82,13 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
 
 
 def objection(
-    by: Asker, node: Node | None, affiliation: Affiliation, *, subscribed: bool
-) -> Refusal | None:
+    by: Asker,
+    node: Node | None,
+    affiliation: Affiliation,
+    *,
+    subscribed: bool,
+    owners: tuple[Jid, ...] = (),
+) -> Refusal | RostersWanted | None:
     """Return why the asker may not retrieve from the node at all; no item is needed to say so."""
     if node is None:
         return Refusal.NODE_NOT_FOUND
@@ -86,8 +97,13 @@ def objection(
         return closed
     if affiliation is Affiliation.PUBLISH_ONLY:
         return Refusal.FORBIDDEN
-    plain = not node.config.queueing and not access.may(affiliation, Action.RETRIEVE, node)
-    return Refusal.FORBIDDEN if plain and not subscribed else None
+    if subscribed or access.may(affiliation, Action.RETRIEVE, node):
+        return None
+    if node.config.access_model is AccessModel.AUTHORIZE:  # XEP-0060 6.5.9.3
+        return Refusal.NOT_APPROVED
+    if node.config.access_model in access.OF_ROSTERS and affiliation is Affiliation.NONE:
+        return access.stranger(by, node, owners)
+    return None if node.config.queueing else Refusal.FORBIDDEN
 
 
 def sees_all(by: Asker, node: Node, affiliation: Affiliation) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
 
 PUBSUB_FEATURES: Final = (
+    "access-authorize",
     "access-open",
     "access-whitelist",
     "config-node",
@@ -27,6 +28,8 @@ PUBSUB_FEATURES: Final = (
     "delete-nodes",
     "instant-nodes",
     "item-ids",
+    "leased-subscription",
+    "manage-subscriptions",
     "member-affiliation",
     "meta-data",
     "modify-affiliations",
@@ -43,10 +46,12 @@ PUBSUB_FEATURES: Final = (
     "retract-items",
     "retrieve-affiliations",
     "retrieve-default",
+    "retrieve-default-sub",
     "retrieve-items",
     "retrieve-subscriptions",
     "rsm",
     "subscribe",
+    "subscription-notifications",
     "subscription-options",
 )
 """What of XEP-0060 1.30 section 10 the service does, and no more."""
@@ -84,10 +89,15 @@ def _features(names: Iterable[str]) -> str:
     return "".join(f'<feature var="{attribute(name)}"/>' for name in names)
 
 
-def service_info(*, auto_creates: bool) -> str:
+ROSTER_FEATURES: Final = (f"{ns.PUBSUB}#access-presence", f"{ns.PUBSUB}#access-roster")
+"""What is offered to those whose server lets us ask it for rosters."""
+
+
+def service_info(*, auto_creates: bool, rosters: bool) -> str:
     """Return what the service is (XEP-0060 5.1, XEP-0254 3)."""
     identity = '<identity category="pubsub" type="service" name="pubqueue"/>'
-    features = (*FEATURES, AUTO_CREATE) if auto_creates else FEATURES
+    features = (*FEATURES, *(ROSTER_FEATURES if rosters else ()))
+    features = (*features, AUTO_CREATE) if auto_creates else features
     return _query(ns.DISCO_INFO, None, identity + _features(features))
 
 

@@ -17,9 +17,11 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refused, Retracted, ToEach, Unlocked
+from pubqueue.core.decision import Refused, Retracted, RostersWanted, ToEach, Unlocked
 from pubqueue.core.model import Jid
+from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import ENTERING, Component
@@ -27,10 +29,12 @@ from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.intake import Intake, told_of, weight
 from pubqueue.faces.xmpp.lanes import Lanes
+from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
+from pubqueue.faces.xmpp.rosters import Rosters
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
@@ -45,7 +49,8 @@ if TYPE_CHECKING:
         Notice,
         Reply,
     )
-    from pubqueue.core.model import NodeName
+    from pubqueue.core.model import Contact, NodeName
+    from pubqueue.core.nodes.pending import Answer
     from pubqueue.faces.xmpp.stream import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
@@ -119,6 +124,7 @@ class XmppFace:
             partial(self.component.pause_reading, FULL),
             partial(self.component.resume_reading, FULL),
         )
+        self._rosters = Rosters(jid, self.component.write, askers)
         self._lanes = Lanes()
         self._desk = Desk()
         self._echo = Echo()
@@ -131,9 +137,17 @@ class XmppFace:
         }
         broker.outbox.attach(self)
 
-    def adopt(self, *, admins: Iterable[Jid], settle_by_get: bool, auto_creates: bool) -> None:
+    def adopt(
+        self,
+        *,
+        admins: Iterable[Jid],
+        anonymous: Iterable[str],
+        settle_by_get: bool,
+        auto_creates: bool,
+    ) -> None:
         """Serve by these settings from the next stanza on."""
         self._askers.appoint(admins)
+        self._askers.bar(anonymous)
         self._auto_creates = auto_creates
         self._verbs = VERBS if settle_by_get else STRICT
 
@@ -174,6 +188,7 @@ class XmppFace:
             return
         if not self.component.ready:
             self._lanes.clear()
+            self._rosters.forget()
             self._echo = Echo()
             if not self.component.is_leaving:
                 self._broker.unsaid.stream_broke()
@@ -181,7 +196,7 @@ class XmppFace:
 
     # --- in ---
 
-    def _tell_broker(self, word: Arrive | Leave | Bounce, stanza: Stanza) -> None:
+    def _tell_broker(self, word: Arrive | Leave | Bounce | Answer, stanza: Stanza) -> None:
         """Say what nobody waits for an answer to."""
         octets = len(stanza.raw)
         self._intake.take(octets)
@@ -213,6 +228,8 @@ class XmppFace:
         kind = top.get("type")
         if kind == "result" and top.get("from") == top.get("to") == self._jid:
             self._hear_echo(top.get("id") or "")
+        if kind in {"result", "error"} and self._rosters.hear_answer(top):
+            return
         if kind not in {"get", "set"} or top.get("from") is None:
             return  # an answer to nothing we asked, or from nobody
         if top.get("to") != self._jid:
@@ -248,19 +265,51 @@ class XmppFace:
     ) -> None:
         octets = weight(request, len(stanza.raw))
         self._intake.take(octets)
-        self._broker.submit(request, partial(self._reply, octets, stanza, write, instead))
+        answer = partial(self._reply, octets, stanza, write, instead)
+        if isinstance(request, Subscribe | Retrieve):
+            self._broker.submit(request, partial(self._after_rosters, request, answer))
+        else:
+            self._broker.submit(request, answer)
+
+    def _after_rosters(
+        self, request: Subscribe | Retrieve, answer: Callable[[Reply], None], reply: Reply
+    ) -> None:
+        """Answer; but where owners' rosters have to be known, ask for these, and then again."""
+        if not isinstance(reply, RostersWanted):
+            answer(reply)
+            return
+
+        def again(contact: tuple[Contact, ...]) -> None:
+            self._broker.submit(replace(request, by=replace(request.by, contact=contact)), answer)
+
+        self._rosters.ask(request.by.account, reply.owners, again, self.component.loop)
 
     def _take_message(self, stanza: Stanza) -> None:
-        """Take a bounce of a delivery (XEP-0060 12.4); other messages are not for us."""
+        """Take a bounce of a delivery (XEP-0060 12.4) and an owner's answer (8.6); other messages are not for us."""
         top = stanza.top
         found = _DELIVERY_ID.fullmatch(top.get("id") or "")
         sender = top.get("from")
-        if top.get("type") != "error" or found is None or sender is None:
+        if sender is None:
+            return
+        if top.get("type") != "error":
+            self._take_answer(stanza, Jid(sender))
+            return
+        if found is None:
             return
         error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
         back = Bounce(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
         self._tell_broker(back, stanza)
+
+    def _take_answer(self, stanza: Stanza, sender: Jid) -> None:
+        """Take an owner's answer to who wants to subscribe. It is not answered: a message asks for nothing."""
+        if stanza.top.get("to") != self._jid:
+            return
+        if self._rosters.hear_grant(stanza.top.get("from"), stanza.top):
+            return
+        answer = approving.answer(stanza, self._asker(sender))
+        if answer is not None:
+            self._tell_broker(answer, stanza)
 
     def _take_presence(self, stanza: Stanza) -> None:
         """Say who comes and goes; answer a subscription request and a probe with our own presence."""
@@ -341,7 +390,8 @@ class XmppFace:
         self._pumping = False
         left = SLICE
         while left > 0 and self._may_tell():
-            to, text, white = self._lanes.next()
+            to, shared, white = self._lanes.next()
+            text = notices.to_one(shared, to)
             head = notices.head(self._jid, to, _new_id())
             self.component.write(head + text, max(white, padding(head + b'">')))
             left -= len(head) + len(text) + EACH

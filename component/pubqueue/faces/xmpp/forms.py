@@ -9,14 +9,23 @@ from lxml import etree
 
 from pubqueue.faces.xmpp import labels, ns
 from pubqueue.faces.xmpp.payload import tree
-from pubqueue.faces.xmpp.settings import FIELDS, FIXED, WINDOW_FIELDS, shown, values_of
+from pubqueue.faces.xmpp.settings import (
+    DELIVER_FIELD,
+    EXPIRE_FIELD,
+    FIELDS,
+    FIXED,
+    TEMPORARY,
+    WINDOW_FIELDS,
+    shown,
+    values_of,
+)
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.decision import Described
-    from pubqueue.core.model import NodeConfig, Subscription
+    from pubqueue.core.decision import ApprovalWanted, DefaultOptions, Described, Subscribed
+    from pubqueue.core.model import Millis, NodeConfig
 
 _FIELD: Final = f"{{{ns.DATA}}}field"
 _VALUE: Final = f"{{{ns.DATA}}}value"
@@ -77,9 +86,9 @@ def _field(
     return f'<field var="{attribute(var)}"{words}>{inner}</field>'
 
 
-def _form(kind: str, form_type: str, fields: Iterable[str]) -> str:
+def _form(kind: str, form_type: str, fields: Iterable[str], words: str = "") -> str:
     head = _field("FORM_TYPE", form_type, "hidden")
-    return f'<x xmlns="{ns.DATA}" type="{kind}">{head}{"".join(fields)}</x>'
+    return f'<x xmlns="{ns.DATA}" type="{kind}">{words}{head}{"".join(fields)}</x>'
 
 
 def node_config(config: NodeConfig, kind: str = "form") -> str:
@@ -108,20 +117,78 @@ def node_config(config: NodeConfig, kind: str = "form") -> str:
 
 def options_wanted(limit: int | None) -> str:
     """Return the form that asks for a window (XEP-0254 example 1)."""
+    return _form("form", ns.SUBSCRIBE_OPTIONS, [_window_wanted(limit)])
+
+
+def _window_wanted(limit: int | None) -> str:
     label = f"Number of parallel requests, from 1 to {limit}"
-    field = (
+    return (
         f'<field type="text-single" var="{WINDOW_FIELDS[0]}" label="{attribute(label)}">'
         "<required/></field>"
     )
-    return _form("form", ns.SUBSCRIBE_OPTIONS, [field])
 
 
-def options_now(subscription: Subscription, *, kind: str) -> str:
-    """Return the window as it is: a result (XEP-0254 example 3), or a form to change it."""
-    window = str(subscription.queue_requests)
-    words = "text-single" if kind == "form" else ""
-    field = _field(WINDOW_FIELDS[0], window, words)
-    return _form(kind, ns.SUBSCRIBE_OPTIONS, [field])
+def options_now(reply: Subscribed, *, kind: str) -> str:
+    """Return the options as they are: a result (XEP-0254 example 3), or a form to change them.
+
+    A result shows the window of a queue, and of the others what was asked for, or is not as usual.
+    """
+    one = reply.subscription
+    fields = []
+    if reply.queueing:
+        words = "text-single" if kind == "form" else ""
+        fields.append(_field(WINDOW_FIELDS[0], str(one.queue_requests), words))
+    unusual = not one.deliver or one.expire is not None or one.temporary
+    if kind == "form" or reply.configured or unusual:
+        fields += _standing_options(
+            deliver=one.deliver, expire=one.expire, temporary=one.temporary, kind=kind
+        )
+    return _form(kind, ns.SUBSCRIBE_OPTIONS, fields)
+
+
+def _standing_options(
+    *, deliver: bool, expire: Millis | None, temporary: bool, kind: str
+) -> list[str]:
+    """Return what every subscription has: whether it is told anything, and when it ends."""
+    end = TEMPORARY if temporary and expire is None else "" if expire is None else stamp(expire)
+    asks = kind == "form"
+    return [
+        _field(
+            DELIVER_FIELD,
+            "1" if deliver else "0",
+            "boolean" if asks else "",
+            label="Tell the subscriber what happens" if asks else "",
+        ),
+        _field(
+            EXPIRE_FIELD,
+            end,
+            "text-single" if asks else "",
+            label="When the subscription ends: a moment, presence, or nothing" if asks else "",
+        ),
+    ]
+
+
+def options_by_default(default: DefaultOptions) -> str:
+    """Return the options of a new subscription; a queue's asks for a window (XEP-0060 6.4.2)."""
+    window = [] if default.limit is None else [_window_wanted(default.limit)]
+    others = _standing_options(deliver=True, expire=None, temporary=default.temporary, kind="form")
+    return _form("form", ns.SUBSCRIBE_OPTIONS, [*window, *others])
+
+
+def authorization(wanted: ApprovalWanted) -> str:
+    """Return the form by which an owner allows or denies a subscription (XEP-0060 8.6)."""
+    head = (
+        f"<instructions>{escape(wanted.jid)} wants to subscribe to {escape(wanted.node)}. "
+        "Answer 1 to allow it and 0 to deny it; a cancelled form leaves it waiting.</instructions>"
+        "<title>Subscription request</title>"
+    )
+    fields = (
+        _field("pubsub#subid", wanted.subid, "hidden"),
+        _field("pubsub#node", wanted.node, "text-single", label="Node"),
+        _field("pubsub#subscriber_jid", wanted.jid, "jid-single", label="Who wants to subscribe"),
+        _field("pubsub#allow", "0", "boolean", label="Allow this subscription?"),
+    )
+    return _form("form", ns.SUBSCRIBE_AUTHORIZATION, fields, head)
 
 
 TOLD: Final = (

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from pubqueue.core.decision import (
     Announce,
+    ApprovalWanted,
     Configured,
     Deleted,
     Deliver,
     Purged,
     Retracted,
+    SubscriptionChanged,
     Unlocked,
 )
 from pubqueue.faces.xmpp import forms, headers, ns
-from pubqueue.faces.xmpp.text import attribute, stamp
+from pubqueue.faces.xmpp.text import attribute, quoted, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +52,13 @@ def head(service: str, to: Jid, message_id: str) -> bytes:
     return f"{_start(service, to)}{message_id}".encode()
 
 
-def rest(what: ForMany | Unlocked, service: str, *, fleeting: bool = False) -> bytes:
+ADDRESSEE: Final = b"\x00"
+"""Stands in front of what is told to many if their addresses are in it, and in the place of each address."""
+
+
+def rest(
+    what: ForMany | Unlocked | ApprovalWanted, service: str, *, fleeting: bool = False
+) -> bytes:
     """Return what stands behind the message's id; what is fleeting is a headline."""
     kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
     match what:
@@ -66,6 +74,10 @@ def rest(what: ForMany | Unlocked, service: str, *, fleeting: bool = False) -> b
             inner = f"{_EVENT}{_deleted(what)}"
         case Configured():
             inner = f"{_EVENT}{_configured(what)}"
+        case SubscriptionChanged():
+            return _changed(what)
+        case ApprovalWanted():  # it may wait for the owner: nothing says that it is not to be stored
+            return f'">{forms.authorization(what)}</message>'.encode()
         case _:
             assert_never(what)
     return f"{kind}{inner}</event>{end}".encode()
@@ -84,6 +96,26 @@ def _configured(what: Configured) -> str:
         return f'<configuration node="{node}"/>'
     form = forms.node_config(what.config, kind="result")
     return f'<configuration node="{node}">{form}</configuration>'
+
+
+def to_one(text: bytes, to: Jid) -> bytes:
+    """Return what is told to many as it is told to one of them."""
+    if not text.startswith(ADDRESSEE):
+        return text
+    return text[1:].replace(ADDRESSEE, attribute(to).encode())
+
+
+def _changed(what: SubscriptionChanged) -> bytes:
+    """Return how a subscription stands (XEP-0060 12.14, 12.19); whoever is away reads it later."""
+    jid = what.about or what.to
+    expiry = "" if what.expiry is None else f'expiry="{stamp(what.expiry)}" '
+    subid = f' subid="{quoted(what.subid)}"' if what.subid else ""
+    text = (
+        f'{_EVENT}<subscription {expiry}node="{attribute(what.node)}" '
+        f'jid="{attribute(jid) if jid else ADDRESSEE.decode()}"{subid} subscription="{what.state.value}"/>'
+        "</event></message>"
+    ).encode()
+    return text if jid else ADDRESSEE + text
 
 
 def delivery_id(item: Item) -> str:

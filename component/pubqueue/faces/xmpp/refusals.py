@@ -85,6 +85,11 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.UNSUPPORTED:              unsupported("collections"),  # or what the refusal names
     Refusal.FOREIGN_JID:              StanzaError("modify", "bad-request",             "invalid-jid"),
     Refusal.NOT_SUBSCRIBED:           StanzaError("modify", "unexpected-request",      "not-subscribed"),
+    Refusal.PENDING_SUBSCRIPTION:     StanzaError("auth",   "not-authorized",          "pending-subscription"),
+    Refusal.NO_PRESENCE_SUBSCRIPTION: StanzaError("auth",   "not-authorized",          "presence-subscription-required"),
+    Refusal.NOT_IN_ROSTER_GROUP:      StanzaError("auth",   "not-authorized",          "not-in-roster-group"),
+    Refusal.NOT_APPROVED:             StanzaError("auth",   "not-authorized",          "not-subscribed"),
+    Refusal.NOT_ALL_CHANGED:          StanzaError("modify", "not-acceptable"),
     Refusal.TOO_MANY_SUBSCRIPTIONS:   StanzaError("wait",   "policy-violation",        "too-many-subscriptions"),
     Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
     Refusal.LAST_OWNER:               StanzaError("modify", "not-acceptable"),

@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 
     from pubqueue.core.decision import (
         Created,
+        DefaultOptions,
         Described,
         Done,
         MyAffiliations,
         MySubscriptions,
+        NodeSubscriptions,
         Redriven,
         Refused,
         Retrieved,
         Subscribed,
         Touched,
     )
-    from pubqueue.core.model import Item, Millis, Subscription
+    from pubqueue.core.model import Item, Jid, Millis, Subscription, SubscriptionState
     from pubqueue.core.reading.listing import Part
     from pubqueue.core.transactions.model import Skipped
     from pubqueue.faces.xmpp.stream import Element
@@ -70,11 +72,10 @@ def published_briefly(reply: Published | Skipped, service: str) -> bytes:
 
 def subscribed(reply: Subscribed, _service: str) -> bytes:
     """Return the subscription, with its window (XEP-0254 example 3)."""
-    s = reply.subscription
-    words = _subscription(s)
+    words = _subscription(reply.subscription)
     options = ""
-    if reply.queueing:
-        options = f"<options>{forms.options_now(s, kind='result')}</options>"
+    if reply.queueing or reply.configured:
+        options = f"<options>{forms.options_now(reply, kind='result')}</options>"
     return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/>{options}</pubsub>'.encode()
 
 
@@ -86,7 +87,7 @@ def created(reply: Created, _service: str) -> bytes:
 def _subscription(s: Subscription) -> str:
     return (
         f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" '
-        f'subid="{attribute(s.subid)}" subscription="subscribed"'
+        f'subid="{attribute(s.subid)}" subscription="{s.state.value}"'
     )
 
 
@@ -126,9 +127,16 @@ def _list(
 def options(reply: Subscribed, _service: str) -> bytes:
     """Return the options of a subscription (XEP-0060 6.3)."""
     s = reply.subscription
-    inner = forms.options_now(s, kind="form") if reply.queueing else ""
+    inner = forms.options_now(reply, kind="form")
     words = f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" subid="{attribute(s.subid)}"'
     return f'<pubsub xmlns="{ns.PUBSUB}"><options {words}>{inner}</options></pubsub>'.encode()
+
+
+def default_options(reply: DefaultOptions, _service: str) -> bytes:
+    """Return the options of a new subscription (XEP-0060 6.4.2)."""
+    words = "" if reply.node is None else f' node="{attribute(reply.node)}"'
+    form = forms.options_by_default(reply)
+    return f'<pubsub xmlns="{ns.PUBSUB}"><default{words}>{form}</default></pubsub>'.encode()
 
 
 def configuration(reply: Described, _service: str) -> bytes:
@@ -214,6 +222,29 @@ def wanted(refused: Refused, *, asked: Element) -> bytes | None:
     return (
         f'<pubsub xmlns="{ns.PUBSUB}"><subscribe node="{node}" jid="{jid}"/>'
         f'<options node="{node}" jid="{jid}">{form}</options></pubsub>'
+    ).encode()
+
+
+def node_subscriptions(reply: NodeSubscriptions, _service: str) -> bytes:
+    """Return who subscribes to the node (XEP-0060 8.8.1.2)."""
+    entries = [_entry(one.jid, one.subid, one.state) for one in reply.entries]
+    names = [one.jid for one in reply.entries]
+    return _list("subscriptions", reply.node, entries, names, reply.part, namespace=ns.OWNER)
+
+
+def _entry(jid: Jid, subid: str, state: SubscriptionState) -> str:
+    words = f' subid="{attribute(subid)}"' if subid else ""
+    return f'<subscription jid="{attribute(jid)}" subscription="{state.value}"{words}/>'
+
+
+def standing(refused: Refused, *, asked: Element) -> bytes | None:
+    """Return the subscriptions that stay as they are (XEP-0060 8.8.2.4)."""
+    if not refused.standing:
+        return None
+    node = attribute(asked.get("node") or "")
+    entries = "".join(_entry(one.jid, one.subid, one.state) for one in refused.standing)
+    return (
+        f'<pubsub xmlns="{ns.OWNER}"><subscriptions node="{node}">{entries}</subscriptions></pubsub>'
     ).encode()
 
 

@@ -17,16 +17,18 @@ from pubqueue.core.nodes.nodeconfig import (
     SETTINGS,
     BadValueError,
     Settings,
+    read_boolean,
     whole,
     written,
 )
-from pubqueue.core.nodes.subscribe import WINDOW, Options
+from pubqueue.core.nodes.options import DELIVER, EXPIRE, WINDOW, Lease, Options
 from pubqueue.faces.xmpp.jids import is_bare
+from pubqueue.faces.xmpp.text import moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-MULTIPLE: Final = frozenset({"jid-multi"})
+MULTIPLE: Final = frozenset({"jid-multi", "text-multi"})
 """Types of fields that have any number of values."""
 
 MAX_PAYLOAD: Final = 262_144
@@ -86,6 +88,10 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#paused", "boolean", "Hand out nothing for now", "paused"),
     Field("x-queueing#publish_paused", "boolean", "Take in nothing for now", "publish_paused"),
     Field("x-queueing#event_log", "boolean", "Keep a log of what happens to items", "event_log"),
+    Field("pubsub#subscribe", "boolean", "Let anybody subscribe who may", "subscribe"),
+    Field("pubsub#tempsub", "boolean", "End every subscription when its subscriber goes offline", "tempsub"),
+    Field("pubsub#notify_sub", "boolean", "Tell owners who subscribes and unsubscribes", "notify_sub"),
+    Field("pubsub#roster_groups_allowed", "text-multi", "Groups of the owner's roster whose members may subscribe", "roster_groups_allowed"),
 )
 
 # XEP-0060 knows other values of these; the service has only this one.
@@ -109,11 +115,28 @@ DECLINED_VALUES: Final[dict[tuple[str, str], str]] = {
 WINDOW_FIELDS: Final = ("pubsub#queue_requests", "queue_requests")
 """XEP-0254 prints the first in its examples and the second in its text; both are read (row 7)."""
 
+DELIVER_FIELD: Final = "pubsub#deliver"
+EXPIRE_FIELD: Final = "pubsub#expire"
+TEMPORARY: Final = "presence"
+"""Instead of a moment: as long as the subscriber is available (XEP-0060 12.5)."""
+
+OPTION_FIELDS: Final = (*WINDOW_FIELDS, DELIVER_FIELD, EXPIRE_FIELD)
+
+# XEP-0060 knows other values of these options; what we do is this one.
+FIXED_OPTIONS: Final = {
+    "pubsub#digest": ("0", "false"),
+    "pubsub#include_body": ("0", "false"),
+    "pubsub#subscription_type": ("items",),
+    "pubsub#subscription_depth": ("1",),
+}
+
 _BY_VAR: Final = {field.var: field for field in FIELDS}
 
 _NAMES: Final = {
     **{field.setting: field.var for field in FIELDS},
     WINDOW: WINDOW_FIELDS[0],
+    DELIVER: DELIVER_FIELD,
+    EXPIRE: EXPIRE_FIELD,
     **dict.fromkeys(("priority", "delay", "ttl"), "meta"),
 }
 """What this face calls the values that a refusal may be about."""
@@ -166,9 +189,9 @@ def _misfit(var: str, given: Sequence[str]) -> Refused | None:
     if field is None and var not in FIXED:
         why = DECLINED.get(var)
         return _invalid(f"{var} is no setting of this service" + (f": {why}" if why else ""))
-    if field is not None and field.type in MULTIPLE:
+    if field is not None and field.type == "jid-multi":
         return _misfit_of_jids(var, given)
-    if len(given) > 1:
+    if len(given) > 1 and (field is None or field.type not in MULTIPLE):
         return _invalid(f"{var} takes one value")
     text = given[0] if given else ""
     if (why := DECLINED_VALUES.get((var, text.strip()))) is not None:
@@ -211,12 +234,48 @@ def options(form: Mapping[str, Sequence[str]] | None) -> Options | None:
     """Return the options of a subscription that a form asks for."""
     if form is None:
         return None
-    if unknown := [var for var in form if var not in WINDOW_FIELDS]:
-        return Options(objection=_no_option(f"{unknown[0]} is no option of this service"))
-    given = [value for values in form.values() for value in values]
-    if not form or len(given) == 1:
-        return Options(given[0] if given else None)
+    if (unknown := _unknown_option(form)) is not None:
+        return Options(objection=_no_option(unknown))
+    for var in (DELIVER_FIELD, EXPIRE_FIELD):
+        if len(form.get(var, ())) > 1:
+            return Options(objection=_no_option(f"{var} takes one value"))
+    try:
+        deliver = read_boolean(form[DELIVER_FIELD][0]) if form.get(DELIVER_FIELD) else None
+        lease = lease_of(form[EXPIRE_FIELD][0]) if form.get(EXPIRE_FIELD) else None
+    except BadValueError as problem:
+        return Options(objection=_no_option(str(problem)))
+    given = [value for var in WINDOW_FIELDS for value in form.get(var, ())]
+    if len(given) == 1 or not any(var in form for var in WINDOW_FIELDS):
+        return Options(given[0] if given else None, deliver=deliver, lease=lease)
     return Options("", _no_option(f"{WINDOW_FIELDS[0]} is needed, once"))
+
+
+def _unknown_option(form: Mapping[str, Sequence[str]]) -> str | None:
+    """Return what is wrong with the first option that the service does not act on."""
+    for var, given in form.items():
+        only = FIXED_OPTIONS.get(var)
+        if only is not None and [value.strip() not in only for value in given] != [False]:
+            return f"{var} is always {only[0]} here"
+        if only is None and var not in OPTION_FIELDS:
+            return f"{var} is no option of this service"
+    return None
+
+
+def lease_of(text: str) -> Lease:
+    """Read when a subscription ends: a moment as XEP-0082 writes it, `presence`, or nothing: never by itself.
+
+    Raises:
+        BadValueError: it is none of these.
+
+    """
+    said = text.strip()
+    if not said:
+        return Lease()
+    if said == TEMPORARY:
+        return Lease(temporary=True)
+    if (until := moment_of(said)) is None:
+        raise BadValueError(f"{EXPIRE_FIELD}: a moment such as 2030-12-31T12:00:00Z, or presence")
+    return Lease(until)
 
 
 def _no_option(reason: str) -> Refused:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.sax.saxutils import escape as _escape
 
-if TYPE_CHECKING:
-    from pubqueue.core.model import Millis
+from pubqueue.core.model import Millis
 
 ECHOED: Final = 4096
 """Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
@@ -53,6 +52,21 @@ def stamp(moment: Millis) -> str:
     """Return the moment as XEP-0082 writes it, to the millisecond, in UTC. Kept: a batch has one time."""
     second, millis = divmod(moment, 1000)
     return f"{_second(second)}.{millis:03}Z"
+
+
+_MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+def moment_of(text: str) -> Millis | None:
+    """Return the moment that XEP-0082 writes so, None if it is none."""
+    if _MOMENT.fullmatch(text) is None:
+        return None
+    try:
+        return Millis(int(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return None
 
 
 @lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pubqueue.core.model import Millis
 from pubqueue.faces.xmpp import disco, ns, pages, render, transactions
 from pubqueue.faces.xmpp.parse import (
+    approving,
     commanding,
     committing,
     managing,
@@ -101,7 +102,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", _P, f"{_p} options"):       Handler(subscribing.get_options, render.options),
     ("set", _P, f"{_p} options"):       Handler(subscribing.set_options, render.options),
     ("set", _P, f"{_p} create"):        Handler(managing.create, render.created, accompanied=True),
-    ("get", _P, f"{_p} default"):       _cannot("retrieve-default-sub"),
+    ("get", _P, f"{_p} default"):       Handler(subscribing.get_default_options, render.default_options),
     ("get", _P, f"{_p} items"):         Handler(retrieving.items, render.retrieved, accompanied=True),
     ("get", _P, f"{_p} subscriptions"): Handler(retrieving.my_subscriptions, render.my_subscriptions, accompanied=True),
     ("get", _P, f"{_p} affiliations"):  Handler(retrieving.my_affiliations, render.my_affiliations, accompanied=True),
@@ -112,8 +113,8 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("set", _O, f"{_o} purge"):         Handler(managing.purge),
     ("get", _O, f"{_o} affiliations"):  Handler(managing.get_affiliations, render.affiliations, accompanied=True),
     ("set", _O, f"{_o} affiliations"):  Handler(managing.set_affiliations, refuse=render.unchanged),
-    ("get", _O, f"{_o} subscriptions"): _cannot("manage-subscriptions"),
-    ("set", _O, f"{_o} subscriptions"): _cannot("manage-subscriptions"),
+    ("get", _O, f"{_o} subscriptions"): Handler(approving.get_subscriptions, render.node_subscriptions, accompanied=True),
+    ("set", _O, f"{_o} subscriptions"): Handler(approving.set_subscriptions, refuse=render.standing),
 
     ("set", f"{_X} touch", ""):        Handler(settling.touch, render.touched),
     ("set", f"{_X} redrive", ""):      Handler(settling.redrive, render.redriven),

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pubqueue.core.addresses import account_of
+from pubqueue.core.model import SubscriptionState
 from pubqueue.stores.memory.order import Order
 from pubqueue.stores.memory.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pubqueue.app.rows import AffiliationRow
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
@@ -66,6 +67,11 @@ class NodeTable:
         self._places: defaultdict[Jid, Order[NodeName]] = defaultdict(Order)
         self._seats_in: defaultdict[NodeName, Order[tuple[int, Jid]]] = defaultdict(Order)
         self._jids_in: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
+        self._standing: defaultdict[tuple[NodeName, SubscriptionState], Order[Jid]] = defaultdict(
+            Order
+        )
+        self.leases: Order[tuple[int, NodeName, Jid]] = Order()
+        """When there is something to do for the leases of subscriptions."""
         self._seats_of: defaultdict[Jid, set[tuple[NodeName, Jid]]] = defaultdict(set)
         self._seats_of_jid: defaultdict[Jid, set[NodeName]] = defaultdict(set)
         self._here: defaultdict[Jid, Order[tuple[int, Jid]]] = defaultdict(Order)
@@ -97,10 +103,29 @@ class NodeTable:
         """Return who subscribes to the node, by JID."""
         return self._jids_in[node] if node in self._jids_in else Order()
 
+    def standing(self, node: NodeName, state: SubscriptionState) -> Order[Jid]:
+        """Return those whose subscriptions to the node stand so, by JID."""
+        return self._standing[node, state] if (node, state) in self._standing else Order()
+
+    def listening(self, node: NodeName, after: Jid | None = None) -> Iterator[Jid]:
+        """Iterate over those who subscribe to the node and want to be told, by JID."""
+        for jid in self.standing(node, SubscriptionState.SUBSCRIBED).behind(after):
+            if self.seats.rows[node, jid].subscription.deliver:
+                yield jid
+
+    def over(self, now: int, limit: int) -> list[Subscription]:
+        """Return so many subscriptions for whose leases there is something to do by now."""
+        found: list[Subscription] = []
+        for moment, node, jid in self.leases:
+            if moment > now or len(found) >= limit:
+                break
+            found.append(self.seats.rows[node, jid].subscription)
+        return found
+
     def leave_behind(self, node: NodeName) -> None:
         """Keep those who subscribe to a node that is about to go, for they are to be told."""
         number = self.nodes.rows[node].number
-        self.former.put(number, FormerNode(node, tuple(self.seated(node))))
+        self.former.put(number, FormerNode(node, tuple(self.listening(node))))
 
     def untold(self, node: NodeName) -> tuple[int, tuple[Jid, ...]]:
         """Return the first deleted node of this name whose subscribers are to be told, by number, with these."""
@@ -190,6 +215,20 @@ class NodeTable:
             _drop(self._jids_in, node, jid)
             _take_out(self._seats_of, account_of(jid), key)
             _take_out(self._seats_of_jid, jid, node)
+        self._standing_changed(before, now)
+
+    def _standing_changed(
+        self, before: NumberedSubscription | None, now: NumberedSubscription | None
+    ) -> None:
+        was, is_ = (None if one is None else one.subscription for one in (before, now))
+        if was is not None:
+            _drop(self._standing, (was.node, was.state), was.jid)
+            if was.ends_next is not None:
+                self.leases.remove((was.ends_next, was.node, was.jid))
+        if is_ is not None:
+            self._standing[is_.node, is_.state].add(is_.jid)
+            if is_.ends_next is not None:
+                self.leases.add((is_.ends_next, is_.node, is_.jid))
 
     def _resource_changed(self, jid: Jid, before: int | None, now: int | None) -> None:
         if before is not None:

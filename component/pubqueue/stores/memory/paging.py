@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Node,
         NodeName,
         Subscription,
+        SubscriptionState,
     )
     from pubqueue.core.reading.pages import EventEntry
     from pubqueue.core.transactions.model import Attempt, Record
@@ -93,16 +94,30 @@ def _free_subscriptions(
 
 
 def _subscribers(contents: Contents, which: l.Subscribers, after: Jid | None) -> Iterator[Jid]:
-    return contents.nodes.seated(which.node).behind(after)
+    return contents.nodes.listening(which.node, after)
+
+
+def _subscriptions_of(
+    contents: Contents, which: l.SubscriptionsOf, after: Jid | None
+) -> Iterator[Subscription]:
+    return _seated(contents, which, contents.nodes.standing(which.node, which.state).behind(after))
+
+
+def _seated(
+    contents: Contents, which: l.SubscriptionsOf, jids: Iterable[Jid]
+) -> Iterator[Subscription]:
+    for jid in jids:
+        yield contents.nodes.seats.rows[which.node, jid].subscription
 
 
 def _subscriber_roles(
     contents: Contents, which: l.SubscriberRoles, after: Jid | None
-) -> Iterator[tuple[Jid, Affiliation]]:
-    people = contents.nodes.affiliations.rows
+) -> Iterator[tuple[Jid, Affiliation, SubscriptionState]]:
+    people, seats = contents.nodes.affiliations.rows, contents.nodes.seats.rows
     for jid in contents.nodes.seated(which.node).behind(after):
         row = people.get((which.node, account_of(jid)))
-        yield jid, Affiliation.NONE if row is None else row.affiliation
+        is_a = Affiliation.NONE if row is None else row.affiliation
+        yield jid, is_a, seats[which.node, jid].subscription.state
 
 
 def _trims(contents: Contents, _which: l.Trims, after: NodeName | None) -> Iterator[NodeName]:
@@ -186,6 +201,9 @@ def _backward(contents: Contents, which: l.Backward[Any], after: Any) -> Iterato
         case l.AffiliationsOf() as people:
             accounts = nodes.people(people.node).in_front_of(after)
             return _such_people(contents, people, accounts)
+        case l.SubscriptionsOf() as some:
+            jids = nodes.standing(some.node, some.state).in_front_of(after)
+            return _seated(contents, some, jids)
         case l.SubscriptionsOfAccount() as mine:
             every = reversed(list(_subscriptions_of_account(contents, mine, None)))
             return (one for one in every if after is None or (one.node, one.jid) < after)
@@ -443,6 +461,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.ReadyNodes:            _ready_nodes,
     l.FreeSubscriptions:     _free_subscriptions,
     l.Subscribers:           _subscribers,
+    l.SubscriptionsOf:       _subscriptions_of,
     l.SubscriberRoles:       _subscriber_roles,
     l.Reviews:               _reviews,
     l.Trims:                 _trims,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pubqueue.app.listings import Winners
 from pubqueue.app.ports import FAR, StoreError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rows import Needs, Reach, Ready, Rows, Writes
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.stores.memory.contents import Contents
+    from pubqueue.stores.memory.order import Order
 
 R = TypeVar("R")
 
@@ -56,6 +57,7 @@ class MemoryTransaction:
             lives=items.over(items.lives, now, limit),
             delayed=items.over(items.dues, now, limit),
             versions=versions,
+            leases=self._contents.nodes.over(now, limit),
         )
 
     def next_due(self) -> Millis | None:
@@ -63,7 +65,11 @@ class MemoryTransaction:
         items, staging = self._contents.items, self._contents.staging
         if staging.dropped.rows:
             return NO_TIME
-        orders = items.locks, items.lives, items.dues, staging.untils
+        leases = self._contents.nodes.leases
+        orders: tuple[Order[Any], ...] = (
+            *(items.locks, items.lives, items.dues),
+            *(staging.untils, leases),
+        )
         return min((first[0] for order in orders if (first := order.first())), default=None)
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:

@@ -31,23 +31,27 @@ SELECT a.node_id, a.jid, a.affiliation FROM json_each($1::json) n CROSS JOIN jso
 CROSS JOIN LATERAL (SELECT * FROM affiliation WHERE node_id = n.key::bigint AND jid = k.value OFFSET 0) a;
 
 -- subscriptions: those of accounts to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value AND node_id = n.key::bigint OFFSET 0) s;
 
 -- subscribers: all subscriptions to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE node_id = k.value::bigint OFFSET 0) s;
 
 -- accounts: all subscriptions of accounts
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- jids: all subscriptions of exactly these JIDs
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
@@ -186,6 +190,12 @@ WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <
 -- due_delayed: delayed items whose time has come
 SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= $1 ORDER BY i.due LIMIT $2;
 
+-- due_leases: subscriptions whose lease has ended, or is to be said to end
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
+FROM subscription s JOIN node n ON n.id = s.node_id
+WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= $1 ORDER BY coalesce(s.remind, s.expire) LIMIT $2;
+
 -- due_versions: open versions that have waited too long
 SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= $1 ORDER BY t.until LIMIT $2;
@@ -197,6 +207,10 @@ SELECT min(m.moment) FROM (
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT * FROM (
+        SELECT coalesce(s.remind, s.expire) FROM subscription s JOIN node n ON n.id = s.node_id
+        WHERE s.expire IS NOT NULL ORDER BY coalesce(s.remind, s.expire) LIMIT 1
+    ) l
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM former_node WHERE NOT telling)

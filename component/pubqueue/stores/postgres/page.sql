@@ -64,17 +64,36 @@ SELECT w.id, (
 ) FROM (SELECT walk.id FROM walk LIMIT $2) w WHERE w.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.queue_requests
     AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
 
--- subscribers_of: who subscribes to a node, by JID
-SELECT jid FROM subscription WHERE node_id = $1 AND left(jid, 500) >= left($2::text, 500) AND jid > $2
-ORDER BY left(jid, 500), jid LIMIT $3;
+-- subscribers_of: who subscribes to a node and wants to be told, by JID
+SELECT jid FROM subscription
+WHERE node_id = $1 AND state = 'subscribed' AND left(jid, 500) >= left($2::text, 500) AND jid > $2 AND deliver
+ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
+
+-- subscriptions_of: subscriptions to a node that stand so, by JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
+FROM subscription s
+WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) >= left($3::text, 500) AND s.jid > $3
+ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
+
+-- subscriptions_of_back: the same in front of a JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
+FROM subscription s
+WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) <= left($3::text, 500) AND s.jid < $3
+ORDER BY s.node_id DESC, s.state DESC, left(s.jid, 500) DESC, s.jid DESC LIMIT $4;
+
+-- count_subscriptions_of: how many that are
+SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2;
 
 -- subscriber_roles: the same with what their accounts are to the node
-SELECT s.jid, coalesce(a.affiliation, 'none') FROM subscription s
+SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
 LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
 WHERE s.node_id = $1 AND left(s.jid, 500) >= left($2::text, 500) AND s.jid > $2
 ORDER BY left(s.jid, 500), s.jid LIMIT $3;
@@ -91,8 +110,8 @@ SELECT uri FROM moved_node WHERE name = $1;
 
 -- former_subscribers: who subscribed to a deleted node and is to be told
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling)
-    AND left(jid, 500) >= left($2::text, 500) AND jid > $2
-ORDER BY left(jid, 500), jid LIMIT $3;
+    AND state = 'subscribed' AND left(jid, 500) >= left($2::text, 500) AND jid > $2 AND deliver
+ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
 -- untold_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
@@ -139,13 +158,15 @@ WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2:
     AND ($5::json IS NULL OR n.type NOT IN (SELECT json_array_elements_text($5::json)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
 
 -- subscriptions_of_account_back: the same in front of a node and a JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) < ($3, $4) ORDER BY n.name DESC, s.jid DESC LIMIT $5;
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pubqueue.core.model import DeadLetter, Headers, Item, Node, NodeConfig, State, Subscription
+from pubqueue.core.model import (
+    DeadLetter,
+    Headers,
+    Item,
+    Node,
+    NodeConfig,
+    State,
+    Subscription,
+    SubscriptionState,
+)
 from pubqueue.core.transactions.model import OnTaken, Record, Totals
 
 if TYPE_CHECKING:
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
     from pubqueue.stores.relational.session import Session
 
 _STATES: Final = {state.value: state for state in State}
+_STANDINGS: Final = {state.value: state for state in SubscriptionState}
 
 
 def packed(headers: Headers) -> str | None:
@@ -48,9 +58,11 @@ def node_of(row: Sequence[Any]) -> Node:
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
     """Make a subscription of its columns; the first is its place in the order of their coming."""
-    _, node, jid, subid, requests, in_flight, last_served, available, unanswered = row
+    _, node, jid, subid, requests, in_flight, last_served, available, unanswered, *terms = row
+    state, deliver, expire, remind, temporary = terms
     return Subscription(
-        *(names[node], jid, subid, requests, in_flight, last_served, available != 0, unanswered)
+        *(names[node], jid, subid, requests, in_flight, last_served, available != 0, unanswered),
+        *(_STANDINGS[state], deliver != 0, expire, remind, temporary != 0),
     )
 
 

@@ -104,7 +104,7 @@ def write_affiliations(session: Session, writes: Sequence[Write[AffiliationRow]]
 
 def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]]) -> None:
     """Write subscriptions: those that end first, for the same JID may subscribe anew."""
-    ended, changed, added = [], [], []
+    ended, changed, added, otherwise = [], [], [], []
     for write in writes:
         before, now = write.before, write.after
         same = before is not None and now is not None and before.subid == now.subid
@@ -114,13 +114,21 @@ def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]])
             counts = now.in_flight - before.in_flight, now.last_served
             facts = int(now.available), now.unanswered, now.subid
             changed.append((now.queue_requests, *counts, *facts))
+            if (terms := _terms(now)) != _terms(before):
+                otherwise.append((*terms, now.subid))
         elif now is not None:
             state = now.in_flight, now.last_served, int(now.available), now.unanswered
             who = _id(session, now.node), now.jid, account_of(now.jid), now.subid
-            added.append((*who, now.queue_requests, *state))
+            added.append((*who, now.queue_requests, *state, *_terms(now)))
     session.each("drop_subscription", ended)
     session.each("change_subscription", changed)
+    session.each("change_terms", otherwise)
     session.each("add_subscription", added)
+
+
+def _terms(one: Subscription) -> Values:
+    """Return what seldom changes of a subscription."""
+    return one.state.value, int(one.deliver), one.expire, one.remind, int(one.temporary)
 
 
 def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pubqueue.app import listings as li
 from pubqueue.app.rows import AffiliationRow
 from pubqueue.core.event_log import Event, EventKind
-from pubqueue.core.model import Affiliation, Item, ItemId, Node, State, Subscription
+from pubqueue.core.model import (
+    Affiliation,
+    Item,
+    ItemId,
+    Node,
+    State,
+    Subscription,
+    SubscriptionState,
+)
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.transactions.model import Attempt, Record
 from pubqueue.stores.relational import moving, winners
@@ -85,11 +93,19 @@ def _subscribers(
     ]
 
 
+def _subscriptions_of(
+    session: Session, which: li.SubscriptionsOf, after: str | None, limit: int, back: str = ""
+) -> list[Subscription]:
+    node = session.id(which.node)
+    rows = session.rows(f"subscriptions_of{back}", node, which.state.value, after or "", limit)
+    return [subscription_of({node: which.node}, row) for row in rows]
+
+
 def _subscriber_roles(
     session: Session, which: li.SubscriberRoles, after: Jid | None, limit: int
-) -> list[tuple[Jid, Affiliation]]:
+) -> list[tuple[Jid, Affiliation, SubscriptionState]]:
     rows = session.rows("subscriber_roles", session.id(which.node), after or "", limit)
-    return [(jid, Affiliation(word)) for jid, word in rows]
+    return [(jid, Affiliation(word), SubscriptionState(state)) for jid, word, state in rows]
 
 
 def _reviews(
@@ -166,6 +182,8 @@ def _backward(session: Session, which: li.Backward[Any], after: Any, limit: int)
             return _nodes_of_account(session, mine, after or BEHIND_WORDS, limit, BACK)
         case li.AffiliationsOf() as people:
             return _affiliations_of(session, people, after or BEHIND_WORDS, limit, BACK)
+        case li.SubscriptionsOf() as some:
+            return _subscriptions_of(session, some, after or BEHIND_WORDS, limit, BACK)
         case li.SubscriptionsOfAccount() as mine:
             place = after or (BEHIND_WORDS, "")
             return _subscriptions_of_account(session, mine, place, limit, BACK)
@@ -191,6 +209,8 @@ def _total(session: Session, which: li.Total, _after: object, limit: int) -> lis
             filters = _packed(mine.roles), _packed(mine.access)
             types = _packed(mine.types), _packed(mine.but or None)
             row = session.row("count_nodes_of_account", account, *filters, *types)
+        case li.SubscriptionsOf(node=node, state=state):
+            row = session.row("count_subscriptions_of", session.id(node), state.value)
         case li.SubscriptionsOfAccount(account=account, node=node):
             row = session.row("count_subscriptions_of_account", account, node)
         case other:
@@ -378,6 +398,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.ReadyNodes:            _ready_nodes,
     li.FreeSubscriptions:     _free_subscriptions,
     li.Subscribers:           _subscribers,
+    li.SubscriptionsOf:       _subscriptions_of,
     li.SubscriberRoles:       _subscriber_roles,
     li.Reviews:               _reviews,
     li.Trims:                 _trims,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.ports import FAR
 from pubqueue.app.rows import Due, Passed, Ready
 from pubqueue.core.model import Millis
-from pubqueue.stores.relational.columns import items_of, with_payloads
+from pubqueue.stores.relational.columns import items_of, subscription_of, with_payloads
 from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pubqueue.app.rows import Rank, Reach
-    from pubqueue.core.model import Item, NodeName
+    from pubqueue.core.model import Item, NodeName, Subscription
     from pubqueue.stores.relational.session import Session, Values
 
 START: Final = Passed()
@@ -127,7 +127,14 @@ def due(session: Session, now: Millis, limit: int) -> Due:
         lives=items_of(session, session.rows("due_lives", now, limit)),
         delayed=items_of(session, session.rows("due_delayed", now, limit)),
         versions=session.rows("due_versions", now, limit),
+        leases=_leases(session, now, limit),
     )
+
+
+def _leases(session: Session, now: Millis, limit: int) -> list[Subscription]:
+    rows = session.rows("due_leases", now, limit)
+    names = session.names({row[1] for row in rows})
+    return [subscription_of(names, row) for row in rows]
 
 
 def next_due(session: Session) -> Millis | None:

@@ -23,20 +23,24 @@ SELECT a.node_id, a.jid, a.affiliation FROM json_each(?) n CROSS JOIN json_each(
 CROSS JOIN affiliation a ON a.node_id = CAST(n.key AS INTEGER) AND a.jid = k.value;
 
 -- subscriptions: those of accounts to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_each(?) n CROSS JOIN json_each(n.value) k
 CROSS JOIN subscription s ON s.account = k.value AND s.node_id = CAST(n.key AS INTEGER);
 
 -- subscribers: all subscriptions to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_each(?) k CROSS JOIN subscription s ON s.node_id = k.value;
 
 -- accounts: all subscriptions of accounts
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- jids: all subscriptions of exactly these JIDs
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- resources: the full JIDs of accounts that are here
@@ -175,6 +179,12 @@ WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <
 -- due_delayed: delayed items whose time has come
 SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= ? ORDER BY i.due LIMIT ?;
 
+-- due_leases: subscriptions whose lease has ended, or is to be said to end
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
+FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= ? ORDER BY coalesce(s.remind, s.expire) LIMIT ?;
+
 -- due_versions: open versions that have waited too long
 SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= ? ORDER BY t.until LIMIT ?;
@@ -186,6 +196,10 @@ SELECT min(moment) FROM (
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT * FROM (
+        SELECT coalesce(s.remind, s.expire) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+        WHERE s.expire IS NOT NULL ORDER BY coalesce(s.remind, s.expire) LIMIT 1
+    )
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM former_node WHERE telling = 0)

@@ -64,16 +64,30 @@ SELECT walk.id, (
 ) FROM walk WHERE walk.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
     AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
 ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
 
--- subscribers_of: who subscribes to a node, by JID
-SELECT jid FROM subscription WHERE node_id = ? AND jid > ? ORDER BY jid LIMIT ?;
+-- subscribers_of: who subscribes to a node and wants to be told, by JID
+SELECT jid FROM subscription WHERE node_id = ? AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
+
+-- subscriptions_of: subscriptions to a node that stand so, by JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
+FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
+
+-- subscriptions_of_back: the same in front of a JID
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
+FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid < ? ORDER BY s.jid DESC LIMIT ?;
+
+-- count_subscriptions_of: how many that are
+SELECT count(*) FROM subscription WHERE node_id = ? AND state = ?;
 
 -- subscriber_roles: the same with what their accounts are to the node
-SELECT s.jid, coalesce(a.affiliation, 'none') FROM subscription s
+SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
 LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
 WHERE s.node_id = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 
@@ -87,8 +101,8 @@ SELECT n.name FROM trim t CROSS JOIN node n ON n.id = t.node_id WHERE n.name > ?
 SELECT uri FROM moved_node WHERE name = ?;
 
 -- former_subscribers: who subscribed to a deleted node and is to be told
-SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1) AND jid > ?
-ORDER BY jid LIMIT ?;
+SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1)
+    AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
 
 -- untold_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
@@ -133,12 +147,14 @@ WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_eac
     AND (?5 IS NULL OR json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?5)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
 
 -- subscriptions_of_account_back: the same in front of a node and a JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) < (?3, ?4) ORDER BY n.name DESC, s.jid DESC LIMIT ?5;
 

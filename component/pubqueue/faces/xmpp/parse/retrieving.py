@@ -71,7 +71,7 @@ def disco_info(iq: Iq) -> Request | StanzaError | bytes:
     """XEP-0060 5.3: a node's info; the service's own needs no request."""
     given = iq.child.get("node")
     if given is None:
-        return disco.service_info(auto_creates=iq.auto_creates).encode()
+        return disco.service_info(auto_creates=iq.auto_creates, rosters=iq.by.rosters).encode()
     return Describe(iq.by, NodeName(given), manage=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
+from pubqueue.core.nodes.subscribe import GetDefaultOptions, SetOptions, Subscribe, Unsubscribe
 from pubqueue.faces.xmpp import ns, settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
@@ -94,3 +94,11 @@ def set_options(iq: Iq) -> Request | StanzaError:
     if isinstance(form, StanzaError):
         return form
     return SetOptions(iq.by, *target, iq.verb.get("subid"), settings.options(form))
+
+
+def get_default_options(iq: Iq) -> Request | StanzaError:
+    """XEP-0060 6.4.1, of a node or of the service."""
+    if iq.verb.get("node") is None:
+        return GetDefaultOptions(iq.by)
+    node = node_of(iq.verb)
+    return node if isinstance(node, StanzaError) else GetDefaultOptions(iq.by, node)

@@ -1,0 +1,117 @@
+"""The options of a subscription (XEP-0060 6.3): its window, whether anything is delivered, and when it ends.
+
+A value that the service would not act on is refused: nothing is accepted and then ignored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import Millis, later, seconds
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Node, Subscription
+
+WINDOW: Final = "queue_requests"
+DELIVER: Final = "deliver"
+EXPIRE: Final = "expire"
+"""The options by their names here."""
+
+LONGEST_LEASE: Final = seconds(366 * 86_400)
+"""Whoever wants a longer one gets this (XEP-0060 12.19)."""
+
+REMINDED_AHEAD: Final = seconds(86_400)
+"""So long before its end a lease is said to end, or the tenth part of a short one."""
+
+
+class Lease(Struct, frozen=True, gc=False):
+    """How long a subscription lasts: until a moment, or while its JID is available; or as long as nobody ends it."""
+
+    until: Millis | None = None
+    temporary: bool = False
+
+
+class Options(Struct, frozen=True, gc=False):
+    """What somebody wants of a subscription; None where nothing is said of it. The window is text or a number.
+
+    `objection` is what the face could not read; without a number it stands even where there is no window.
+    """
+
+    queue_requests: str | int | None = None
+    objection: Refused | None = None
+    deliver: bool | None = None
+    lease: Lease | None = None
+
+
+class Granted(Struct, frozen=True, gc=False):
+    """The options that a subscription is to have. Without a window (None) one has never been asked for.
+
+    `configured` says that something other than the window was asked for.
+    """
+
+    queue_requests: int | None
+    deliver: bool
+    expire: Millis | None
+    remind: Millis | None
+    temporary: bool
+    configured: bool = False
+
+
+def grant(
+    options: Options | None, node: Node, before: Subscription | None, now: Millis
+) -> Granted | Refused:
+    """Return what the subscription gets of what is asked for; what is not asked for stays as it was `before`."""
+    window = read_window(options, node, has_one=before is not None)
+    if isinstance(window, Refused):
+        return window
+    deliver = before is None or before.deliver
+    expire = None if before is None else before.expire
+    remind = None if before is None else before.remind
+    temporary = node.config.tempsub if before is None else before.temporary
+    configured = False
+    if options is not None and options.deliver is not None:
+        deliver, configured = options.deliver, True
+    if options is not None and options.lease is not None:
+        lease, configured = options.lease, True
+        if lease.until is not None and lease.until <= now:
+            return _no(f"{EXPIRE}: a moment to come", EXPIRE)
+        expire, remind = _term(lease, now)
+        temporary = lease.temporary or node.config.tempsub
+    return Granted(window, deliver, expire, remind, temporary, configured)
+
+
+def _term(lease: Lease, now: Millis) -> tuple[Millis | None, Millis | None]:
+    """Return when the lease ends, and when that is to be said."""
+    if lease.until is None:
+        return None, None
+    end = min(lease.until, later(now, LONGEST_LEASE))
+    return end, Millis(end - min(REMINDED_AHEAD, (end - now) // 10))
+
+
+def read_window(options: Options | None, node: Node, *, has_one: bool) -> int | Refused | None:
+    """Return the window that the options ask for, at most the node's bound (XEP-0254 row 7).
+
+    None means that nothing was asked. Only a queue node has windows; a subscription that `has_one` may be asked for
+    other options alone.
+    """
+    if options is None:
+        return None
+    asked = options.queue_requests
+    if not node.config.queueing:
+        return options.objection if asked is None else _no(f"{WINDOW}: only a queue has it", WINDOW)
+    if options.objection is not None:
+        return options.objection
+    if asked is None:
+        others = options.deliver is not None or options.lease is not None
+        return None if has_one and others else _no(f"{WINDOW} is needed, once", WINDOW)
+    digits = str(asked).strip()
+    if not (digits.isascii() and digits.isdigit()) or int(digits[:10]) < 1:
+        return _no(f"{WINDOW}: a whole number from 1", WINDOW)
+    return min(int(digits[:10]), node.config.max_queue_requests)
+
+
+def _no(reason: str, setting: str = "") -> Refused:
+    return Refused(Refusal.INVALID_OPTIONS, reason, setting=setting)

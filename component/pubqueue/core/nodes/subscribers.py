@@ -1,0 +1,155 @@
+"""Who subscribes to a node, for its owners to see and to change (XEP-0060 8.8)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pubqueue.core.changes import AddSubscription, Approve, Change, EndSubscription
+from pubqueue.core.decision import (
+    Decision,
+    Done,
+    NodeSubscriptions,
+    Refusal,
+    Refused,
+    SubscriptionChanged,
+    SubscriptionEntry,
+    refuse,
+)
+from pubqueue.core.model import Affiliation, Subscription, SubscriptionState
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.pending import changed
+from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS, told_owners
+from pubqueue.core.reading.listing import WHOLE, Page, Part
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Asker, Jid, Node, NodeName
+
+
+class GetSubscriptions(Struct, frozen=True, gc=False):
+    """Ask who subscribes to the node (XEP-0060 8.8.1)."""
+
+    by: Asker
+    node: NodeName
+    page: Page | None = None
+
+
+class Wish(Struct, frozen=True, gc=False):
+    """How the subscription of a JID is to stand, in the words of XEP-0060 4.2; None: as it does.
+
+    `subid` is that of the subscription meant, `new_subid` the one that it has if it is new.
+    """
+
+    jid: Jid
+    state: str | None
+    subid: str | None
+    new_subid: str
+
+
+class SetSubscriptions(Struct, frozen=True, gc=False):
+    """Change subscriptions to the node; what is not named stays as it is (XEP-0060 8.8.2)."""
+
+    by: Asker
+    node: NodeName
+    wishes: tuple[Wish, ...]
+
+
+class Seat(Struct, frozen=True, gc=False):
+    """What is known of a JID that is named: its subscription, what its account is to the node and has there already."""
+
+    subscription: Subscription | None
+    affiliation: Affiliation
+    of_account: int = 0
+
+
+class SubscribersFacts(Struct, frozen=True, gc=False):
+    """The node, what the asker is to it, and a page of its subscriptions or a seat for each wish."""
+
+    node: Node | None
+    affiliation: Affiliation
+    page: tuple[Subscription, ...] = ()
+    part: Part = WHOLE
+    seats: tuple[Seat, ...] = ()
+    owners: tuple[Jid, ...] = ()
+    most: int = MOST_SUBSCRIPTIONS
+
+
+def get_subscriptions(request: GetSubscriptions, facts: SubscribersFacts) -> Decision:
+    """Tell an owner who subscribes; those who wait for approval are left out."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    return Decision(NodeSubscriptions(node.name, facts.page, facts.part))
+
+
+def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Decision:
+    """Change what can be changed, tell whose it is, and name the entries that could not be (XEP-0060 8.8.2.4)."""
+    node = _managed(request, facts)
+    if isinstance(node, Decision):
+        return node
+    if any(count > 1 for count in Counter(wish.jid for wish in request.wishes).values()):
+        return refuse(Refusal.BAD_REQUEST, "a JID is named twice, and has one subscription")
+    changes: list[Change] = []
+    notices: list[SubscriptionChanged] = []
+    failed: list[SubscriptionEntry] = []
+    for wish, seat in zip(request.wishes, facts.seats, strict=True):
+        made = _change(node, wish, seat, facts.most)
+        if made is None:
+            failed.append(_as_it_is(wish, seat))
+            continue
+        for change, one, state in made:
+            changes.append(change)
+            notices.append(changed(one, state))
+            notices += told_owners(node, one, facts.owners, state)
+    reply = Refused(Refusal.NOT_ALL_CHANGED, standing=tuple(failed)) if failed else Done()
+    return Decision(reply, tuple(changes), tuple(notices))
+
+
+def _as_it_is(wish: Wish, seat: Seat) -> SubscriptionEntry:
+    one = seat.subscription
+    if one is None:
+        return SubscriptionEntry(wish.jid, SubscriptionState.NONE)
+    return SubscriptionEntry(one.jid, one.state, one.subid)
+
+
+Made = tuple[tuple[Change, Subscription, SubscriptionState], ...]
+
+
+def _change(node: Node, wish: Wish, seat: Seat, most: int) -> Made | None:
+    """Return the change that makes the wish true, nothing if it is, None if it cannot be."""
+    one = seat.subscription
+    state = SubscriptionState.NONE if one is None else one.state
+    if wish.subid is not None and (one is None or one.subid != wish.subid):
+        return None
+    if wish.state in {None, state.value}:
+        return ()
+    if one is not None and wish.state == SubscriptionState.NONE.value:
+        return ((EndSubscription(node.name, one.jid), one, SubscriptionState.NONE),)
+    if wish.state != SubscriptionState.SUBSCRIBED.value:
+        return None
+    if one is not None:
+        return ((Approve(node.name, one.jid), one, SubscriptionState.SUBSCRIBED),)
+    return _added(node, wish, seat, most)
+
+
+def _added(node: Node, wish: Wish, seat: Seat, most: int) -> Made | None:
+    """Subscribe somebody else: where it could do so itself, and to a queue nobody, for it has to say how much it takes."""
+    allowed = access.may(seat.affiliation, Action.SUBSCRIBE, node) and node.config.subscribe
+    if node.config.queueing or not allowed or seat.of_account >= most:
+        return None
+    new = Subscription(node.name, wish.jid, wish.new_subid, 1, temporary=node.config.tempsub)
+    return ((AddSubscription(new), new, SubscriptionState.SUBSCRIBED),)
+
+
+def _managed(
+    request: GetSubscriptions | SetSubscriptions, facts: SubscribersFacts
+) -> Node | Decision:
+    """Return the node if the asker may manage it (XEP-0060 14.2)."""
+    if facts.node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if not access.may(access.standing(request.by, facts.affiliation), Action.MANAGE, facts.node):
+        return refuse(Refusal.FORBIDDEN)
+    return facts.node

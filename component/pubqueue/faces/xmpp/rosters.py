@@ -1,0 +1,134 @@
+"""Rosters of owners, where a server lets us ask for them (XEP-0356): what the access models presence and roster need.
+
+A server says with every stream what it grants, for its own domain. A roster is asked for when somebody wants what only
+contacts of an owner may have, and is not kept: what it says is for that request.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.core.model import Contact
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.text import attribute
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from pubqueue.app.askers import Askers
+    from pubqueue.core.model import Jid
+    from pubqueue.faces.xmpp.stream import Element
+
+    Told = Callable[[tuple[Contact, ...]], None]
+
+log = structlog.get_logger(__name__)
+
+PATIENCE: Final = 10.0
+"""Seconds until a roster is not waited for any more: whoever asked counts as no contact."""
+
+MOST: Final = 1000
+"""Questions that are open at most; whoever comes then counts as no contact."""
+
+MOST_DOMAINS: Final = 100
+"""Domains of which it is remembered that they grant it: anybody's server may say that it does, of its own accounts."""
+
+_MARK: Final = "roster-"
+
+
+class _Question:
+    """What is asked of the rosters of some owners about one account."""
+
+    def __init__(self, account: Jid, names: set[str], tell: Told) -> None:
+        self.account = account
+        self.names = names
+        self.found: list[Contact] = []
+        self.tell = tell
+
+
+class Rosters:
+    """What servers grant, and what is asked of them. `write` says something on the stream."""
+
+    def __init__(self, service: str, write: Callable[[bytes], bool], askers: Askers) -> None:
+        self._service = service
+        self._write = write
+        self._askers = askers
+        self._granted: set[str] = set()
+        self._open: dict[str, tuple[Jid, _Question]] = {}
+        self._count = 0
+
+    def forget(self) -> None:
+        """Let nothing be granted, and answer what is open: the stream is lost."""
+        self._granted.clear()
+        self._askers.grant(())
+        for name in list(self._open):
+            self._heard(name, ())
+
+    def hear_grant(self, sender: str | None, message: Element) -> bool:
+        """Take note of what a server grants, if that is what the message says."""
+        told = [message.find(ns.tag(space, "privilege")) for space in ns.PRIVILEGE]
+        grants = [one for one in told if one is not None]
+        if not grants or sender is None or "@" in sender or "/" in sender:
+            return bool(grants)
+        reads = any(
+            perm.get("access") == "roster" and perm.get("type") in {"get", "both"}
+            for one in grants
+            for perm in one.children
+        )
+        if reads and len(self._granted) < MOST_DOMAINS:
+            self._granted.add(sender)
+        elif not reads:
+            self._granted.discard(sender)
+        self._askers.grant(self._granted)
+        log.info("rosters.granted" if reads else "rosters.withheld", domain=sender)
+        return True
+
+    def ask(
+        self, account: Jid, owners: tuple[Jid, ...], tell: Told, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Ask what the owners' rosters say of the account, and tell it once, when all have answered or after a while."""
+        asked = [owner for owner in owners if owner.rpartition("@")[2] in self._granted]
+        if not asked or len(self._open) + len(asked) > MOST:
+            tell(())
+            return
+        names = {owner: f"{_MARK}{self._count + at}" for at, owner in enumerate(asked)}
+        self._count += len(asked)
+        question = _Question(account, set(names.values()), tell)
+        for owner, name in names.items():
+            self._open[name] = owner, question
+            self._write(
+                f'<iq type="get" id="{name}" from="{attribute(self._service)}" to="{attribute(owner)}">'
+                f'<query xmlns="{ns.ROSTER}"/></iq>'.encode()
+            )
+        for name in names.values():
+            loop.call_later(PATIENCE, partial(self._heard, name, ()))
+
+    def hear_answer(self, iq: Element) -> bool:
+        """Take an answer, if it is one, of the owner who was asked; an error is that of no roster."""
+        name = iq.get("id") or ""
+        asked = self._open.get(name)
+        if asked is None or iq.get("from") != asked[0]:
+            return False
+        _, question = asked
+        query = iq.find(ns.tag(ns.ROSTER, "query")) if iq.get("type") == "result" else None
+        items = () if query is None else query.children
+        self._heard(name, tuple(one for one in items if one.get("jid") == question.account))
+        return True
+
+    def _heard(self, name: str, items: tuple[Element, ...]) -> None:
+        asked = self._open.pop(name, None)
+        if asked is None:
+            return
+        _, question = asked
+        question.found += [_contact(item) for item in items]
+        question.names.discard(name)
+        if not question.names:
+            question.tell(tuple(question.found))
+
+
+def _contact(item: Element) -> Contact:
+    groups = (one.text for one in item.children if one.tag == ns.tag(ns.ROSTER, "group"))
+    return Contact(item.get("subscription") in {"from", "both"}, tuple(groups))

@@ -1,0 +1,171 @@
+"""Subscriptions that wait for an owner's word (XEP-0060 6.1.4, 8.6)."""
+
+import pytest
+from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, who, window
+from msgspec.structs import replace
+
+from pubqueue.core.changes import (
+    AddSubscription,
+    Approve,
+    EndReview,
+    EndSubscription,
+    EndSubscriptions,
+    SetAffiliation,
+)
+from pubqueue.core.decision import (
+    NOBODY,
+    ApprovalWanted,
+    Decision,
+    Done,
+    NodeSubscriptions,
+    Refusal,
+    Refused,
+    Subscribed,
+    SubscriptionChanged,
+    ToEach,
+)
+from pubqueue.core.model import AccessModel, Affiliation, Jid, SubscriptionState
+from pubqueue.core.nodes.manage import NodeFacts, SetAffiliations, set_affiliations
+from pubqueue.core.nodes.options import Options
+from pubqueue.core.nodes.pending import (
+    Answer,
+    AnswerFacts,
+    PendingFacts,
+    ReadPending,
+    SendPending,
+    answer,
+    changed,
+    read_pending,
+    send_pending,
+)
+from pubqueue.core.nodes.review import ReviewFacts, ReviewSubscribers, review
+from pubqueue.core.nodes.subscribe import Subscribe, SubscribeFacts, subscribe
+
+OWNER, NONE = Affiliation.OWNER, Affiliation.NONE
+PENDING, SUBSCRIBED = SubscriptionState.PENDING, SubscriptionState.SUBSCRIBED
+GONE = SubscriptionState.NONE
+ASKING = plain(access_model=AccessModel.AUTHORIZE)
+OWNERS = (Jid("boss@x"), Jid("ceo@x"))
+NOTHING = Decision(Done())
+
+
+def waits(jid=ANN, **changes):
+    return window(jid, state=PENDING, available=False, **changes)
+
+
+def join(node=ASKING, *, affiliation=NONE, options=None, subscription=None, owners=OWNERS):
+    request = Subscribe(who(ANN), JOBS, ANN, f"subid-of-{ANN}", options)
+    facts = SubscribeFacts(NOW, node, affiliation, subscription, owners=owners)
+    return subscribe(request, facts)
+
+
+def word(*, allow=True, by=OWNER, subscription=None, subid=None, node=ASKING, owners=()):
+    request = Answer(who(BOSS), JOBS, ANN, allow, subid)
+    return answer(request, AnswerFacts(node, by, subscription or waits(), owners))
+
+
+def test_a_stranger_waits_and_every_owner_is_asked():
+    asked = tuple(ApprovalWanted(owner, JOBS, ANN, f"subid-of-{ANN}") for owner in OWNERS)
+    reply = Subscribed(waits(), queueing=False)
+    assert join() == Decision(reply, (AddSubscription(waits()),), asked)
+
+
+@pytest.mark.parametrize("is_a", [Affiliation.MEMBER, Affiliation.PUBLISHER, OWNER])
+def test_who_is_something_to_the_node_need_not_wait(is_a):
+    assert join(affiliation=is_a).reply == Subscribed(window(), queueing=False)
+
+
+def test_to_ask_again_is_an_error_until_nobody_needs_to_approve_any_more():
+    again = Decision(Refused(Refusal.PENDING_SUBSCRIPTION))
+    assert join(subscription=waits()) == again
+    opened = join(plain(), subscription=waits())
+    assert opened.reply == Subscribed(window(), queueing=False)
+    assert opened.changes == (Approve(JOBS, ANN),)
+
+
+def test_a_worker_who_waits_has_its_window_and_no_room_in_it():
+    node = queue(access_model=AccessModel.AUTHORIZE)
+    decision = join(node, options=Options("5"))
+    assert decision.reply == Subscribed(waits(requests=5), queueing=True)
+
+
+def test_an_owner_lets_in_or_denies_and_whoever_waits_is_told():
+    told = (changed(waits(), SUBSCRIBED),)
+    assert word() == Decision(Done(), (Approve(JOBS, ANN),), told)
+    told = (changed(waits(), GONE),)
+    assert word(allow=False) == Decision(Done(), (EndSubscription(JOBS, ANN),), told)
+    watched = replace(ASKING, config=replace(ASKING.config, notify_sub=True))
+    *_, last = word(node=watched, owners=OWNERS).notices
+    assert last == SubscriptionChanged(OWNERS[1], JOBS, SUBSCRIBED, f"subid-of-{ANN}", about=ANN)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({"by": is_a} for is_a in Affiliation if is_a is not OWNER),
+        {"subscription": window()},
+        {"subid": "another"},
+    ],
+)
+@pytest.mark.parametrize("allow", [True, False])
+def test_a_word_of_others_or_about_nobody_who_waits_does_nothing(odd, allow):
+    assert word(allow=allow, **odd) == NOTHING
+    nobody = Answer(who(BOSS), JOBS, ANN, allow)
+    assert answer(nobody, AnswerFacts(ASKING, OWNER, None)) == NOTHING
+    assert answer(nobody, AnswerFacts(None, OWNER, waits())) == NOTHING
+
+
+def test_who_becomes_somebody_waits_no_more_and_a_new_owner_is_asked_about_the_others():
+    entries = ((ANN, OWNER), (BOB, Affiliation.OUTCAST))
+    decision = set_affiliations(
+        SetAffiliations(who(BOSS), JOBS, entries),
+        NodeFacts(
+            NOW,
+            ASKING,
+            OWNER,
+            affiliations=((Jid("boss@x"), OWNER),),
+            seats=(waits(), waits(BOB)),
+            waiting=(waits(), waits(BOB), waits(EVE)),
+        ),
+    )
+    assert decision.changes == (
+        SetAffiliation(JOBS, Jid("ann@x"), OWNER),
+        SetAffiliation(JOBS, Jid("bob@x"), Affiliation.OUTCAST),
+        Approve(JOBS, ANN),
+        EndSubscription(JOBS, BOB),
+    )
+    assert decision.notices == (
+        changed(waits(), SUBSCRIBED),
+        changed(waits(BOB), GONE),
+        ApprovalWanted(Jid("ann@x"), JOBS, EVE, f"subid-of-{EVE}"),
+    )
+
+
+def test_of_a_crowd_those_who_need_wait_no_more_are_let_in_page_by_page():
+    page = ((ANN, NONE, PENDING), (BOB, Affiliation.OUTCAST, PENDING), (EVE, NONE, SUBSCRIBED))
+    decision = review(ReviewSubscribers(JOBS), ReviewFacts(plain(), page))
+    assert decision.changes == (
+        Approve(JOBS, ANN),
+        EndSubscriptions(JOBS, (BOB,)),
+        EndReview(JOBS),
+    )
+    assert decision.notices == (
+        ToEach((BOB,), SubscriptionChanged(NOBODY, JOBS, GONE)),
+        ToEach((ANN,), SubscriptionChanged(NOBODY, JOBS, SUBSCRIBED)),
+    )
+
+
+def test_owners_see_who_waits_and_have_it_sent_to_them():
+    facts = PendingFacts(ASKING, OWNER, (waits(),))
+    shown = read_pending(ReadPending(who(BOSS), JOBS), facts)
+    assert shown == Decision(NodeSubscriptions(JOBS, (waits(),)))
+    sent = send_pending(SendPending(who(BOSS), JOBS), facts)
+    assert sent.notices == (ApprovalWanted(BOSS, JOBS, ANN, f"subid-of-{ANN}"),)
+
+
+@pytest.mark.parametrize("ask", [ReadPending, SendPending])
+def test_nobody_else_does(ask):
+    rule = read_pending if ask is ReadPending else send_pending
+    request = ask(who(EVE), JOBS)
+    assert rule(request, PendingFacts(ASKING, NONE)) == Decision(Refused(Refusal.FORBIDDEN))
+    assert rule(request, PendingFacts(None, NONE)) == Decision(Refused(Refusal.NODE_NOT_FOUND))
