@@ -60,6 +60,6 @@ def test_every_field_of_the_settings_and_every_choice_has_a_name_for_people():
 
 
 def test_every_field_that_describes_a_node_has_a_name_for_people():
-    described = Described(queue(title="t", description="d", type="y"), (), 7)
+    described = Described(queue(title="t", description="d", type="y"), (), depth=7)
     fields = etree.fromstring(meta_data(described))[1:]
     assert all(field.get("label") for field in fields)

@@ -14,20 +14,20 @@ VALUES: Final[dict[str, str]] = {
     "publishers":  "publishers and owners",
     "subscribers": "subscribers, publishers and owners",
     "leaf":        "a node with items",
-    "reject":      "refuse",
+    "reject":         "refuse the new item",
+    "retract-oldest": "drop the oldest item, and say so",
+    "discard-oldest": "drop the oldest item without a word",
     "never":       "never",
     "on_sub":      "when somebody subscribes",
     "normal":      "a message that is kept for who is away",
     "headline":    "a message for who is there",
+    "publisher":   "its publisher",
+    "none":        "nobody",
 }
 """Of values to choose from; one that is not here is shown as it is."""
 
 FIELDS: Final[dict[str, str]] = {
     "pubsub#node_type":                "What the node is",
-    "pubsub#persist_items":            "Keep items",
-    "pubsub#deliver_payloads":         "Deliver payloads",
-    "pubsub#publish_node_full":        "What to do when the node is full",
-    "pubsub#send_last_published_item": "Send the last item to who subscribes",
 }
 """Of fields that always have the same value."""
 # fmt: on
