@@ -28,8 +28,8 @@ SCENARIOS = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.tx
 KINDS = {"prosody": partial(Prosody, without=("offline",)), "ejabberd": Ejabberd}
 HOSTS = {
     "component": "queue.localhost",
-    "more_domains": ("shakespeare.lit", "elsewhere.example"),
-    "more_components": ("workflows.shakespeare.lit",),
+    "more_domains": ("shakespeare.lit", "elsewhere.example", "denmark.lit"),
+    "more_components": ("workflows.shakespeare.lit", "pubsub.shakespeare.lit"),
 }
 
 

@@ -9,6 +9,7 @@ from harness.server import parse as tree
 
 from pubqueue.core.decision import Described
 from pubqueue.core.model import AccessModel, Affiliation
+from pubqueue.core.nodes.access import OF_ROSTERS
 from pubqueue.faces.xmpp import disco, ns
 from pubqueue.faces.xmpp.verbs import VERBS
 
@@ -56,8 +57,9 @@ def test_every_affiliation_is_offered(affiliation):
 
 @pytest.mark.parametrize("word", ["open", "presence", "roster", "authorize", "whitelist"])
 def test_the_access_models_offered_are_those_of_the_configuration(word):
-    models = {model.value for model in AccessModel}
-    assert (f"access-{word}" in disco.PUBSUB_FEATURES) == (word in models)
+    granted, usual = disco.service_info(rosters=True), disco.service_info()
+    assert f"#access-{word}" in granted
+    assert (f"#access-{word}" in usual) == (AccessModel(word) not in OF_ROSTERS)
 
 
 def test_features_are_sorted_single_and_valid():

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 PATIENCE: Final = 10.0
 """Seconds until a roster is not waited for any more: whoever asked counts as no contact."""
 
-MOST: Final = 1000
+MOST: Final = 200
 """Questions that are open at most; whoever comes then counts as no contact."""
 
 MOST_DOMAINS: Final = 100

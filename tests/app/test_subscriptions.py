@@ -1,0 +1,143 @@
+"""Subscriptions that wait, and leases, as a batch does them: what is handed out, and how much is done at once."""
+
+import pytest
+from harness.asks import joins, publishes
+from harness.facts import ANN, BOSS, ETL, JOBS, after, who
+from harness.shell import Shell
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from pubqueue.app.facts import crowd as pages
+from pubqueue.app.facts import publishing
+from pubqueue.app.facts.expiring import AT_ONCE
+from pubqueue.app.listings import Reviews, SubscriptionsOf
+from pubqueue.app.told import tell
+from pubqueue.core.changes import Approve, EndSubscription
+from pubqueue.core.decision import Deliver, Done, Refusal, Retrieved, singly
+from pubqueue.core.model import Jid, SubscriptionState
+from pubqueue.core.nodes import crowd, review
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.options import Lease, Options
+from pubqueue.core.nodes.pending import Answer
+from pubqueue.core.nodes.review import ResumeReviews
+from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.nodes.subscribers import SetSubscriptions, Wish
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.reading.listing import Page
+from pubqueue.core.reading.retrieve import Retrieve
+
+PENDING = SubscriptionsOf(JOBS, SubscriptionState.PENDING)
+STAND = SubscriptionsOf(JOBS)
+CROWD = [Jid(f"bot{number:04}@x/1") for number in range(AT_ONCE + 100)]
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    yield shell
+    shell.close()
+
+
+def declares(**settings):
+    people = {"owners": (Jid("boss@x"),), "publishers": (Jid("etl@x"),)}
+    wanted = Settings({"access_model": "authorize"} | settings)
+    return Declare(who(BOSS, admin=True), JOBS, wanted, **people)
+
+
+def listens(jid, options=None):
+    return Subscribe(who(jid), JOBS, Jid(jid), f"{JOBS}-{jid}", options)
+
+
+def listed(shell, listing):
+    return [one.jid for one in shell.look_within(lambda tx: tx.page(listing, None, 9_999))]
+
+
+def test_a_worker_is_handed_nothing_before_it_is_approved_and_at_once_then(shell):
+    shell.do(declares(queueing=True))
+    waiting = shell.batch(joins(ANN, 2), publishes("a", "b", "c"))
+    assert waiting.deliveries == ()
+    approved = shell.batch(Answer(who(BOSS), JOBS, ANN, allow=True))
+    assert [type(one) for one in approved.deliveries] == [Deliver, Deliver]
+
+
+def test_who_waits_is_no_subscriber_to_the_other_rules(shell):
+    shell.do(declares(publish_model="subscribers"))
+    shell.do(listens(ANN))
+    assert shell.do(publishes("a", by=ANN)).refusal is Refusal.FORBIDDEN
+    assert shell.do(Retrieve(who(ANN), JOBS)).refusal is Refusal.NOT_APPROVED
+    (told,) = shell.batch(publishes("b")).decisions
+    assert told.notices == ()
+    shell.do(Answer(who(BOSS), JOBS, ANN, allow=True))
+    (told,) = shell.batch(publishes("c", by=ANN)).decisions
+    assert [one.to for one in singly(told.notices)] == [ANN]
+    assert isinstance(shell.do(Retrieve(who(ANN), JOBS, page=Page())), Retrieved)
+
+
+@pytest.mark.parametrize("slices", range(3))
+def test_of_a_crowd_that_waits_all_are_let_in_when_the_node_is_opened_also_after_a_kill(
+    tmp_path, shell, monkeypatch, slices
+):
+    monkeypatch.setattr(publishing, "CROWD", 4)
+    for place in (pages, crowd, review):
+        monkeypatch.setattr(place, "PAGE", 3)
+    shell.do(declares())
+    shell.batch(*map(listens, CROWD[:8]))
+    assert listed(shell, PENDING) == CROWD[:8]
+    request = Configure(who(BOSS), JOBS, Settings({"access_model": "open"}))
+    for _ in range(slices):
+        request = shell.batch(request).decisions[0].then
+    again = Shell(tmp_path / "queue.db")
+    again.do(ResumeReviews() if slices else request)
+    assert (listed(again, PENDING), listed(again, STAND)) == ([], CROWD[:8])
+    assert listed_reviews(again) == []
+    again.close()
+
+
+def listed_reviews(shell):
+    return shell.look_within(lambda tx: tx.page(Reviews(), None, 9))
+
+
+def test_leases_that_end_together_end_in_slices(shell):
+    shell.do(declares(access_model="open"))
+    lease = Options(lease=Lease(after(100)))
+    shell.batch(*(listens(jid, lease) for jid in CROWD))
+    shell.now = after(101)
+    counts = []
+    while True:
+        (done,) = shell.batch(Expire()).decisions
+        ended = sum(isinstance(change, EndSubscription) for change in done.changes)
+        if not ended:
+            break
+        assert len(done.notices) == ended
+        counts.append(ended)
+    assert counts == [AT_ONCE, 100]
+    (node,) = shell.look(lambda tx: tx.nodes())
+    assert node.subscriptions == 0
+
+
+def test_an_operator_hears_why_a_subscription_ended(shell):
+    shell.do(declares(queueing=True))
+    owner = who(BOSS)
+    ends = {
+        "an owner has denied it": Answer(owner, JOBS, ANN, allow=False),
+        "an owner has ended it": SetSubscriptions(owner, JOBS, (Wish(ANN, "none", None, ""),)),
+        "its lease is over": Expire(),
+    }
+    for why, request in ends.items():
+        shell.do(replace(joins(ANN), options=Options(1, lease=Lease(after(9)))))
+        shell.now = after(10) if isinstance(request, Expire) else shell.now
+        with capture_logs() as logged:
+            tell([request], shell.batch(request).decisions)
+        assert [(line["event"], line["why"]) for line in logged] == [("worker.unsubscribed", why)]
+
+
+def test_an_answer_that_comes_twice_in_one_batch_counts_once(shell):
+    shell.do(declares())
+    shell.do(listens(ANN))
+    yes, no = (Answer(who(BOSS), JOBS, ANN, allow=allow) for allow in (True, False))
+    first, second = shell.batch(yes, no).decisions
+    assert (first.changes, second.changes) == ((Approve(JOBS, ANN),), ())
+    assert second.reply == Done()
+    assert shell.do(publishes("a", by=ETL)).ids == ("a",)
