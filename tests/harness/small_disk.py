@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from harness.postgres import belongs
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MOUNT = 'mount -t tmpfs -o "size=$1,mode=700" tmpfs "$2" && echo mounted && exec cat'
+
+AS_ONESELF: Final = ("--user", "--map-current-user", "--keep-caps")
+"""How somebody who is not root may mount: in a user namespace of their own."""
 
 
 class SmallDisk:
@@ -32,7 +36,17 @@ class SmallDisk:
         self.folder = Path(self._temp.name, "disk")
         self.folder.mkdir()
         self._keeper = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", MOUNT, "sh", str(self._size), self.folder],
+            [
+                "unshare",
+                *(AS_ONESELF if os.geteuid() else ()),
+                "--mount",
+                "sh",
+                "-c",
+                MOUNT,
+                "sh",
+                str(self._size),
+                self.folder,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -54,7 +68,8 @@ class SmallDisk:
     @property
     def inside(self) -> Sequence[str]:
         """What to put before a command."""
-        return "nsenter", "--target", str(self._keeper.pid), "--mount", "--"
+        own = ("--user", "--preserve-credentials") if os.geteuid() else ()
+        return "nsenter", "--target", str(self._keeper.pid), *own, "--mount", "--"
 
     def fill(self, leave: int = 0) -> None:
         """Let a file take what is free, but for so many bytes."""
