@@ -62,19 +62,24 @@ class PostgresStore:
     """Implements `pubqueue.app.ports.Store` in a schema of a database."""
 
     def __init__(self, conninfo: str) -> None:
-        self.conninfo = completed(conninfo)
+        self._conninfo = completed(conninfo)
         self._line: Line | None = None
         self._reader: Line | None = None
         self._opening = asyncio.Lock()
         self._names = NodeIds()
         self._id = secrets.token_hex(8)
-        self.instances = Instances(self.conninfo, self._id)
+        self.instances = Instances(self._conninfo, self._id)
         self._batch = 0
         self._committed = 0
         self._changes_seen = 0
         self._nodes_seen = 0
         self._batch_seen: int | None = None
         self._closing = threading.Event()
+
+    @property
+    def conninfo(self) -> str:
+        """What psycopg connects by; there may be a password in it."""
+        return self._conninfo
 
     async def open(self) -> None:
         """Connect, and bring the schema to the newest version.
@@ -86,7 +91,7 @@ class PostgresStore:
         """
         if self._line is not None:
             return
-        line = Line(self.conninfo)
+        line = Line(self._conninfo)
         self._closing.clear()
         try:
             self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
@@ -97,7 +102,7 @@ class PostgresStore:
                 raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
             raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
         self._batch_seen = None
-        self._reader, self._line = Line(self.conninfo), line
+        self._reader, self._line = Line(self._conninfo), line
 
     async def close(self) -> None:
         """Let go of the connections. Closing twice does no harm."""
