@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.ports import Transaction
-    from simulate.places import PlacedStore
 
 T = TypeVar("T")
 
@@ -31,16 +30,20 @@ class PostgresPlace:
         self._server = Postgres()
         self._server.__enter__()
         self._served_by = Contents()
-        self._looking = InlinePostgres(self._server.address, self._served_by)
+        self._stores: list[InlinePostgres] = []
+        self._looking = self.store()
 
-    def store(self) -> PlacedStore:
-        return InlinePostgres(self._server.address, self._served_by)
+    def store(self) -> InlinePostgres:
+        store = InlinePostgres(self._server.address, self._served_by)
+        self._stores.append(store)
+        return store
 
     def look(self, job: Callable[[Transaction], T]) -> T:
         return self._looking.look(job)
 
     def close(self) -> None:
-        self._looking.end()
+        for store in self._stores:
+            store.end()
         self._server.__exit__(None, None, None)
 
 
