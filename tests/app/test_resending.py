@@ -175,6 +175,20 @@ async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
     assert told[1] == told[3]
 
 
+async def test_a_note_just_after_a_delivery_does_not_say_that_it_has_left(lives):
+    said = await lives.begin()
+    await lives.let_pass()
+    lives.now = Millis(lives.now + LAG - 1)
+    await lives.do(publishes("a"))
+    lives.now = Millis(lives.now + 1)
+    await lives.do(Arrive(BOB))  # it comes with the note
+    lives.face.down()
+    lives.broker.unsaid.stream_broke()
+    lives.face.up()
+    await lives.broker.settled()
+    assert [item for _, item, *_ in sent(said)] == ["a", "a"]
+
+
 async def test_a_stream_that_breaks_long_after_the_last_delivery_has_taken_none_along(lives):
     said = await lives.begin()
     await lives.do(publishes("a"))

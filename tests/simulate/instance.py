@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from harness.facts import NOW
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
-from pubqueue.core.decision import singly
+from pubqueue.core.decision import Deliver, singly
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from simulate.plan import COMMITTED
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
 PAUSE = 0.5
 """Seconds between two attempts to connect."""
+
+RECENT = 4.0
+"""Seconds before its end is noticed in which a stream may take along what is then said again; the service promises five."""
+
+SAID = 10_000
+"""Deliveries to remember."""
 
 
 class Instance:
@@ -56,7 +63,8 @@ class Instance:
     def is_well(self) -> bool:
         """Whether the process can do all that it is there for."""
         stream = None if self.process is None else self.process.stream
-        return stream is not None and not stream.is_cut and not self.troubles
+        flows = stream is not None and not stream.is_cut and not stream.is_behind
+        return flows and not self.troubles
 
     async def start(self) -> None:
         """Start the process, unless it runs, and connect it."""
@@ -131,6 +139,7 @@ class Process:
         self.stream: InstanceStream | None = None
         self._instance, self._oracle = instance, oracle
         self._dead = False
+        self._said: deque[tuple[float, Deliver]] = deque(maxlen=SAID)
         self._taking = True
         clock = instance.clock
         self._reaper, self._others = Reaper(clock=clock), OtherProcesses(store)
@@ -154,6 +163,7 @@ class Process:
     def kill(self) -> None:
         """End at once: nothing is said, written or begun from now on."""
         self._dead = True
+        self._forget_what_was_said()
         self.store.kill()
         self.broker.pause()
         tasks = self.broker._task, self.broker._reader._task, self._reaper._task, self._others._task
@@ -185,6 +195,7 @@ class Process:
     def down(self) -> None:
         """Have none any more."""
         self.stream = None
+        self._forget_what_was_said()
         self.broker.unsaid.stream_broke()
         self.broker.outbox.set_up(self, up=False)
 
@@ -216,9 +227,19 @@ class Process:
         if self.stream is None:
             return False
         self._oracle.says(what)
+        if isinstance(what, Deliver):
+            self._said.append((asyncio.get_running_loop().time(), what))
         self.stream.say(what)
         self._die_between_words()
         return True
+
+    def _forget_what_was_said(self) -> None:
+        """What was said into a stream for long before anybody noticed its end comes again with its lock's."""
+        late = asyncio.get_running_loop().time() - RECENT
+        for at, delivery in self._said:
+            if at < late:
+                self._oracle.excuses(delivery)
+        self._said.clear()
 
     def _die_between_words(self) -> None:
         troubles = self._instance.troubles

@@ -59,6 +59,11 @@ class Pipe(Generic[S]):
         self._under_way.append(stanza)
         loop.call_at(self._last, self._arrive, self._under_way)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether what was sent when the network was slow is still under way."""
+        return self._last > asyncio.get_running_loop().time() + 1
+
     def cut(self) -> None:
         """Lose what is under way."""
         self._under_way = deque()
@@ -74,6 +79,11 @@ class Stream(Generic[S, R]):
     def __init__(self, say: Pipe[S], tell: Pipe[R]) -> None:
         self._say, self._tell = say, tell
         self.is_cut = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether what is said takes long to come to the server."""
+        return self._say.is_behind
 
     def say(self, stanza: S) -> None:
         """Send to the server."""
@@ -98,6 +108,7 @@ class Network:
     def __init__(self, random: Random) -> None:
         self._random = random
         self.pace = Pace(random)
+        self.on_delivery: Callable[[Deliver], None] = lambda _delivery: None
         self._instances: list[InstanceStream] = []
         self._clients: dict[Jid, ClientStream] = {}
 
@@ -150,6 +161,8 @@ class Network:
             self._to_client(Answer(stanza.by, stanza.number, None))
 
     def _to_client(self, stanza: ToClient) -> None:
+        if isinstance(stanza, Deliver):
+            self.on_delivery(stanza)
         stream = self._stream_of(stanza.to)
         if stream is not None:
             stream.tell(stanza)

@@ -26,6 +26,7 @@ from pubqueue.core.transactions.staging import StagePublish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
@@ -49,8 +50,10 @@ MAY_BE_REFUSED: Final = frozenset({Refusal.STORE_FAILED})
 
 LIES: Final = "waits while somebody is free"
 LASTS: Final = "is locked for longer than a new lock"
-PATIENCE: Final = {LIES: 4.0, LASTS: 60.0}
-"""Seconds for which that may be so: another instance looks every second, and at the clock every thirty."""
+UNTOLD: Final = "is locked, and its delivery has not come to the server"
+PATIENCE: Final = {LIES: 4.0, LASTS: 60.0, UNTOLD: 5.0}
+"""Seconds for which that may be so: another instance looks every second, and at the clock every thirty; what a dead one has
+left unsaid, or a stream took along, is sent again within five."""
 
 
 class Oracle:
@@ -70,6 +73,7 @@ class Oracle:
         self._tokens: dict[int, int] = {}
         self._holders: dict[int, tuple[int, Jid]] = {}
         self._overdue: dict[tuple[str, ...], Millis] = {}
+        self._arrived: set[int] = set()
         self.confirmed: set[Key] = set()
         self.delivered = self.completed = self.died = self.trace = 0
 
@@ -181,20 +185,25 @@ class Oracle:
                     f"delivered under a token that is not its own: {item.id} to {what.to} under {item.token}"
                 )
 
+    def arrives(self, delivery: Deliver) -> None:
+        """Take note that a delivery has come to the server: from there on it is not the service's to lose."""
+        self._arrived.add(delivery.item.token)
+
+    def excuses(self, delivery: Deliver) -> None:
+        """Take note that this delivery may be lost until its lock ends."""
+        self._arrived.add(delivery.item.token)
+
     def _trace(self, *said: object) -> None:
         self.trace = crc32(repr((asyncio.get_running_loop().time(), said)).encode(), self.trace)
 
     # --- what should not last ---
 
-    def watch(self, now: Millis | None, *, all_well: bool) -> None:
-        """Look at what should not be so for long; None: nobody could do anything about it now.
-
-        Only those who have seen a clock set back know of locks that last too long, so all have to be well for that.
-        """
-        seen = set() if now is None else self._place.look(partial(_overdue, now))
+    def watch(self, now: Millis | None, excused: AbstractSet[str]) -> None:
+        """Look at what should not be so for long, but for what is excused now; None: nobody could do anything about it."""
+        seen = set() if now is None else self._place.look(partial(_overdue, now, self._arrived))
         before, self._overdue = self._overdue, {}
         for what, *place in sorted(seen):
-            if now is not None and (all_well or what != LASTS):
+            if now is not None and what not in excused:
                 since = self._overdue[what, *place] = before.get((what, *place), now)
                 if now - since > PATIENCE[what] * 1000:
                     self.broken(f"{what}: {place}, for {(now - since) / 1000:g} s")
@@ -215,8 +224,8 @@ class Oracle:
             self.broken(f"lost: {sorted(lost)[:5]}")
 
 
-def _overdue(now: Millis, tx: Transaction) -> set[Overdue]:
-    """Return what is ready while somebody has room who need not be avoided, and what is locked for too long."""
+def _overdue(now: Millis, arrived: AbstractSet[int], tx: Transaction) -> set[Overdue]:
+    """Return what is ready while somebody has room who need not be avoided, what is locked for too long, and what untold."""
     found: set[Overdue] = set()
     for node in nodes(tx):
         name = node.name
@@ -226,4 +235,6 @@ def _overdue(now: Millis, tx: Transaction) -> set[Overdue]:
         latest = longest(node, now)
         items = [item for item, _ in contents(tx, name)]
         found |= {(LASTS, name, i.id) for i in items if i.deadline and i.deadline > latest}
+        untold = [item for item in items if item.holder and item.token not in arrived]
+        found |= {(UNTOLD, name, f"{item.id} under {item.token}") for item in untold}
     return found

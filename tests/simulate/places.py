@@ -1,4 +1,4 @@
-"""Where the instances of a run have their store in common: in memory, or in a SQLite file.
+"""Where the instances of a run have their store in common: in memory, in a SQLite file, or in PostgreSQL.
 
 SQLite works on the calling thread here, where a thread of its own would bring chance in. Nobody loses power, so nothing
 is synced. An instance that dies lets go of its connection and no more.
@@ -18,6 +18,7 @@ from pubqueue.stores.memory.instances import Instances
 from pubqueue.stores.memory.transaction import MemoryTransaction
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
+from simulate.postgres_place import PostgresPlace
 
 if TYPE_CHECKING:
     import sqlite3
@@ -140,4 +141,8 @@ class InlineSqlite:
         return int(version)
 
 
-PLACES: dict[str, Callable[[], Place]] = {"memory": MemoryPlace, "sqlite": SqlitePlace}
+PLACES: dict[str, Callable[[], Place]] = {
+    "memory": MemoryPlace,
+    "sqlite": SqlitePlace,
+    "postgres": PostgresPlace,
+}

@@ -9,12 +9,15 @@ from msgspec.structs import replace
 
 from pubqueue.app import dispatcher
 from pubqueue.app.broker import Broker
+from pubqueue.app.other_processes import OtherProcesses
+from pubqueue.app.unsaid import Unsaid
 from pubqueue.core.changes import Lock
 from pubqueue.core.decision import Published
 from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publish import Publish
 from simulate import run, shrink
 from simulate.__main__ import main
+from simulate.oracle import UNTOLD
 from simulate.places import MemoryPlace
 from simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, Kind, draw
 from simulate.report import command, told
@@ -36,6 +39,16 @@ def test_all_promises_are_kept_whatever_befalls_the_service(store):
     assert [outcome.violation for outcome in outcomes] == [""] * len(SEEDS)
     assert all(outcome.completed > 10 for outcome in outcomes)
     assert sum((outcome.faults for outcome in outcomes), start=outcomes[0].faults).total() > 20
+
+
+def test_all_promises_are_kept_on_postgresql_in_a_short_run():
+    outcome = run.Run(2, "postgres", minutes=1.0).run()
+    assert outcome.violation == ""
+    assert (outcome.completed > 10, outcome.faults.total() > 1) == (True, True)
+
+
+def test_a_run_whose_clocks_were_only_set_back_has_its_time_to_drain():
+    assert go(18).violation == ""
 
 
 def test_a_seed_replays_to_the_same_word_and_others_do_not():
@@ -66,6 +79,10 @@ def locks_under_the_old_token(*asked, **more):
     ]
 
 
+def does_nothing(*_given):
+    """Neither look at others nor say anything again."""
+
+
 async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):
     for request, answer in taken:
         if isinstance(request, Publish):
@@ -77,6 +94,9 @@ async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):
     [
         (Broker, "submit", confirms_early, "publish confirmed before its commit"),
         (dispatcher, "dispatch", locks_under_the_old_token, "locked without a new token"),
+        (OtherProcesses, "start", does_nothing, UNTOLD),
+        (Unsaid, "go_on", does_nothing, UNTOLD),
+        (Unsaid, "stream_broke", does_nothing, UNTOLD),
     ],
 )
 def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, name, defect, rule):

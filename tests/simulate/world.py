@@ -16,6 +16,7 @@ from simulate.batch_publisher import BatchPublisher
 from simulate.follower import Follower
 from simulate.instance import PAUSE, Instance
 from simulate.network import USUAL, Network
+from simulate.oracle import LASTS, UNTOLD
 from simulate.plan import INSTANCES, Kind
 from simulate.publisher import Publisher
 from simulate.worker import Work, Worker
@@ -49,6 +50,7 @@ class World:
             return Random(f"{seed}/{name}")
 
         self.network = network = Network(random("network"))
+        network.on_delivery = oracle.arrives
         self.instances = [Instance(place, network, oracle, random(n)) for n in INSTANCES]
         self.publishers: list[Publisher | BatchPublisher] = [
             kind(jid, network, random(jid), nodes=(JOBS, ORDERS), oracle=oracle)
@@ -80,10 +82,15 @@ class World:
             return None
         return next((it.clock() for it in self.instances if it.is_well), None)
 
-    @property
-    def is_well(self) -> bool:
-        """Whether no instance has any trouble."""
-        return all(instance.is_well for instance in self.instances)
+    def excused(self) -> set[str]:
+        """Return what nobody has to mend now.
+
+        Only those who have seen a clock set back know of locks that last too long, so for that all have to be well. Who has
+        said something into a stream that is cut says it again when he knows; who is dead is spoken for by the others.
+        """
+        well = [instance.is_well for instance in self.instances]
+        ailing = any(one.process and not one.is_well for one in self.instances)
+        return ({LASTS} if not all(well) else set()) | ({UNTOLD} if ailing else set())
 
     async def begin(self) -> None:
         """Start everybody, on queues that are there."""

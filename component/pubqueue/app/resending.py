@@ -43,7 +43,7 @@ class Told:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._said = self._left = 0
+        self._said = self._left = self._sure = 0
         self._said_at = Millis(0)
         self._at: Millis | None = None
 
@@ -53,9 +53,12 @@ class Told:
             self._said, self._said_at = next_token, now
 
     def unsure(self, now: Millis) -> tuple[int, int]:
-        """Return between which tokens deliveries may be lost with a stream that breaks now."""
+        """Return between which tokens deliveries may be lost with a stream that breaks now.
+
+        What was said by the last note may have been said just before it.
+        """
         long_ago = abs(now - self._said_at) >= LAG
-        return self._said if long_ago else self._left, self._said
+        return self._said if long_ago else self._sure, self._said
 
     def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
         """Write the note, if it is time to. Unless what is said is `flowing`, nothing leaves."""
@@ -65,7 +68,7 @@ class Told:
                 self.note_all(tx)  # whoever had the number before has left nothing
         elif flowing and abs(now - self._at) >= LAG:
             self._write(tx, self._left)
-            self._at, self._left = now, self._said
+            self._at, self._sure, self._left = now, self._left, self._said
 
     def note_all(self, tx: Transaction) -> None:
         """Write that everything was told: the process has locked nothing, or all was said and the streams have ended."""

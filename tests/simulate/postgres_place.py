@@ -1,0 +1,104 @@
+"""A PostgreSQL of the run's own, and stores in it that work on the calling thread: a batch is over when it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+from harness.postgres import Postgres
+
+from pubqueue.stores.memory.contents import Contents
+from pubqueue.stores.memory.instances import Instances
+from pubqueue.stores.postgres import store as real
+from pubqueue.stores.postgres.errors import translated
+from pubqueue.stores.postgres.line import Line
+from simulate.troubles import DeadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.ports import Transaction
+
+T = TypeVar("T")
+
+
+class PostgresPlace:
+    """A server that nobody else has."""
+
+    def __init__(self) -> None:
+        self._server = Postgres()
+        self._server.__enter__()
+        self._served_by = Contents()
+        self._stores: list[InlinePostgres] = []
+        self._looking = self.store()
+
+    def store(self) -> InlinePostgres:
+        store = InlinePostgres(self._server.address, self._served_by)
+        self._stores.append(store)
+        return store
+
+    def look(self, job: Callable[[Transaction], T]) -> T:
+        return self._looking.look(job)
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.end()
+        self._server.__exit__(None, None, None)
+
+
+class MortalLine(Line):
+    """A connection that ends with its process: nobody rolls back what was begun, but the server itself."""
+
+    def undo(self) -> None:
+        if isinstance(sys.exc_info()[1], DeadError):
+            self.drop()
+        else:
+            super().undo()
+
+
+class InlinePostgres:
+    """The store in PostgreSQL, without threads, which would bring chance in.
+
+    Who serves from it is known as in memory: how soon the server misses a connection is up to the machine.
+    """
+
+    def __init__(self, address: str, served_by: Contents) -> None:
+        self.instances = Instances(served_by)
+        self._store = real.PostgresStore(address)
+        self._line, self._reader = (MortalLine(self._store._conninfo) for _ in range(2))
+        self._seen = 0
+
+    def look(self, job: Callable[[Transaction], T]) -> T:
+        """Read what is committed, now."""
+        with translated():
+            return real._look(self._reader, job)
+
+    def end(self) -> None:
+        """Let go of the connections."""
+        for line in (self._line, self._reader):
+            line.drop()
+
+    async def open(self) -> None:
+        self._seen = self._of_others()
+
+    async def close(self) -> None:
+        self.end()
+
+    async def batch(self, job: Callable[[Transaction], T]) -> T:
+        await asyncio.sleep(0)
+        with translated():
+            return self._store._transact(self._line, job)
+
+    async def read(self, job: Callable[[Transaction], T]) -> T:
+        await asyncio.sleep(0)
+        return self.look(job)
+
+    async def changes(self) -> bool:
+        await asyncio.sleep(0)
+        seen, self._seen = self._seen, self._of_others()
+        return seen != self._seen
+
+    def _of_others(self) -> int:
+        with translated():
+            return self._store._of_others(self._line.connection())
