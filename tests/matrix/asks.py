@@ -96,7 +96,8 @@ SUBSCRIBE: Final = "<subscribe node='{node}' jid='{jid}'/>"
 SOMEBODY: Final = "somebody@localhost"
 TITLE: Final = form("node_config", {"pubsub#title": "another"})
 UNLOCK: Final = f"<unlock xmlns='{QUEUEING}' node='{{node}}'><item id='{FOREIGN}'/></unlock>"
-JOIN: Final = f"<subscription jid='{SOMEBODY}' subscription='subscribed'/>"
+BOSS: Final = "boss@localhost/desk"
+END: Final = f"<subscription jid='{BOSS}' subscription='none'/>"
 MANAGE: Final = "manage-subscriptions"
 
 # fmt: off
@@ -114,6 +115,7 @@ ASKS: Final = {
     "publish":           Ask("set", publish("new")),
     "retract-own":       Ask("set", retract(OWN)),
     "retract-foreign":   Ask("set", retract(FOREIGN)),
+    "retract-absent":    Ask("set", retract("absent")),
     "unlock":            Ask("set", plain(UNLOCK)),
 
     "configure-get":     Ask("get", owner("<configure node='{node}'/>")),
@@ -123,7 +125,7 @@ ASKS: Final = {
     "affiliations-get":  Ask("get", owner("<affiliations node='{node}'/>")),
     "affiliations-set":  Ask("set", owner(f"<affiliations node='{{node}}'><affiliation jid='{SOMEBODY}' affiliation='member'/></affiliations>")),
     "subscriptions-get": Ask("get", owner("<subscriptions node='{node}'/>"), feature=MANAGE),
-    "subscriptions-set": Ask("set", owner(f"<subscriptions node='{{node}}'>{JOIN}</subscriptions>"), feature=MANAGE),
+    "subscriptions-set": Ask("set", owner(f"<subscriptions node='{{node}}'>{END}</subscriptions>"), feature=MANAGE),
     "redrive":           Ask("set", f"<redrive xmlns='{OURS}' node='{{node}}'/>"),
     "read-items":        Ask("get", f"<items xmlns='{OURS}' node='{{node}}'/>"),
     "read-events":       Ask("get", f"<events xmlns='{OURS}' node='{{node}}'/>"),

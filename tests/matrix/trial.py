@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from matrix import asks
-from matrix.asks import ASKS, FOREIGN, OWN
+from matrix.asks import ASKS, BOSS, FOREIGN, OWN
 from matrix.table import NOBODY
 from matrix.wire import said
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matrix.table import Case
     from matrix.wire import Wire
 
-BOSS: Final = "boss@localhost/desk"
 ADMIN: Final = "admin@localhost"
 UNSUPPORTED: Final = "feature-not-implemented (cancel) with unsupported "
 UNKNOWN_MODEL: Final = "not-acceptable (modify) with unsupported-access-model"
@@ -70,6 +69,8 @@ class Trial:
         await self._done(BOSS, asks.plain(f"<create node='{{node}}'/>{configure}"))
         await self._done(BOSS, asks.publish(FOREIGN))
         await self._done(self._asker, asks.publish(OWN))
+        if self._case.action == "subscriptions-set":  # of the one subscription that is always there
+            await self._done(BOSS, ASKS["subscribe"].child, jid=BOSS)
 
     async def _bring_about(self) -> str:
         """Bring the asker and the node to what they are in the case; return what its subscription is."""
@@ -106,14 +107,14 @@ class Trial:
         answers = [await self._say(BOSS, "get", ASKS[it].child) for it in seen]
         return "\n".join("".join(it.itertext()) + str(_attributes(it)) for it in answers)
 
-    async def _done(self, jid: str, child: str) -> None:
-        answer = await self._say(jid, "set", child)
+    async def _done(self, who: str, child: str, jid: str = "") -> None:
+        answer = await self._say(who, "set", child, jid)
         assert said(answer) == "result", f"{self._case}: {child}: {said(answer)}"
 
-    async def _say(self, jid: str, kind: str, child: str) -> _Element:
+    async def _say(self, who: str, kind: str, child: str, jid: str = "") -> _Element:
         window = asks.WINDOW if self._case.kind == "queue" else ""
-        filled = child.format(node=self._node, jid=self._asker, window=window)
-        return await self._wire.ask(jid, kind, filled)
+        filled = child.format(node=self._node, jid=jid or self._asker, window=window)
+        return await self._wire.ask(who, kind, filled)
 
     async def clear(self) -> None:
         """Delete the node, if it is still there."""

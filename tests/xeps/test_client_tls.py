@@ -5,6 +5,7 @@ import ssl
 
 import pytest
 import pytest_asyncio
+from harness.tls import certify, secure
 
 from pubqueue_demo.prosody import Prosody, free_ports
 from pubqueue_xeps.client import LoginFailed, login, logout, make_client
@@ -12,32 +13,13 @@ from pubqueue_xeps.client import LoginFailed, login, logout, make_client
 pytestmark = pytest.mark.e2e
 
 
-async def certify(folder, name):
-    """Make a certificate for `name` that is its own authority."""
-    key, certificate = folder / f"{name}.key", folder / f"{name}.crt"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1"
-    names = f"-subj /CN={name} -addext subjectAltName=DNS:{name} -keyout {key} -out {certificate}"
-    made = await asyncio.create_subprocess_exec(
-        *f"{command} {names}".split(), stderr=asyncio.subprocess.PIPE
-    )
-    _, said = await made.communicate()
-    assert made.returncode == 0, said
-    return key, certificate
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def secured():
     """A server whose certificate is right, its authority, and its port for direct TLS."""
     async with Prosody(modules=("tls",)) as server:
         await server.account("bot", "secret")
-        key, certificate = await certify(server.folder, "localhost")
         (direct,) = free_ports(1)
-        config = server.folder / "prosody.cfg.lua"
-        config.write_text(
-            f'ssl = {{ key = "{key}", certificate = "{certificate}" }}\n'
-            f"c2s_direct_tls_ports = {{ {direct} }}\n" + config.read_text()
-        )
-        await server.restart()
+        certificate = await secure(server, f"c2s_direct_tls_ports = {{ {direct} }}\n")
         yield server, str(certificate), direct
 
 

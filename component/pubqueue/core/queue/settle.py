@@ -27,6 +27,7 @@ from pubqueue.core.decision import (
     refuse,
 )
 from pubqueue.core.model import (
+    AccessModel,
     Affiliation,
     Asker,
     Item,
@@ -200,6 +201,9 @@ def judge(asker: Asker, verb: Verb, facts: SettleFacts) -> Node | Decision:
     affiliation = access.standing(asker, facts.affiliation)
     if (closed := access.barred(affiliation, node, known=known)) is not None:
         return refuse(closed)
+    stranger = affiliation is Affiliation.NONE and not known
+    if stranger and node.config.access_model is not AccessModel.OPEN:
+        return refuse(Refusal.FORBIDDEN)  # whether the item is there or not (row 4a)
     if not node.config.queueing:
         return node
     for item, standing in zip(facts.items, standings, strict=True):
