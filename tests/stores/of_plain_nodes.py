@@ -27,8 +27,11 @@ from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import AccessModel, Affiliation, Jid, NodeName
+from pubqueue.core.validity import LONGEST_ID
 
 OTHER = NodeName("zoo")
+LONGEST = "".join(chr(0x4E00 + number) for number in range(LONGEST_ID))
+"""A type of as many characters as one may have, which is three times as many bytes."""
 THERE, ELSEWHERE = "xmpp:a@b?;node=c", "https://example.org/ä&b"
 
 
@@ -90,7 +93,7 @@ class OfPlainNodes:
         assert await listed(store, Backward(ItemIds(JOBS)), numbers[2]) == ["i1", "i0"]
 
     async def test_nodes_are_found_by_the_type_of_their_payloads(self, store):
-        kinds = {"a": "urn:x", "b": "", "c": "urn:y", "d": "urn:x"}
+        kinds = {"a": "urn:x", "b": "", "c": LONGEST, "d": "urn:x"}
         for name, kind in kinds.items():
             config = replace(EMPTY.config, type=kind, access_model=AccessModel.OPEN)
             node = replace(EMPTY, name=NodeName(name), config=config)
@@ -100,6 +103,7 @@ class OfPlainNodes:
         for which, names in (
             (Nodes(AccessModel.OPEN, "urn:x"), "ad"),
             (Nodes(AccessModel.OPEN, ""), "b"),
+            (Nodes(AccessModel.OPEN, LONGEST), "c"),
             (Nodes(AccessModel.WHITELIST, "urn:x"), ""),
             (Nodes(AccessModel.OPEN, but=("urn:x", "urn:z")), "bc"),
             (Nodes(AccessModel.OPEN, but=("",)), "acd"),

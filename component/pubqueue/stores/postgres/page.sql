@@ -10,7 +10,7 @@ FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
 
 -- page_nodes_of: nodes with an access model whose payloads are of a type, by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
-FROM node n WHERE n.type = $1 AND n.access_model = $2 AND n.name > $3 ORDER BY n.name LIMIT $4;
+FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name > $3 ORDER BY n.name LIMIT $4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
@@ -28,14 +28,14 @@ FROM node n WHERE n.access_model = $1 AND n.name < $2 ORDER BY n.name DESC LIMIT
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
-FROM node n WHERE n.type = $1 AND n.access_model = $2 AND n.name < $3 ORDER BY n.name DESC LIMIT $4;
+FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name < $3 ORDER BY n.name DESC LIMIT $4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
 FROM node n WHERE n.access_model = $1 AND n.name < $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name DESC LIMIT $4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
-SELECT count(*) FROM node n WHERE n.type = $1 AND n.access_model = $2;
+SELECT count(*) FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2;
 
 -- count_nodes_but: how many nodes with an access model have payloads of none of these types
 SELECT count(*) FROM node n WHERE n.access_model = $1 AND n.type NOT IN (SELECT json_array_elements_text($2::json));

@@ -15,9 +15,10 @@ CREATE TABLE moved_node (
 UPDATE node SET config = (config::jsonb || '{"publish_node_full": "reject"}'::jsonb)::text
 WHERE config::json ->> 'max_items' IS NOT NULL;
 
--- Nodes by the type of their payloads, and who may look at them.
+-- Nodes by the type of their payloads, and who may look at them. A type may be longer than an entry of an index: a hash of it
+-- stands there.
 ALTER TABLE node ADD COLUMN type text COLLATE "C" GENERATED ALWAYS AS (config::json ->> 'type') STORED;
-CREATE INDEX node_type ON node (type, access_model, name);
+CREATE INDEX node_type ON node (hashtextextended(type, 0), access_model, name);
 
 -- Items that overwrite others: in the order of creation they stand where the first of them did. Rows of items that are gone
 -- by a commit, or with their contents, are swept with these; what queues do never comes here.
