@@ -26,6 +26,7 @@ PUBSUB_FEATURES: Final = (
     "create-nodes",
     "delete-items",
     "delete-nodes",
+    "get-pending",
     "instant-nodes",
     "item-ids",
     "leased-subscription",
@@ -93,7 +94,7 @@ ROSTER_FEATURES: Final = (f"{ns.PUBSUB}#access-presence", f"{ns.PUBSUB}#access-r
 """What is offered to those whose server lets us ask it for rosters."""
 
 
-def service_info(*, auto_creates: bool, rosters: bool) -> str:
+def service_info(*, auto_creates: bool = False, rosters: bool = False) -> str:
     """Return what the service is (XEP-0060 5.1, XEP-0254 3)."""
     identity = '<identity category="pubsub" type="service" name="pubqueue"/>'
     features = (*FEATURES, *(ROSTER_FEATURES if rosters else ()))

@@ -9,7 +9,7 @@ from pubqueue.core.model import Asker, Jid, Node, NodeConfig, NodeName
 from pubqueue.core.reading.overviews import Power, Powers
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands.stages import Field, Form, Given, Result, Table
-from pubqueue.faces.xmpp.commands.table import COMMANDS, UNSUPPORTED
+from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import choose_node, count, node_of, span
 from pubqueue.faces.xmpp.commands.write import command
 
@@ -26,7 +26,6 @@ def queues(*names, **config):
 @pytest.mark.parametrize("node", COMMANDS)
 def test_a_command_is_named_so_that_no_other_node_is_called_like_it(node):
     assert re.fullmatch(rf"({ns.OURS}|{ns.PUBSUB})#[a-z-]+", node)
-    assert node not in UNSUPPORTED
     assert COMMANDS[node].stages
 
 

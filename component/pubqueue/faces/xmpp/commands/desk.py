@@ -16,7 +16,7 @@ from pubqueue.faces.xmpp import forms, ns
 from pubqueue.faces.xmpp.commands import write
 from pubqueue.faces.xmpp.commands.sessions import Sessions
 from pubqueue.faces.xmpp.commands.stages import Form, Given, Result
-from pubqueue.faces.xmpp.commands.table import COMMANDS, UNSUPPORTED
+from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.parse.iq import Asked
 from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND, StanzaError
 
@@ -71,8 +71,6 @@ class Desk:
     def take(self, iq: Iq) -> Asked | StanzaError | bytes:
         """Read one step, and return what is to be asked for it, or the answer."""
         node = iq.child.get("node") or ""
-        if node in UNSUPPORTED:
-            return UNSUPPORTED[node]
         command = COMMANDS.get(node)
         if command is None:
             return NO_SUCH_COMMAND

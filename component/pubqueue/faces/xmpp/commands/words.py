@@ -66,6 +66,8 @@ def choose_node(
     fits: Callable[[Node], bool] = lambda node: node.config.queueing,
     none: str = "You own no queue here.",
     more: tuple[Field, ...] = (),
+    var: str = NODE,
+    form_type: str = "",
 ) -> Callable[[Powers, Given], Shown]:
     """Return how the first form is shown: a choice of the nodes that fit, and further fields.
 
@@ -76,16 +78,17 @@ def choose_node(
         named = [node for node in powers.nodes if fits(node)]
         if not named and not powers.more:
             return Result(none)
-        fields = _choice(named, powers, more)
-        return Form(title, instructions, fields)
+        return Form(title, instructions, _choice(named, powers, more, var), form_type)
 
     return show
 
 
-def _choice(named: list[Node], powers: Powers, more: tuple[Field, ...]) -> tuple[Field, ...]:
+def _choice(
+    named: list[Node], powers: Powers, more: tuple[Field, ...], var: str
+) -> tuple[Field, ...]:
     options = tuple((node.name, _shown(node)) for node in named)
     first = (named[0].name,) if named else ()
-    pick = Field(NODE, "list-single", "Node", first, options, required=not powers.more)
+    pick = Field(var, "list-single", "Node", first, options, required=not powers.more)
     if not powers.more:
         return (pick, *more)
     hint = f"You have more nodes than the {len(powers.nodes)} that were looked at."
@@ -98,9 +101,9 @@ def _shown(node: Node) -> str:
     return f"{node.name} ({title})" if title and title != node.name else node.name
 
 
-def node_of(given: Given) -> NodeName:
+def node_of(given: Given, var: str = NODE) -> NodeName:
     """Return the node that was chosen."""
-    return NodeName(given.one(OTHER) or given.one(NODE))
+    return NodeName(given.one(OTHER) or given.one(var))
 
 
 def unfit(text: str) -> StanzaError:
