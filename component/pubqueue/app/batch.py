@@ -130,7 +130,9 @@ class Batch:
         for _ in range(ROUNDS):
             facts = facts_of(self._context, request)
             if not rows.lacking:
-                return _redirected(rows, request, rule(request, facts))
+                decision = rule(request, facts)
+                refused = type(decision.reply) is Refused
+                return _redirected(rows, request, decision) if refused else decision
             self._gather(requests[at + 1 : at + AHEAD])
             rows.load()
         raise RuntimeError(f"{type(request).__name__} needs ever more")

@@ -70,9 +70,10 @@ class ItemChanges(Gathered):
             key = change.item.node, change.item.id
             self._pending.finished.setdefault(key, self._cache.finished.get(key))
             self._cache.finished[key] = Finished(*key, change.digest, change.absorb_until)
-        node = self._cache.nodes.get(change.item.node)
-        if node is not None and not node.config.queueing:
-            self._pending.placeless.append(change.item.seq)
+        if not change.item.acquired:  # what was handed out is no plain node's
+            node = self._cache.nodes.get(change.item.node)
+            if node is not None and not node.config.queueing:
+                self._pending.placeless.append(change.item.seq)
         self._item(asked, change)
 
     def _item(self, asked: object, change: MovingChange) -> None:
