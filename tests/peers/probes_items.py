@@ -53,7 +53,7 @@ async def order_by(it: Service) -> bool:
     await it.publish(node, "a", "b", "c", "a")
     orders = []
     for field in ("creation", "modification"):
-        inner = f"<order xmlns='urn:xmpp:order-by:1' field='{field}'/>"
+        inner = f"<order xmlns='urn:xmpp:order-by:1' by='{field}'/>"
         orders.append(await it.ids(node, inner=inner))
     return orders in ([["c", "b", "a"], ["a", "c", "b"]], [["a", "b", "c"], ["b", "c", "a"]])
 

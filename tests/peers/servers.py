@@ -63,7 +63,7 @@ async def services(folder: Path) -> AsyncIterator[dict[str, Service]]:
         prosody, ejabberd = await asyncio.gather(
             enter(ProsodyWithPubsub()), enter(EjabberdWithPubsub(component=OURS))
         )
-        await enter(component(ejabberd, folder, ""))
+        await enter(component(ejabberd, folder, 'auto_creation = "always"'))
         yield {
             "Prosody": await enter(service(prosody, THEIRS)),
             "ejabberd": await enter(service(ejabberd, THEIRS)),
