@@ -84,6 +84,7 @@ def _people(draw: Random) -> Rows:
 
 
 def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
+    ends = draw.randrange(HIGHEST)
     return {
         "id": node * 10 + place,
         "node_id": node,
@@ -95,6 +96,11 @@ def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
         "last_served": draw.randrange(HIGHEST),
         "available": place,
         "unanswered": draw.randrange(3),
+        "state": "subscribed" if place else "pending",
+        "deliver": draw.randrange(2),
+        "expire": ends,
+        "remind": draw.choice((None, ends)) if place else ends,
+        "temporary": draw.randrange(2),
     }
 
 
@@ -104,6 +110,8 @@ def _items(draw: Random, items: int) -> Rows:
         yield "item", row
         if seq % 3 == 0:
             yield "receipt", {"seq": seq, "jid": f"bot@x/{_name(draw)}"}
+        if seq % 5 == 0:
+            yield "overwritten", {"seq": seq, "contents_id": row["node_id"], "place": seq - 5}
         if seq % 4 == 0:
             facts = {"digest": draw.randbytes(16), "until": draw.randrange(HIGHEST)}
             yield "finished", {"node_id": row["node_id"], "id": f"done{seq}", **facts}
