@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 import slixmpp
 from harness.live import component
+from harness.packaged import needs
 from harness.patience import PATIENCE
 from harness.session import PUBSUB, SERVICE, condition, session
 from harness.terminal import terminal
@@ -111,6 +112,7 @@ def in_profanity(server, home):
         screen.type("/quit")
 
 
+@needs("profanity")
 async def test_a_person_with_profanity_runs_the_queue(prosody, tmp_path):
     async with a_dead_item(prosody, tmp_path) as bee:
         await asyncio.to_thread(in_profanity, prosody, tmp_path / "home")

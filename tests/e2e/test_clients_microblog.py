@@ -4,11 +4,12 @@ import pytest
 from harness.ejabberd import Ejabberd
 from harness.libervia import libervia
 from harness.live import component
+from harness.packaged import needs
 from harness.session import PUBSUB, SERVICE, session
 
 from pubqueue_demo.prosody import Prosody
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, needs("libervia-cli", "dbus-daemon")]
 BLOG = ("-p", "me", "-s", SERVICE, "-n", "blog")
 ATOM = "{http://www.w3.org/2005/Atom}"
 

@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 from harness.live import JOBS, component
+from harness.packaged import needs
 from harness.patience import PATIENCE
 from harness.session import PUBSUB, SERVICE, session
 from harness.tls import secure
 
 from pubqueue_demo.prosody import Prosody
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, needs("go-sendxmpp")]
 ITEM = "<item id='a1'><work xmlns='urn:example:work'/></item>"
 WINDOW = """<options><x xmlns='jabber:x:data' type='submit'>
 <field var='pubsub#queue_requests'><value>1</value></field></x></options>"""

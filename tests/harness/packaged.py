@@ -1,0 +1,11 @@
+"""Programs of others that tests drive: those that the distribution has are installed by `tools/setup`."""
+
+import shutil
+
+import pytest
+
+
+def needs(*programs):
+    """Mark a test that drives these programs: skipped where a distribution has no package of one."""
+    lacking = [name for name in programs if shutil.which(name, path="/usr/bin:/bin") is None]
+    return pytest.mark.skipif(bool(lacking), reason=f"no package here: {', '.join(lacking)}")
