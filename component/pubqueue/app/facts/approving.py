@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.facts.listing import next_part, total_of
-from pubqueue.app.facts.managing import owners_who_hear
+from pubqueue.app.facts.managing import last_to_send, owners_who_hear
 from pubqueue.app.listings import Nodes, NodesOfAccount, SubscriptionsOf
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
@@ -28,6 +28,7 @@ def for_answer(context: Context, request: Answer) -> AnswerFacts:
         rows.affiliation(request.node, request.by.account),
         None if node is None else rows.subscription(node.name, request.jid),
         owners_who_hear(rows, node),
+        last_to_send(rows, node) if request.allow else None,
     )
 
 

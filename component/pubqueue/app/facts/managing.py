@@ -52,12 +52,14 @@ def for_subscription(
         held=0 if subscription else _held_in(rows, request.node, request.jid),
         of_account=len(rows.subscriptions_in(request.node, request.by.account)),
         most=context.most_subscriptions,
-        last=_last(rows, node) if isinstance(request, Subscribe) and not subscription else None,
+        last=last_to_send(rows, node)
+        if isinstance(request, Subscribe) and not subscription
+        else None,
         owners=owners_who_hear(rows, node),
     )
 
 
-def _last(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | None:
+def last_to_send(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | None:
     """Return the newest item of a node that sends it to whoever subscribes."""
     if node is None or node.config.send_last_published_item is not SendLast.ON_SUB:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.listings import Nodes, NodesOfAccount, Subscribers, Total
+from pubqueue.app.listings import Nodes, NodesOfAccount, SubscriptionsOf, Total
 from pubqueue.core.addresses import account_of
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
@@ -57,10 +57,9 @@ def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or objection(by, node, affiliation) is not None:
         return WorkersFacts(node, affiliation)
-    jids = rows.page(Subscribers(node.name), request.after, MOST_WORKERS + 1)
-    found = [rows.subscription(node.name, jid) for jid in jids[:MOST_WORKERS]]
-    workers = _with_what_they_hold(rows, [one for one in found if one is not None])
-    return WorkersFacts(node, affiliation, workers, len(jids) > MOST_WORKERS)
+    found = rows.page(SubscriptionsOf(node.name), request.after, MOST_WORKERS + 1)
+    workers = _with_what_they_hold(rows, found[:MOST_WORKERS])
+    return WorkersFacts(node, affiliation, workers, len(found) > MOST_WORKERS)
 
 
 def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[Worker, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Approve, Change, EndSubscription
@@ -18,10 +19,10 @@ from pubqueue.core.decision import (
     SubscriptionChanged,
     refuse,
 )
-from pubqueue.core.model import Affiliation, Asker, Jid, Node, NodeName, SubscriptionState
+from pubqueue.core.model import Affiliation, Asker, Item, Jid, Node, NodeName, SubscriptionState
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.nodes.subscribe import told_owners
+from pubqueue.core.nodes.subscribe import last_item, told_owners
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
@@ -44,12 +45,16 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 class AnswerFacts(Struct, frozen=True, gc=False):
-    """The node, what the asker is to it, and the subscription; `owners` are to hear who subscribes."""
+    """The node, what the asker is to it, and the subscription; `owners` are to hear who subscribes.
+
+    `last` is the newest item of a node that sends it to whoever subscribes.
+    """
 
     node: Node | None
     affiliation: Affiliation
     subscription: Subscription | None
     owners: tuple[Jid, ...] = ()
+    last: tuple[Item, bytes] | None = None
 
 
 class ReadPending(Struct, frozen=True, gc=False):
@@ -86,12 +91,12 @@ def answer(request: Answer, facts: AnswerFacts) -> Decision:
         return Decision(Done())
     if request.subid not in {None, waiting.subid}:
         return Decision(Done())
-    changes, notices = settled(
-        node, [waiting] if request.allow else [], [] if request.allow else [waiting]
-    )
-    if request.allow:
-        notices += tuple(told_owners(node, waiting, facts.owners))
-    return Decision(Done(), changes, notices)
+    if not request.allow:
+        return Decision(Done(), *settled(node, [], [waiting]))
+    changes, told = settled(node, [waiting], [])
+    stands = replace(waiting, state=SubscriptionState.SUBSCRIBED)
+    others = told_owners(node, waiting, facts.owners)
+    return Decision(Done(), changes, (*told, *others, *last_item(node, stands, facts.last)))
 
 
 def settled(
