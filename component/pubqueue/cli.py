@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
-from pubqueue import __version__, logs, moving, wiring
+from pubqueue import __version__, logs, migrating, wiring
 from pubqueue.app.ports import StoreError
 from pubqueue.config import ConfigError, Settings, load
 from pubqueue.faces.xmpp.component import RefusedByServerError
@@ -210,7 +210,7 @@ def migrate(source: str, target: str) -> None:
     is begun again by the same command; until it is complete nobody serves from TO.
     """
     try:
-        for line in moving.move(source, target):
+        for line in migrating.migrate(source, target):
             click.echo(line)
     except RefusedError as problem:
         _quit(ASKED_WRONGLY, problem)

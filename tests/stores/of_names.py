@@ -34,7 +34,7 @@ from pubqueue.app.rows import Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, SubscriptionState
 from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside
 from pubqueue.core.validity import LONGEST_ID, is_name
 
@@ -89,7 +89,7 @@ class OfNames:
         ):
             assert sorted(found, key=lambda one: one.subid) == people
         assert await window_row(store, ANN) == people[0]
-        roles = [(jid, Affiliation.MEMBER) for jid in JIDS]
+        roles = [(jid, Affiliation.MEMBER, SubscriptionState.SUBSCRIBED) for jid in JIDS]
         for after_it in range(4):
             place = JIDS[after_it]
             assert await listed(store, Subscribers(JOBS), place, 2) == JIDS[after_it + 1 :][:2]

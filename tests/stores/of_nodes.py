@@ -116,8 +116,10 @@ class OfNodes:
 
     async def test_a_plain_node_has_nothing_to_hand_out(self, store):
         news = replace(plain(), name=NodeName("news"))
-        seat = replace(window(ANN, 1), node=news.name, subid="news")
-        await make(store, c.CreateNode(news), c.AddSubscription(seat), add("x", node=news.name))
+        subscription = replace(window(ANN, 1), node=news.name, subid="news")
+        await make(
+            store, c.CreateNode(news), c.AddSubscription(subscription), add("x", node=news.name)
+        )
         assert await ready_nodes(store) == []
 
     async def test_what_is_put_aside_is_ready_as_well(self, store):
@@ -131,8 +133,8 @@ class OfNodes:
             node = NodeName(f"n{number}")
             await make(store, c.CreateNode(replace(EMPTY, name=node)))
             if number % 2:
-                seat = replace(window(ANN, 1), node=node, subid=node)
-                await make(store, c.AddSubscription(seat))
+                subscription = replace(window(ANN, 1), node=node, subid=node)
+                await make(store, c.AddSubscription(subscription))
             if number % 3 != 2:
                 await make(store, add("x", node=node))
         assert sorted(await ready_nodes(store)) == ["n1", "n3"]
@@ -145,7 +147,7 @@ class OfNodes:
     async def test_free_subscriptions_come_by_share_in_flight_then_by_service_then_by_jid(
         self, store
     ):
-        seats = [
+        subscriptions = [
             window("a@x/1", 3, in_flight=1),
             window("b@x/1", 2, last_served=5),
             window("c@x/1", 2, last_served=4),
@@ -154,14 +156,16 @@ class OfNodes:
             window("busy@x/1", 2, in_flight=2),
             window("away@x/1", 2, available=False),
         ]
-        await make(store, *map(c.AddSubscription, seats))
+        await make(store, *map(c.AddSubscription, subscriptions))
         which = FreeSubscriptions(JOBS)
         found = await listed(store, which)
         assert [one.jid[0] for one in found] == ["c", "e", "b", "a", "d"]
         assert await listed(store, which, turn(found[1]), 2) == found[2:4]
         assert await listed(store, which, turn(found[-1])) == []
         assert await listed(store, FreeSubscriptions(DEAD)) == []
-        await make(store, *(c.EndSubscription(JOBS, seat.jid) for seat in seats))
+        await make(
+            store, *(c.EndSubscription(JOBS, subscription.jid) for subscription in subscriptions)
+        )
 
     async def test_nodes_come_by_name_in_pages(self, store):
         other = replace(EMPTY, name=NodeName("a"))
@@ -322,14 +326,16 @@ class OfNodes:
 
     async def test_an_account_lists_its_subscriptions_by_node_and_jid(self, store):
         other, phone = NodeName("a"), Jid(f"{ANN_ACCOUNT}/phone")
-        seats = [
+        subscriptions = [
             replace(window(jid, 1), node=node, subid=f"{node} {jid}")
             for node, jid in [(JOBS, phone), (JOBS, ANN), (other, phone), (other, BOB)]
         ]
         await make(store, c.CreateNode(replace(EMPTY, name=other)))
-        await make(store, *map(c.AddSubscription, seats))
+        await make(store, *map(c.AddSubscription, subscriptions))
         mine = SubscriptionsOfAccount(ANN_ACCOUNT)
-        first, second, third = sorted((seats[2], seats[1], seats[0]), key=place)
+        first, second, third = sorted(
+            (subscriptions[2], subscriptions[1], subscriptions[0]), key=place
+        )
         assert await listed(store, mine) == [first, second, third]
         assert await listed(store, mine, place(first), 1) == [second]
         assert await listed(store, mine, (other, "zzz")) == [second, third]
@@ -427,8 +433,8 @@ class OfNodes:
         assert await window_row(store, ANN) == window(ANN, 3)
 
     async def test_counters_are_added_to_whatever_others_have_added(self, store):
-        seat = window(ANN, 9)
-        await make(store, c.AddSubscription(seat), *map(add, "abc"))
+        subscription = window(ANN, 9)
+        await make(store, c.AddSubscription(subscription), *map(add, "abc"))
         node = await node_row(store)
         one, two, three = (await load(store, items={(JOBS, name) for name in "abc"})).items
         fewer = Write(node, replace(node, items=2))
@@ -436,10 +442,10 @@ class OfNodes:
         await write(store, nodes=[fewer], items=[Write(two, None)])
         assert await node_row(store) == replace(node, items=1)
         taken = after_change(c.Lock(three, ANN, 7, IN_TIME, NOW))
-        more = Write(seat, replace(seat, in_flight=1))
+        more = Write(subscription, replace(subscription, in_flight=1))
         await write(store, subscriptions=[more])  # somebody else's lock, which
         await write(store, subscriptions=[more], items=[Write(three, taken)])
-        await write(store, subscriptions=[Write(more.after, seat)])  # has ended
+        await write(store, subscriptions=[Write(more.after, subscription)])  # has ended
         assert await window_row(store, ANN) == more.after
 
     async def test_plain_nodes_and_queues_live_side_by_side(self, store):

@@ -66,9 +66,9 @@ class ChangeApplier(ItemChanges):
         self.touched[name] = None
         if isinstance(change, c.DeleteNode):
             if change.telling:
-                self._pending.telling.append(name)
+                self._unwritten.telling.append(name)
             if change.uri:
-                self._pending.moved[name] = change.uri
+                self._unwritten.moved[name] = change.uri
             self._write()
             self._cache.forget()
             self.unsure = True  # what was in it is to be swept
@@ -79,7 +79,7 @@ class ChangeApplier(ItemChanges):
         if self._rows.lacking:
             self._rows.load()
             before = self._rows.affiliation(*key)
-        self._pending.affiliations.setdefault(key, before)
+        self._unwritten.affiliations.setdefault(key, before)
         self._cache.affiliations[key] = change.affiliation
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
@@ -108,14 +108,14 @@ class ChangeApplier(ItemChanges):
 
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
         group = self._cache.resources.get(account_of(change.jid), {})
-        self._pending.resources.setdefault(change.jid, change.jid in group)
+        self._unwritten.resources.setdefault(change.jid, change.jid in group)
         if isinstance(change, c.NoteResource):
             group[change.jid] = None
         else:
             group.pop(change.jid, None)
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
-        mark, cache, pending = change.mark, self._cache, self._pending
+        mark, cache, unwritten = change.mark, self._cache, self._unwritten
         attempt = mark.app, mark.version, mark.part, mark.attempt
         keys = (
             ("apps", mark.app),
@@ -126,12 +126,12 @@ class ChangeApplier(ItemChanges):
         )
         befores = [getattr(cache, table).get(key) for table, key in keys]
         for place, before, now in zip(keys, befores, staged(change, *befores), strict=True):
-            pending.staging.setdefault(place, before)
+            unwritten.staging.setdefault(place, before)
             getattr(cache, place[0])[place[1]] = now
         for row in change.rows:
             key = StagedKey(*attempt, change.node, row.draft.id)
             cache.staged[key] = row.size
-            pending.staged.append(StagedRow(key, row))
+            unwritten.staged.append(StagedRow(key, row))
             if mark.immediate:
                 noted = NotedKey(mark.app, mark.version, change.node, row.draft.id)
                 cache.noted[noted] = row.draft.payload, row.known

@@ -15,8 +15,8 @@ from pubqueue.app.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.free_windows import FreeWindows
 from pubqueue.app.listings import FreeSubscriptions
 from pubqueue.app.numbers import Numbers
-from pubqueue.app.pending import Pending
 from pubqueue.app.row_cache import ABSENT
+from pubqueue.app.unwritten import Unwritten
 from pubqueue.core.addresses import account_of
 from pubqueue.core.event_log import EVENTS
 from pubqueue.core.model import Millis
@@ -50,7 +50,7 @@ class Gathered:
         self.unsure = True
         """Something may end sooner than this process knows of."""
         self._forgot = False
-        self._pending = Pending()
+        self._unwritten = Unwritten()
         self._counters = Counters()
 
     def begin(self, now: Millis, *, foreign: bool) -> None:
@@ -68,14 +68,14 @@ class Gathered:
         """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
         self._cache.forget()
         self._forgot = True
-        self._pending = Pending()
+        self._unwritten = Unwritten()
         self._counters = Counters()
         self._tokens.forget()
         self._numbers.forget()
 
     def has_changed(self, seq: int) -> bool:
         """Say whether this batch has changed the item and not written it yet."""
-        return seq in self._pending.items
+        return seq in self._unwritten.items
 
     def soonest_or_none(self) -> Millis | None:
         """Return when something ends next, of what this batch has changed."""
@@ -112,7 +112,7 @@ class Gathered:
             self._put_subscription(before, now)
 
     def _put_node(self, name: NodeName, now: Node | None) -> None:
-        self._pending.nodes.setdefault(name, self._cache.nodes.get(name))
+        self._unwritten.nodes.setdefault(name, self._cache.nodes.get(name))
         self._cache.nodes[name] = now
 
     def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
@@ -120,7 +120,7 @@ class Gathered:
         assert row is not None
         cache, node, jid = self._cache, row.node, row.jid
         account = account_of(jid)
-        self._pending.subscriptions.setdefault((node, jid), before)
+        self._unwritten.subscriptions.setdefault((node, jid), before)
         if now is not None and now.unanswered:
             cache.silent[node, jid] = None
         else:
@@ -171,20 +171,20 @@ class Gathered:
             return
         for entry in EVENTS[type(change)](asked, change, self.now):
             if self._logs(entry.node):
-                self._pending.events.append(entry)
+                self._unwritten.events.append(entry)
 
     # --- writing ---
 
     def flush(self) -> None:
         """Write what has gathered, so that what is read next shows it."""
         self.resolve()
-        if not self._pending.is_empty():
+        if not self._unwritten.is_empty():
             self._write()
 
     def _write(self, *bulk: Bulk) -> None:
-        writes = self._pending.writes(self._cache, self.now)
+        writes = self._unwritten.writes(self._cache, self.now)
         writes.bulk.extend(bulk)
-        self._pending = Pending()
+        self._unwritten = Unwritten()
         self._rows.tx.write(writes)
 
 

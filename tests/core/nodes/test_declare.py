@@ -19,7 +19,7 @@ CLOSED = AccessModel.WHITELIST
 def declared(node=None, *, people=(), audience=(), settings=(), **named):
     """Decide about JOBS, declared as a queue with these settings, where this node is."""
     request = Declare(SERVICE, JOBS, Settings({"queueing": True} | dict(settings)), **named)
-    known = {"affiliations": tuple(people), "seats": tuple(map(window, audience))}
+    known = {"affiliations": tuple(people), "subscriptions": tuple(map(window, audience))}
     return declare(request, NodeFacts(NOW, node, Affiliation.NONE, **known))
 
 

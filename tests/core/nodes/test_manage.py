@@ -199,7 +199,7 @@ def test_closing_a_node_ends_the_subscriptions_of_strangers():
     decision = configuring(
         {"access_model": "whitelist"},
         queue(),
-        seats=tuple(map(window, (ANN, BOB, BOSS))),
+        subscriptions=tuple(map(window, (ANN, BOB, BOSS))),
         affiliations=(*OWNED, (Jid("ann@x"), MEMBER)),
     )
     config = queue(access_model=AccessModel.WHITELIST).config
@@ -225,14 +225,14 @@ def test_a_purge_is_one_event_for_each_subscriber():
 class TestAffiliations:
     """XEP-0060 8.9."""
 
-    def change(self, *entries, seats=(), node=None, known=OWNED, **others):
+    def change(self, *entries, subscriptions=(), node=None, known=OWNED, **others):
         request = SetAffiliations(who(BOSS), JOBS, entries)
         return set_affiliations(
             request,
             facts(
                 node or queue(),
                 OWNER,
-                seats=tuple(map(window, seats)),
+                subscriptions=tuple(map(window, subscriptions)),
                 affiliations=known,
                 **others,
             ),
@@ -267,7 +267,7 @@ class TestAffiliations:
 
     def test_an_outcast_loses_every_subscription_of_the_account(self):
         resource = Jid("ann@x/2")
-        decision = self.change((ANN, OUTCAST), seats=(ANN, resource, BOB))
+        decision = self.change((ANN, OUTCAST), subscriptions=(ANN, resource, BOB))
         assert decision.changes == (
             SetAffiliation(JOBS, Jid("ann@x"), OUTCAST),
             EndSubscription(JOBS, ANN),
@@ -277,7 +277,7 @@ class TestAffiliations:
     def test_a_member_of_a_closed_node_who_is_one_no_more_loses_the_subscription(self):
         known = (*OWNED, (Jid("ann@x"), MEMBER))
         closed = queue(access_model=AccessModel.WHITELIST)
-        decision = self.change((ANN, NONE), seats=(ANN, BOB), node=closed, known=known)
+        decision = self.change((ANN, NONE), subscriptions=(ANN, BOB), node=closed, known=known)
         assert decision.changes[1:] == (EndSubscription(JOBS, ANN),)
 
 

@@ -124,7 +124,7 @@ def test_who_becomes_somebody_waits_no_more_and_a_new_owner_is_asked_about_the_o
             ASKING,
             OWNER,
             affiliations=((Jid("boss@x"), OWNER),),
-            seats=(waits(), waits(BOB)),
+            subscriptions=(waits(), waits(BOB)),
             waiting=(waits(), waits(BOB), waits(EVE)),
         ),
     )

@@ -75,7 +75,7 @@ def test_a_node_has_such_a_model_only_where_rosters_can_be_asked_for(model, rost
     no = Refused(Refusal.UNSUPPORTED_ACCESS_MODEL, reason, setting="access_model")
     nowhere = NodeFacts(NOW, None, NONE, CreationPolicy.ANYONE)
     made = create(Create(by, JOBS, wanted), nowhere)
-    there = NodeFacts(NOW, plain(), OWNER, seats=(window(),))
+    there = NodeFacts(NOW, plain(), OWNER, subscriptions=(window(),))
     changed = configure_node(Configure(by, JOBS, wanted), there)
     assert (made == Decision(no)) is (changed == Decision(no)) is (not rosters)
     if rosters:

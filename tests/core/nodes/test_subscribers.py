@@ -16,7 +16,7 @@ from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
 from pubqueue.core.nodes.pending import changed
 from pubqueue.core.nodes.subscribers import (
     GetSubscriptions,
-    Seat,
+    Named,
     SetSubscriptions,
     SubscribersFacts,
     Wish,
@@ -27,9 +27,9 @@ from pubqueue.core.nodes.subscribers import (
 OWNER, NONE = Affiliation.OWNER, Affiliation.NONE
 PENDING, SUBSCRIBED = SubscriptionState.PENDING, SubscriptionState.SUBSCRIBED
 GONE = SubscriptionState.NONE
-NOBODY_YET = Seat(None, NONE)
-WAITS = Seat(window(state=PENDING, available=False), NONE)
-SITS = Seat(window(), NONE)
+NOBODY_YET = Named(None, NONE)
+WAITS = Named(window(state=PENDING, available=False), NONE)
+SITS = Named(window(), NONE)
 
 
 def wish(state, jid=ANN, subid=None):
@@ -38,8 +38,8 @@ def wish(state, jid=ANN, subid=None):
 
 def set_(*pairs, node=None, by=OWNER, most=9):
     request = SetSubscriptions(who(BOSS), JOBS, tuple(one for one, _ in pairs))
-    seats = tuple(seat for _, seat in pairs)
-    return set_subscriptions(request, SubscribersFacts(node or plain(), by, seats=seats, most=most))
+    named = tuple(known for _, known in pairs)
+    return set_subscriptions(request, SubscribersFacts(node or plain(), by, named=named, most=most))
 
 
 def kept(*entries):
@@ -64,13 +64,13 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("state", "seat", "changes", "told"), CHANGES.values(), ids=CHANGES)
-def test_what_is_wished_becomes_true_and_is_told(state, seat, changes, told):
-    assert set_((wish(state), seat)) == Decision(Done(), changes, (changed(window(), told),))
+@pytest.mark.parametrize(("state", "there", "changes", "told"), CHANGES.values(), ids=CHANGES)
+def test_what_is_wished_becomes_true_and_is_told(state, there, changes, told):
+    assert set_((wish(state), there)) == Decision(Done(), changes, (changed(window(), told),))
 
 
 @pytest.mark.parametrize(
-    ("state", "seat"),
+    ("state", "there"),
     [
         ("none", NOBODY_YET),
         ("subscribed", SITS),
@@ -79,8 +79,8 @@ def test_what_is_wished_becomes_true_and_is_told(state, seat, changes, told):
         (None, NOBODY_YET),
     ],
 )
-def test_what_is_so_already_changes_nothing(state, seat):
-    assert set_((wish(state), seat)) == Decision(Done())
+def test_what_is_so_already_changes_nothing(state, there):
+    assert set_((wish(state), there)) == Decision(Done())
 
 
 CANNOT = {
@@ -88,17 +88,17 @@ CANNOT = {
     "nor to configure":           (wish("unconfigured"), NOBODY_YET, {}, as_it_is(GONE, "")),
     "another subscription":       (wish("none", subid="other"), SITS, {}, as_it_is(SUBSCRIBED)),
     "no subscription of that id": (wish("none", subid="other"), NOBODY_YET, {}, as_it_is(GONE, "")),
-    "an outcast":                 (wish("subscribed"), Seat(None, Affiliation.OUTCAST), {}, as_it_is(GONE, "")),
-    "too many":                   (wish("subscribed"), Seat(None, NONE, 9), {}, as_it_is(GONE, "")),
+    "an outcast":                 (wish("subscribed"), Named(None, Affiliation.OUTCAST), {}, as_it_is(GONE, "")),
+    "too many":                   (wish("subscribed"), Named(None, NONE, 9), {}, as_it_is(GONE, "")),
     "a stranger, closed":         (wish("subscribed"), NOBODY_YET, {"node": plain(access_model=AccessModel.WHITELIST)}, as_it_is(GONE, "")),
     "nobody may":                 (wish("subscribed"), NOBODY_YET, {"node": plain(subscribe=False)}, as_it_is(GONE, "")),
     "a worker has to say":        (wish("subscribed"), NOBODY_YET, {"node": queue()}, as_it_is(GONE, "")),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("one", "seat", "known", "entry"), CANNOT.values(), ids=CANNOT)
-def test_what_cannot_be_is_named_and_the_rest_is_done(one, seat, known, entry):
-    decision = set_((one, seat), (wish("none", BOB), Seat(window(BOB), NONE)), **known)
+@pytest.mark.parametrize(("one", "there", "known", "entry"), CANNOT.values(), ids=CANNOT)
+def test_what_cannot_be_is_named_and_the_rest_is_done(one, there, known, entry):
+    decision = set_((one, there), (wish("none", BOB), Named(window(BOB), NONE)), **known)
     assert decision.reply == kept(entry)
     assert decision.changes == (EndSubscription(JOBS, BOB),)
 

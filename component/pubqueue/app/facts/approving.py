@@ -11,7 +11,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
 from pubqueue.core.nodes import manage
 from pubqueue.core.nodes.pending import AT_ONCE, AnswerFacts, PendingFacts
-from pubqueue.core.nodes.subscribers import Seat, SubscribersFacts
+from pubqueue.core.nodes.subscribers import Named, SubscribersFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
@@ -86,8 +86,8 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not manage.manages(by, node, affiliation):
         return SubscribersFacts(node, affiliation)
-    seats = tuple(
-        Seat(
+    named = tuple(
+        Named(
             rows.subscription(node.name, wish.jid),
             rows.affiliation(node.name, account_of(wish.jid)),
             len(rows.subscriptions_in(node.name, account_of(wish.jid))),
@@ -96,4 +96,4 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
     )
     owners = owners_who_hear(rows, node) if node.config.notify_sub else ()
     most = context.most_subscriptions
-    return SubscribersFacts(node, affiliation, seats=seats, owners=owners, most=most)
+    return SubscribersFacts(node, affiliation, named=named, owners=owners, most=most)

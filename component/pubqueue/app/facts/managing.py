@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.publishing import seats_in, subscribers
+from pubqueue.app.facts.publishing import all_subscriptions, subscribers
 from pubqueue.app.listings import AffiliationsOf, Items, SubscriptionsOf
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Everybody
@@ -118,13 +118,15 @@ def _with_people(
     """Add those who are to be told, or who may have to go."""
     if isinstance(request, Delete | Purge):
         return replace(known, audience=subscribers(rows, node))
-    known = replace(known, audience=subscribers(rows, node), seats=seats_in(rows, node))
+    known = replace(
+        known, audience=subscribers(rows, node), subscriptions=all_subscriptions(rows, node)
+    )
     if isinstance(request, Declare):
         everybody = rows.page(AffiliationsOf(node.name), None, ALL)
         return replace(known, affiliations=_pairs(everybody))
-    if isinstance(known.seats, Everybody):
+    if isinstance(known.subscriptions, Everybody):
         return known
-    accounts = dict.fromkeys(account_of(one.jid) for one in known.seats)
+    accounts = dict.fromkeys(account_of(one.jid) for one in known.subscriptions)
     roles = tuple((account, rows.affiliation(node.name, account)) for account in accounts)
     return replace(known, affiliations=roles)
 
@@ -171,6 +173,6 @@ def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
     return replace(
         known,
         affiliations=tuple((owners | there).items()),
-        seats=tuple(one for group in mine for one in group),
+        subscriptions=tuple(one for group in mine for one in group),
         waiting=tuple(rows.page(pending, None, AT_ONCE)) if asks else (),
     )

@@ -61,8 +61,8 @@ def ahead(context: Context, request: Publish) -> None:
     """Say what a publish that comes later in the batch needs, in short where that is its ids alone."""
     rows, cache = context.rows, context.rows.cache
     name, node = request.node, context.rows.cache.nodes.get(request.node)
-    seat = name, request.by.account
-    known = seat in cache.affiliations and seat in cache.of_account
+    key = name, request.by.account
+    known = key in cache.affiliations and key in cache.of_account
     if node is None or not known or node.config.dedup_window or not node.config.queueing:
         for_publish(context, request)
         return
@@ -113,7 +113,7 @@ def here(rows: WorkingSet, jids: tuple[Jid, ...]) -> tuple[Jid, ...]:
     )
 
 
-def seats_in(rows: WorkingSet, node: Node) -> tuple[Subscription, ...] | Everybody:
+def all_subscriptions(rows: WorkingSet, node: Node) -> tuple[Subscription, ...] | Everybody:
     """Return all subscriptions to the node, those that wait too; a crowd is not named."""
     return EVERYBODY if node.subscriptions > CROWD else tuple(rows.subscribers(node.name))
 

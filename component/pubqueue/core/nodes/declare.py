@@ -90,8 +90,8 @@ def _bring(
         kept=tuple(kept),
         unnamed=tuple(jid for jid in before if jid not in people) if people else (),
     )
-    seats = facts.seats if changes else ()
-    return reviewed(replace(node, config=config), reply, tuple(changes), seats, after)
+    subscriptions = facts.subscriptions if changes else ()
+    return reviewed(replace(node, config=config), reply, tuple(changes), subscriptions, after)
 
 
 def _mode_kept(node: Node, wanted: NodeConfig, misfit: Refused) -> Difference:

@@ -145,7 +145,7 @@ class NodeFacts(Struct, frozen=True, gc=False):
     policy: CreationPolicy = CreationPolicy.LOCAL
     audience: Audience = ()
     affiliations: tuple[tuple[Jid, Affiliation], ...] = ()
-    seats: tuple[Subscription, ...] | Everybody = ()
+    subscriptions: tuple[Subscription, ...] | Everybody = ()
     """Subscriptions that may have to end, or need wait for approval no more."""
     waiting: tuple[Subscription, ...] = ()
     """Those that wait for approval, for an owner who is new."""
@@ -225,8 +225,8 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
         return Decision(misfit)
     changes: tuple[Change, ...] = (ConfigureNode(node.name, config), *trimmed(node, config))
     after = replace(node, config=config)
-    seats = facts.seats if newly else ()
-    done = reviewed(after, Done(), changes, seats, dict(facts.affiliations))
+    subscriptions = facts.subscriptions if newly else ()
+    done = reviewed(after, Done(), changes, subscriptions, dict(facts.affiliations))
     told = _configured(node, after, facts.audience)
     return replace(done, notices=(*done.notices, *told))
 
@@ -301,8 +301,8 @@ def _affiliated(
 ) -> Decision:
     """Let accounts be what is wanted; a new owner is asked to approve who waits (XEP-0060 8.6, 8.7.4)."""
     named = dict(wanted)
-    seats = () if isinstance(facts.seats, Everybody) else facts.seats
-    mine = [one for one in seats if account_of(one.jid) in named]
+    subscriptions = () if isinstance(facts.subscriptions, Everybody) else facts.subscriptions
+    mine = [one for one in subscriptions if account_of(one.jid) in named]
     changes, told = reconsidered(node, mine, {**before, **named})
     joined: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
     new = [
@@ -319,15 +319,17 @@ def reviewed(
     node: Node,
     reply: Reply,
     changes: tuple[Change, ...],
-    seats: tuple[Subscription, ...] | Everybody,
+    subscriptions: tuple[Subscription, ...] | Everybody,
     affiliations: Mapping[Jid, Affiliation],
 ) -> Decision:
     """Make the changes, and end the subscriptions that could not be made now; let stand those that need wait no more.
 
     If items are to be trimmed, or a crowd looked through, whoever asked is answered behind that.
     """
-    crowd = isinstance(seats, Everybody)
-    begun, told = reconsidered(node, () if isinstance(seats, Everybody) else seats, affiliations)
+    crowd = isinstance(subscriptions, Everybody)
+    begun, told = reconsidered(
+        node, () if isinstance(subscriptions, Everybody) else subscriptions, affiliations
+    )
     if crowd:
         begun = (BeginReview(node.name),)
     then: TrimItems | ReviewSubscribers | None = None

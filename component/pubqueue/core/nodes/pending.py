@@ -117,7 +117,7 @@ def changed(one: Subscription, state: SubscriptionState) -> SubscriptionChanged:
 
 
 def reconsidered(
-    node: Node, seats: Iterable[Subscription], affiliations: Mapping[Jid, Affiliation]
+    node: Node, subscriptions: Iterable[Subscription], affiliations: Mapping[Jid, Affiliation]
 ) -> tuple[tuple[Change, ...], tuple[SubscriptionChanged, ...]]:
     """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3), and let those stand that need wait no more.
 
@@ -125,7 +125,7 @@ def reconsidered(
     """
     ended: list[Subscription] = []
     approved: list[Subscription] = []
-    for one in seats:
+    for one in subscriptions:
         is_a = affiliations.get(account_of(one.jid), Affiliation.NONE)
         if not access.may(is_a, Action.SUBSCRIBE, node):
             ended.append(one)

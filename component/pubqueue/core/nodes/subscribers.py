@@ -57,7 +57,7 @@ class SetSubscriptions(Struct, frozen=True, gc=False):
     wishes: tuple[Wish, ...]
 
 
-class Seat(Struct, frozen=True, gc=False):
+class Named(Struct, frozen=True, gc=False):
     """What is known of a JID that is named: its subscription, what its account is to the node and has there already."""
 
     subscription: Subscription | None
@@ -66,13 +66,13 @@ class Seat(Struct, frozen=True, gc=False):
 
 
 class SubscribersFacts(Struct, frozen=True, gc=False):
-    """The node, what the asker is to it, and a page of its subscriptions or a seat for each wish."""
+    """The node, what the asker is to it, and a page of its subscriptions or what is known for each wish."""
 
     node: Node | None
     affiliation: Affiliation
     page: tuple[Subscription, ...] = ()
     part: Part = WHOLE
-    seats: tuple[Seat, ...] = ()
+    named: tuple[Named, ...] = ()
     owners: tuple[Jid, ...] = ()
     most: int = MOST_SUBSCRIPTIONS
 
@@ -95,10 +95,10 @@ def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Dec
     changes: list[Change] = []
     notices: list[SubscriptionChanged] = []
     failed: list[SubscriptionEntry] = []
-    for wish, seat in zip(request.wishes, facts.seats, strict=True):
-        made = _change(node, wish, seat, facts.most)
+    for wish, known in zip(request.wishes, facts.named, strict=True):
+        made = _change(node, wish, known, facts.most)
         if made is None:
-            failed.append(_as_it_is(wish, seat))
+            failed.append(_as_it_is(wish, known))
             continue
         for change, one, state in made:
             changes.append(change)
@@ -108,8 +108,8 @@ def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Dec
     return Decision(reply, tuple(changes), tuple(notices))
 
 
-def _as_it_is(wish: Wish, seat: Seat) -> SubscriptionEntry:
-    one = seat.subscription
+def _as_it_is(wish: Wish, known: Named) -> SubscriptionEntry:
+    one = known.subscription
     if one is None:
         return SubscriptionEntry(wish.jid, SubscriptionState.NONE)
     return SubscriptionEntry(one.jid, one.state, one.subid)
@@ -118,9 +118,9 @@ def _as_it_is(wish: Wish, seat: Seat) -> SubscriptionEntry:
 Made = tuple[tuple[Change, Subscription, SubscriptionState], ...]
 
 
-def _change(node: Node, wish: Wish, seat: Seat, most: int) -> Made | None:
+def _change(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
     """Return the change that makes the wish true, nothing if it is, None if it cannot be."""
-    one = seat.subscription
+    one = known.subscription
     state = SubscriptionState.NONE if one is None else one.state
     if wish.subid is not None and (one is None or one.subid != wish.subid):
         return None
@@ -132,13 +132,13 @@ def _change(node: Node, wish: Wish, seat: Seat, most: int) -> Made | None:
         return None
     if one is not None:
         return ((Approve(node.name, one.jid), one, SubscriptionState.SUBSCRIBED),)
-    return _added(node, wish, seat, most)
+    return _added(node, wish, known, most)
 
 
-def _added(node: Node, wish: Wish, seat: Seat, most: int) -> Made | None:
+def _added(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
     """Subscribe somebody else: where it could do so itself, and to a queue nobody, for it has to say how much it takes."""
-    allowed = access.may(seat.affiliation, Action.SUBSCRIBE, node) and node.config.subscribe
-    if node.config.queueing or not allowed or seat.of_account >= most:
+    allowed = access.may(known.affiliation, Action.SUBSCRIBE, node) and node.config.subscribe
+    if node.config.queueing or not allowed or known.of_account >= most:
         return None
     new = Subscription(node.name, wish.jid, wish.new_subid, 1, temporary=node.config.tempsub)
     return ((AddSubscription(new), new, SubscriptionState.SUBSCRIBED),)

@@ -86,9 +86,9 @@ def _about_people(contents: Contents, change: BulkOfPeople) -> None:
             nodes.part_with(change.node, change.through)
         case EndSubscriptions():
             for jid in change.jids:
-                if (change.node, jid) not in nodes.seats.rows:
+                if (change.node, jid) not in nodes.subscriptions.rows:
                     raise StaleError(f"{jid} does not subscribe to {change.node}")
-                nodes.seats.put((change.node, jid), None)
+                nodes.subscriptions.put((change.node, jid), None)
         case _:
             assert_never(change)
 

@@ -54,7 +54,7 @@ class Contents:
         if node is not None:
             self.nodes.change(replace(node, items=0))
         for one in [one for one in self.nodes.subscribers(name) if one.in_flight]:
-            self.nodes.seat(replace(one, in_flight=0), 0)
+            self.nodes.subscribe(replace(one, in_flight=0), 0)
 
     def delete(self, name: NodeName) -> None:
         """Remove a node with all that hangs on it."""

@@ -49,8 +49,8 @@ class NodeTable:
         self.affiliations: Table[tuple[NodeName, Jid], AffiliationRow] = Table(
             journal, self._affiliation_changed
         )
-        self.seats: Table[tuple[NodeName, Jid], NumberedSubscription] = Table(
-            journal, self._seat_changed
+        self.subscriptions: Table[tuple[NodeName, Jid], NumberedSubscription] = Table(
+            journal, self._subscription_changed
         )
         self.resources: Table[Jid, int] = Table(journal, self._resource_changed)
         self.former: Table[int, FormerNode] = Table(journal)
@@ -65,15 +65,15 @@ class NodeTable:
         self.by_number: dict[int, NodeName] = {}
         self._people: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
         self._places: defaultdict[Jid, Order[NodeName]] = defaultdict(Order)
-        self._seats_in: defaultdict[NodeName, Order[tuple[int, Jid]]] = defaultdict(Order)
+        self._subscribed_in: defaultdict[NodeName, Order[tuple[int, Jid]]] = defaultdict(Order)
         self._jids_in: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)
         self._standing: defaultdict[tuple[NodeName, SubscriptionState], Order[Jid]] = defaultdict(
             Order
         )
         self.leases: Order[tuple[int, NodeName, Jid]] = Order()
         """When there is something to do for the leases of subscriptions."""
-        self._seats_of: defaultdict[Jid, set[tuple[NodeName, Jid]]] = defaultdict(set)
-        self._seats_of_jid: defaultdict[Jid, set[NodeName]] = defaultdict(set)
+        self._subscribed_by: defaultdict[Jid, set[tuple[NodeName, Jid]]] = defaultdict(set)
+        self._nodes_of_jid: defaultdict[Jid, set[NodeName]] = defaultdict(set)
         self._here: defaultdict[Jid, Order[tuple[int, Jid]]] = defaultdict(Order)
 
     def node(self, name: NodeName) -> Node | None:
@@ -85,21 +85,23 @@ class NodeTable:
         """Let a node that is there be this from now on."""
         self.nodes.put(node.name, NumberedNode(self.nodes.rows[node.name].number, node))
 
-    def seat(self, subscription: Subscription, place: int) -> None:
+    def subscribe(self, subscription: Subscription, place: int) -> None:
         """Let a subscription be this from now on; the place counts if it is new."""
         key = subscription.node, subscription.jid
-        there = self.seats.rows.get(key)
-        self.seats.put(
+        there = self.subscriptions.rows.get(key)
+        self.subscriptions.put(
             key, NumberedSubscription(place if there is None else there.place, subscription)
         )
 
     def subscribers(self, node: NodeName) -> list[Subscription]:
         """Return the subscriptions to the node, the oldest first."""
-        if node not in self._seats_in:
+        if node not in self._subscribed_in:
             return []
-        return [self.seats.rows[node, jid].subscription for _, jid in self._seats_in[node]]
+        return [
+            self.subscriptions.rows[node, jid].subscription for _, jid in self._subscribed_in[node]
+        ]
 
-    def seated(self, node: NodeName) -> Order[Jid]:
+    def jids_in(self, node: NodeName) -> Order[Jid]:
         """Return who subscribes to the node, by JID."""
         return self._jids_in[node] if node in self._jids_in else Order()
 
@@ -110,7 +112,7 @@ class NodeTable:
     def listening(self, node: NodeName, after: Jid | None = None) -> Iterator[Jid]:
         """Iterate over those who subscribe to the node and want to be told, by JID."""
         for jid in self.standing(node, SubscriptionState.SUBSCRIBED).behind(after):
-            if self.seats.rows[node, jid].subscription.deliver:
+            if self.subscriptions.rows[node, jid].subscription.deliver:
                 yield jid
 
     def over(self, now: int, limit: int) -> list[Subscription]:
@@ -119,7 +121,7 @@ class NodeTable:
         for moment, node, jid in self.leases:
             if moment > now or len(found) >= limit:
                 break
-            found.append(self.seats.rows[node, jid].subscription)
+            found.append(self.subscriptions.rows[node, jid].subscription)
         return found
 
     def leave_behind(self, node: NodeName) -> None:
@@ -143,13 +145,13 @@ class NodeTable:
 
     def of_account(self, account: Jid, node: NodeName | None = None) -> Iterable[Subscription]:
         """Return the subscriptions of the account's JIDs, to any node or to this one."""
-        keys = self._seats_of.get(account, ())
-        return [self.seats.rows[key].subscription for key in keys if node in {None, key[0]}]
+        keys = self._subscribed_by.get(account, ())
+        return [self.subscriptions.rows[key].subscription for key in keys if node in {None, key[0]}]
 
     def of_jid(self, jid: Jid) -> Iterable[Subscription]:
         """Return the subscriptions of exactly this JID, to any node."""
-        nodes = self._seats_of_jid.get(jid, ())
-        return [self.seats.rows[node, jid].subscription for node in nodes]
+        nodes = self._nodes_of_jid.get(jid, ())
+        return [self.subscriptions.rows[node, jid].subscription for node in nodes]
 
     def people(self, node: NodeName) -> Order[Jid]:
         """Return who is something to the node."""
@@ -170,7 +172,7 @@ class NodeTable:
         for jid in list(self.people(node)):
             self.affiliations.put((node, jid), None)
         for subscription in self.subscribers(node):
-            self.seats.put((node, subscription.jid), None)
+            self.subscriptions.put((node, subscription.jid), None)
 
     # --- what follows from the rows ---
 
@@ -198,7 +200,7 @@ class NodeTable:
             _drop(self._people, node, account)
             _drop(self._places, account, node)
 
-    def _seat_changed(
+    def _subscription_changed(
         self,
         key: tuple[NodeName, Jid],
         before: NumberedSubscription | None,
@@ -206,15 +208,15 @@ class NodeTable:
     ) -> None:
         node, jid = key
         if before is None and now is not None:
-            self._seats_in[node].add((now.place, jid))
+            self._subscribed_in[node].add((now.place, jid))
             self._jids_in[node].add(jid)
-            self._seats_of[account_of(jid)].add(key)
-            self._seats_of_jid[jid].add(node)
+            self._subscribed_by[account_of(jid)].add(key)
+            self._nodes_of_jid[jid].add(node)
         elif before is not None and now is None:
-            _drop(self._seats_in, node, (before.place, jid))
+            _drop(self._subscribed_in, node, (before.place, jid))
             _drop(self._jids_in, node, jid)
-            _take_out(self._seats_of, account_of(jid), key)
-            _take_out(self._seats_of_jid, jid, node)
+            _take_out(self._subscribed_by, account_of(jid), key)
+            _take_out(self._nodes_of_jid, jid, node)
         self._standing_changed(before, now)
 
     def _standing_changed(

@@ -100,24 +100,26 @@ def _subscribers(contents: Contents, which: l.Subscribers, after: Jid | None) ->
 def _subscriptions_of(
     contents: Contents, which: l.SubscriptionsOf, after: Jid | None
 ) -> Iterator[Subscription]:
-    return _seated(contents, which, contents.nodes.standing(which.node, which.state).behind(after))
+    return _subscriptions(
+        contents, which, contents.nodes.standing(which.node, which.state).behind(after)
+    )
 
 
-def _seated(
+def _subscriptions(
     contents: Contents, which: l.SubscriptionsOf, jids: Iterable[Jid]
 ) -> Iterator[Subscription]:
     for jid in jids:
-        yield contents.nodes.seats.rows[which.node, jid].subscription
+        yield contents.nodes.subscriptions.rows[which.node, jid].subscription
 
 
 def _subscriber_roles(
     contents: Contents, which: l.SubscriberRoles, after: Jid | None
 ) -> Iterator[tuple[Jid, Affiliation, SubscriptionState]]:
-    people, seats = contents.nodes.affiliations.rows, contents.nodes.seats.rows
-    for jid in contents.nodes.seated(which.node).behind(after):
+    people, subscriptions = contents.nodes.affiliations.rows, contents.nodes.subscriptions.rows
+    for jid in contents.nodes.jids_in(which.node).behind(after):
         row = people.get((which.node, account_of(jid)))
         is_a = Affiliation.NONE if row is None else row.affiliation
-        yield jid, is_a, seats[which.node, jid].subscription.state
+        yield jid, is_a, subscriptions[which.node, jid].subscription.state
 
 
 def _trims(contents: Contents, _which: l.Trims, after: NodeName | None) -> Iterator[NodeName]:
@@ -203,7 +205,7 @@ def _backward(contents: Contents, which: l.Backward[Any], after: Any) -> Iterato
             return _such_people(contents, people, accounts)
         case l.SubscriptionsOf() as some:
             jids = nodes.standing(some.node, some.state).in_front_of(after)
-            return _seated(contents, some, jids)
+            return _subscriptions(contents, some, jids)
         case l.SubscriptionsOfAccount() as mine:
             every = reversed(list(_subscriptions_of_account(contents, mine, None)))
             return (one for one in every if after is None or (one.node, one.jid) < after)

@@ -129,19 +129,19 @@ def _write_subscription(contents: Contents, one: Write[Subscription]) -> None:
     row = one.after if one.before is None else one.before
     if row is None:
         return
-    seat = contents.nodes.seats.rows.get((row.node, row.jid))
-    there = None if seat is None else seat.subscription
+    kept = contents.nodes.subscriptions.rows.get((row.node, row.jid))
+    there = None if kept is None else kept.subscription
     if one.before is None or there is None:
         expect(one.before, there)
     else:
         expect(replace(one.before, in_flight=there.in_flight), there)
     if one.after is None:
-        contents.nodes.seats.put((row.node, row.jid), None)
+        contents.nodes.subscriptions.put((row.node, row.jid), None)
         return
     _must_be_of_nodes(contents, [row.node])
     more = 0 if one.before is None or there is None else there.in_flight - one.before.in_flight
     now = replace(one.after, in_flight=one.after.in_flight + more) if more else one.after
-    contents.nodes.seat(now, contents.number("place") if there is None else 0)
+    contents.nodes.subscribe(now, contents.number("place") if there is None else 0)
 
 
 # --- items ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
 
 
-class Pending:
+class Unwritten:
     """Tables of befores, by kind of row."""
 
     def __init__(self) -> None:

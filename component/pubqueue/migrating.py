@@ -1,4 +1,4 @@
-"""Moves a service to another store, and shows on a terminal how far that is."""
+"""Migrates a service to another store, and shows on a terminal how far that is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-def move(source: str, target: str) -> list[str]:
+def migrate(source: str, target: str) -> list[str]:
     """Copy the store at one address into that at another, and return what there is to say of it.
 
     Raises:
