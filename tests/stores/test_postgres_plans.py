@@ -21,6 +21,8 @@ FULL = """
     INSERT INTO contents SELECT 1099511627776 + g, NULL FROM generate_series(1, 50) g;
     INSERT INTO former_node SELECT 100000 + g, 'f' || g, g % 2 = 0 FROM generate_series(1, 200) g;
     INSERT INTO review SELECT id FROM node WHERE id < 100;
+    INSERT INTO trim SELECT id FROM node WHERE id < 100;
+    INSERT INTO overwritten SELECT g, 1 + g % 2000, g FROM generate_series(1, 9000) g;
     INSERT INTO affiliation SELECT id, 'b@x', 'owner' FROM node;
     INSERT INTO affiliation SELECT 1, 'a' || g || '@x', 'member' FROM generate_series(1, 5000) g;
     INSERT INTO subscription (node_id, jid, account, subid, queue_requests)
@@ -66,6 +68,7 @@ WALKS = {
     "sweep_staged": "ends with the slice",
     "sweep_attempts": "ends with the slice",
     "sweep_items": "an index that has nothing but litter",
+    "sweep_places": "an index that has nothing but litter",
     "sweep_contents": "an index that has nothing but litter",
     "sweep_subscriptions": "ends with the slice",
     "sweep_affiliations": "ends with the slice",
@@ -150,7 +153,7 @@ COUNTED = {
     "locks_from_last": "item_deadline (deadline seq)",
     "count_queued": "item_ready (node_id priority seq)",
     "queued_end": "item_ready (node_id priority seq)",
-    "subscribers_of": "subscription_of_node (node_id left)",
+    "subscribers_of": "subscription_state (node_id state left)",
     "subscriber_roles": "subscription_of_node (node_id left)",
     "events": "event_pkey (seq)",
     "records_of_app": "txn_of_app (app_id id)",

@@ -16,7 +16,7 @@ FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AN
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
 FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name LIMIT $4;
 
--- Backward: the same in front of a name.
+-- Backward, the same in front of a name.
 
 -- page_nodes_back: nodes by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions

@@ -16,7 +16,7 @@ FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.confi
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name LIMIT ?4;
 
--- Backward: the same in front of a name.
+-- Backward, the same in front of a name.
 
 -- page_nodes_back: nodes by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions

@@ -10,3 +10,9 @@ ALTER TABLE subscription ADD COLUMN temporary boolean NOT NULL DEFAULT false;
 
 CREATE INDEX subscription_state ON subscription (node_id, state, left(jid, 500));
 CREATE INDEX subscription_lease ON subscription ((coalesce(remind, expire))) WHERE expire IS NOT NULL;
+
+-- Made behind the one above, for the reason that 0003 gives.
+DROP INDEX subscription_jid;
+CREATE INDEX subscription_jid ON subscription (left(jid, 500));
+DROP INDEX subscription_account;
+CREATE INDEX subscription_account ON subscription (account, node_id);
