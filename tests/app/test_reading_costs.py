@@ -43,7 +43,7 @@ from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorke
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.core.transactions.staging import ListTransactions
-from pubqueue.stores.relational import columns, paging
+from pubqueue.stores.relational import columns, node_pages
 from pubqueue.stores.sqlite import SqliteStore
 
 SMALL, LARGE = 300, 6_000
@@ -347,9 +347,9 @@ def counting_batches(batch, batches):
 async def test_rights_are_judged_before_anything_is_loaded(laid, monkeypatch):
     """Of 500 people around a node nobody is loaded for a stranger, and two for whoever changes one of them."""
     loaded = []
-    row = paging.AffiliationRow
+    row = node_pages.AffiliationRow
     monkeypatch.setattr(
-        paging, "AffiliationRow", lambda *facts: loaded.append(facts) or row(*facts)
+        node_pages, "AffiliationRow", lambda *facts: loaded.append(facts) or row(*facts)
     )
     service = await laid(lay_long_queue, 10)
     people = tuple((Jid(f"p{number}@x"), Affiliation.MEMBER) for number in range(500))

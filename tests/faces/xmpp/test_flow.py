@@ -14,12 +14,11 @@ from pubqueue.app.facts import publishing
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes import crowd
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp import face as face_module
+from pubqueue.faces.xmpp import XmppFace, to_many
 from pubqueue.faces.xmpp import lanes as lanes_module
 from pubqueue.faces.xmpp.component import FULL, HIGH
-from pubqueue.faces.xmpp.face import LARGEST
 from pubqueue.faces.xmpp.intake import MOST, MOST_OCTETS
+from pubqueue.faces.xmpp.room import LARGEST
 from pubqueue.stores.memory.store import MemoryStore
 
 PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
@@ -115,7 +114,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     for _ in range(100):
         await asyncio.sleep(0)
     assert stage.unwritten < HIGH + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
-    assert 0 < stage.face._lanes.octets < PAYLOAD + PEOPLE * 10 + 1000
+    assert 0 < stage.face._many._lanes.octets < PAYLOAD + PEOPLE * 10 + 1000
     # others are served meanwhile: what is said to them stands behind what is written, not behind all
     await stage.server.send(stage.iq("ping", "", by="eve@localhost/x", kind="get"))
     stage.server.read_on()
@@ -130,7 +129,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     messages = [stanza for stanza in heard if stanza.tag.endswith("message")]
     assert [m.get("to") for m in messages] == [f"reader@localhost/{n}" for n in range(PEOPLE)]
     assert {len(m.findtext(".//{x}x")) for m in messages} == {PAYLOAD}
-    assert stage.face._lanes.octets == 0
+    assert stage.face._many._lanes.octets == 0
 
 
 async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypatch):
@@ -144,7 +143,7 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
-    (lane,) = stage.face._lanes._lanes.values()
+    (lane,) = stage.face._many._lanes._lanes.values()
     assert [len(told.to) for told in lane] == [30]
     stage.server.read_on()
     told = []
@@ -184,11 +183,11 @@ async def test_news_end_with_their_stream(stage):
     await an_audience(stage)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news"))
-    while not stage.face._lanes:  # noqa: ASYNC110  # nothing tells of it
+    while not stage.face._many._lanes:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0)
     await stage.server.drop()
     await stage.server.reconnected(1)
-    assert not stage.face._lanes
+    assert not stage.face._many._lanes
     assert await stage.ask("ping", "", kind="get") == "result"
 
 
@@ -300,7 +299,7 @@ async def test_news_are_written_as_far_as_the_echo_of_those_before_has_been_hear
 
 
 async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypatch):
-    monkeypatch.setattr(face_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(to_many, "PATIENCE", 0.01)
     await an_audience(stage, count=50)
     echoing = Echoing(stage)
     await stage.server.send(stage.publish("i1", "news"))

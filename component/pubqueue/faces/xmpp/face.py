@@ -7,9 +7,7 @@ an error, for a server would then stop telling us who leaves.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -25,18 +23,17 @@ from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import notices, ns
 from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import ENTERING, Component
-from pubqueue.faces.xmpp.echo import Echo
-from pubqueue.faces.xmpp.feeder import padding
+from pubqueue.faces.xmpp.ids import new_id
 from pubqueue.faces.xmpp.intake import Intake, told_of, weight
-from pubqueue.faces.xmpp.lanes import Lanes
 from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import wants_short
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
-from pubqueue.faces.xmpp.room import LARGEST_ANSWER
+from pubqueue.faces.xmpp.room import LARGEST, LARGEST_ANSWER
 from pubqueue.faces.xmpp.rosters import Rosters
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.text import attribute
+from pubqueue.faces.xmpp.to_many import ToMany
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 
 if TYPE_CHECKING:
@@ -56,9 +53,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LARGEST: Final = 500_000
-"""Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
-
 DRAIN: Final = 1.5
 """Seconds for answering what was asked before the end; what has not begun by then is refused."""
 
@@ -72,16 +66,6 @@ _TOO_LARGE: Final = StanzaError(
 _BEHIND: Final = StanzaError(
     "wait", "resource-constraint", text="what happened here before is still being told"
 )
-
-SLICE: Final = 262_144
-EACH: Final = 1024
-"""Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
-
-PATIENCE: Final = 5.0
-"""Seconds until an echo is not waited for any more."""
-
-LONGEST_HEAD: Final = 8192
-"""Bytes that a message has in front of what is told, nearly always."""
 
 FULL: Final = "full"
 """Why nothing is read: enough is waiting for its answer."""
@@ -118,18 +102,16 @@ class XmppFace:
             on_stanza=self._take,
             on_up=self._up,
             on_down=self._down,
-            on_room=self._pump,
+            on_room=self._go_on,
         )
         self._intake = Intake(
             partial(self.component.pause_reading, FULL),
             partial(self.component.resume_reading, FULL),
         )
+        self._many = ToMany(jid, self.component)
         self._rosters = Rosters(jid, self.component.write, askers)
-        self._lanes = Lanes()
         self._desk = Desk()
-        self._echo = Echo()
-        self._patience: asyncio.TimerHandle | None = None
-        self._pumping = self._outside = False
+        self._outside = False
         self._kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
             f"{ns.COMPONENT} message": self._take_message,
@@ -187,12 +169,15 @@ class XmppFace:
         if self._outside:
             return
         if not self.component.ready:
-            self._lanes.clear()
+            self._many.clear()
             self._rosters.forget()
-            self._echo = Echo()
             if not self.component.is_leaving:
                 self._broker.unsaid.stream_broke()
         self._broker.outbox.set_up(self, up=False)
+
+    def _go_on(self) -> None:
+        """Tell more of what waits, for there is room."""
+        self._many.go_on()
 
     # --- in ---
 
@@ -215,7 +200,7 @@ class XmppFace:
             return
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.brief if asked.short and verb.brief else verb.write
-        request = asked.request(self._asker(sender.jid), _new_id)
+        request = asked.request(self._asker(sender.jid), new_id)
         if self._broker.is_behind(asked.node):
             self._refuse(asked, _BEHIND)
             return
@@ -227,7 +212,7 @@ class XmppFace:
         top = stanza.top
         kind = top.get("type")
         if kind == "result" and top.get("from") == top.get("to") == self._jid:
-            self._hear_echo(top.get("id") or "")
+            self._many.hear_echo(top.get("id") or "")
         if kind in {"result", "error"} and self._rosters.hear_answer(top):
             return
         if kind not in {"get", "set"} or top.get("from") is None:
@@ -241,7 +226,7 @@ class XmppFace:
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
         by = self._asker(Jid(stanza.top.attributes["from"]))
-        iq = Iq(stanza, by, _new_id, self._auto_creates, self._desk)
+        iq = Iq(stanza, by, new_id, self._auto_creates, self._desk)
         request = verb.read(iq)
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
@@ -350,80 +335,21 @@ class XmppFace:
         unsent: list[Notice] = []
         for what in notices:
             if isinstance(what, ToEach):
-                self._tell(what)
+                self._many.tell(what)
             elif not self._say(what):
                 unsent.append(what)
         return unsent
 
     def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
-        """Call when the server has taken what is told to many of the node by now, or the stream is lost.
-
-        What is called may have more to tell, so it is not called while that is being written.
-        """
-        if self._lanes.has(node):
-            self._lanes.when_told(node, partial(self._call_soon, call))
-        else:
-            self.component.flush()  # what was said before has left when we say so
-            call()
-
-    def _call_soon(self, call: Callable[[], None]) -> None:
-        self.component.loop.call_soon(call)
+        """Call when the server has taken what is told to many of the node by now, or the stream is lost."""
+        self._many.when_told(node, call)
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much waits to be told to many that the node should have no more."""
-        return self._lanes.is_behind(node)
-
-    def _tell(self, many: ToEach) -> None:
-        """Have many told, of which those first whom there is room for."""
-        text, what = notices.rest(many.what, self._jid, fleeting=many.fleeting), many.what
-        if len(text) > LARGEST - LONGEST_HEAD and isinstance(what, Retracted) and len(what.ids) > 1:
-            half = len(what.ids) // 2
-            for ids in (what.ids[:half], what.ids[half:]):
-                self._tell(replace(many, what=replace(what, ids=ids)))
-        elif self.component.ready:
-            self._lanes.add(what.node, many.to, text, padding(text))
-            if not self._pumping:
-                self._pump()
-
-    def _pump(self) -> None:
-        """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
-        self._pumping = False
-        left = SLICE
-        while left > 0 and self._may_tell():
-            to, shared, white = self._lanes.next()
-            text = notices.to_one(shared, to)
-            head = notices.head(self._jid, to, _new_id())
-            self.component.write(head + text, max(white, padding(head + b'">')))
-            left -= len(head) + len(text) + EACH
-            if (name := self._echo.wrote(len(head) + len(text))) is not None:
-                self._call_echo(name)
-        if self._may_tell():
-            self._pumping = True
-            self.component.loop.call_soon(self._pump)
-
-    def _may_tell(self) -> bool:
-        """Say whether there are news, and room for them between us and the server."""
-        return bool(self._lanes) and self.component.has_room and not self._echo.is_awaited
-
-    def _call_echo(self, name: str) -> None:
-        """Send ourselves what nobody answers, and wait for it for a while."""
-        me = attribute(self._jid)
-        self.component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
-        if self._patience is not None:
-            self._patience.cancel()
-        self._patience = self.component.loop.call_later(PATIENCE, self._hear_no_echo)
-
-    def _hear_no_echo(self) -> None:
-        self._echo.give_up()
-        self._pump()
-
-    def _hear_echo(self, name: str) -> None:
-        self._echo.heard(name)
-        if not self._pumping:
-            self._pump()
+        return self._many.is_behind(node)
 
     def _say(self, what: Notice) -> bool:
-        message = notices.notice(what, self._jid, _new_id)
+        message = notices.notice(what, self._jid, new_id)
         if len(message) > LARGEST and isinstance(what, Retracted | Unlocked) and len(what.ids) > 1:
             half = len(what.ids) // 2
             ids = what.ids[:half], what.ids[half:]
@@ -462,15 +388,6 @@ class XmppFace:
         self.component.write(
             b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
         )
-
-
-_PROCESS: Final = uuid.uuid4().hex
-_count = itertools.count(1)
-
-
-def _new_id() -> str:
-    """Return an id that no other process and no other call has made; a counter is cheaper than chance."""
-    return f"{_PROCESS}-{next(_count):x}"
 
 
 def _is_gone(error: Element | None) -> bool:

@@ -1,0 +1,118 @@
+"""What is told to many: it waits in lanes, and becomes messages as the server takes them (`lanes`, `echo`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Retracted, ToEach
+from pubqueue.faces.xmpp import notices
+from pubqueue.faces.xmpp.echo import Echo
+from pubqueue.faces.xmpp.feeder import padding
+from pubqueue.faces.xmpp.ids import new_id
+from pubqueue.faces.xmpp.lanes import Lanes
+from pubqueue.faces.xmpp.room import LARGEST
+from pubqueue.faces.xmpp.text import attribute
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from pubqueue.core.model import NodeName
+    from pubqueue.faces.xmpp.component import Component
+
+SLICE: Final = 262_144
+EACH: Final = 1024
+"""Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
+
+PATIENCE: Final = 5.0
+"""Seconds until an echo is not waited for any more."""
+
+LONGEST_HEAD: Final = 8192
+"""Bytes that a message has in front of what is told, nearly always."""
+
+
+class ToMany:
+    """Tells many on one stream, some in each turn of the loop."""
+
+    def __init__(self, jid: str, component: Component) -> None:
+        self._jid, self._component = jid, component
+        self._lanes = Lanes()
+        self._echo = Echo()
+        self._patience: asyncio.TimerHandle | None = None
+        self._going = False
+
+    def clear(self) -> None:
+        """Forget what waits: the stream is lost."""
+        self._lanes.clear()
+        self._echo = Echo()
+
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Call when the server has taken what is told to many of the node by now, or the stream is lost.
+
+        What is called may have more to tell, so it is not called while that is being written.
+        """
+        if self._lanes.has(node):
+            self._lanes.when_told(node, partial(self._call_soon, call))
+        else:
+            self._component.flush()  # what was said before has left when we say so
+            call()
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much waits to be told to many that the node should have no more."""
+        return self._lanes.is_behind(node)
+
+    def tell(self, many: ToEach) -> None:
+        """Have many told, of which those first whom there is room for."""
+        text, what = notices.rest(many.what, self._jid, fleeting=many.fleeting), many.what
+        if len(text) > LARGEST - LONGEST_HEAD and isinstance(what, Retracted) and len(what.ids) > 1:
+            half = len(what.ids) // 2
+            for ids in (what.ids[:half], what.ids[half:]):
+                self.tell(replace(many, what=replace(what, ids=ids)))
+        elif self._component.ready:
+            self._lanes.add(what.node, many.to, text, padding(text))
+            if not self._going:
+                self.go_on()
+
+    def go_on(self) -> None:
+        """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
+        self._going = False
+        left = SLICE
+        while left > 0 and self._may_tell():
+            to, shared, white = self._lanes.next()
+            text = notices.to_one(shared, to)
+            head = notices.head(self._jid, to, new_id())
+            self._component.write(head + text, max(white, padding(head + b'">')))
+            left -= len(head) + len(text) + EACH
+            if (name := self._echo.wrote(len(head) + len(text))) is not None:
+                self._call_echo(name)
+        if self._may_tell():
+            self._going = True
+            self._component.loop.call_soon(self.go_on)
+
+    def _may_tell(self) -> bool:
+        """Say whether there are news, and room for them between us and the server."""
+        return bool(self._lanes) and self._component.has_room and not self._echo.is_awaited
+
+    def _call_echo(self, name: str) -> None:
+        """Send ourselves what nobody answers, and wait for it for a while."""
+        me = attribute(self._jid)
+        self._component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self._component.loop.call_later(PATIENCE, self._hear_no_echo)
+
+    def _hear_no_echo(self) -> None:
+        self._echo.give_up()
+        self.go_on()
+
+    def hear_echo(self, name: str) -> None:
+        """Take note of how far the server is, and go on."""
+        self._echo.heard(name)
+        if not self._going:
+            self.go_on()
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self._component.loop.call_soon(call)
