@@ -1,20 +1,18 @@
 """The component is killed between any two steps of a batch. What it had confirmed is there, nothing that was
-done comes back, and everything gets done."""
+done comes back, and everything gets done, on both stores."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import sqlite3
 import sys
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from harness import doomed
 from harness.patience import PATIENCE
 from harness.program import Program, write_config
-from harness.recount import recount
-from harness.replay import WAITS, replayed
+from harness.replay import WAITS
 from harness.server import StubServer
 
 ITEMS = [f"i{number}" for number in range(40)]
@@ -140,36 +138,38 @@ async def trading():
 
 
 @pytest.mark.parametrize("point", doomed.POINTS)
-async def test_killed_there_it_loses_nothing(point, tmp_path):
-    store = tmp_path / "pubqueue.db"
+async def test_killed_there_it_loses_nothing(point, tmp_path, kept):
     async with trading() as (server, trade):
-        config = write_config(tmp_path, server, NODE)
+        config = write_config(tmp_path, server, NODE, store=kept.address)
         for life, passage in enumerate((4, 11)):
             program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
             await program.start()
             await server.reconnected(life)
             await trade.begin()
             assert await program.ended() == -signal.SIGKILL
-            killed = recount(store)
+            killed = kept.recount()
             assert killed.wrong == ()
             assert trade.lost(killed.of("jobs")) == set()
             assert trade.came_back(killed.of("jobs")) == set()
-            assert replayed(store) == told(killed.of("jobs"))
+            assert await kept.replayed() == told(killed.of("jobs"))
 
         async with Program(config):
             await server.reconnected(2)
             await trade.begin()
             await asyncio.wait_for(trade.done.wait(), PATIENCE)
-    ended = recount(store)
+    ended = kept.recount()
     assert (ended.items, ended.wrong) == ({}, ())
 
 
 @pytest.mark.covers("Q-055")
 @pytest.mark.parametrize("point", ["committed", "answered", "delivered"])
-async def test_killed_between_commit_and_send_it_sends_again_under_the_same_token(point, tmp_path):
+async def test_killed_between_commit_and_send_it_sends_again_under_the_same_token(
+    point, tmp_path, kept
+):
     """Whether the item's holder got it nobody knows: it gets it again, and nobody else does."""
     async with StubServer(secret="a secret") as server:
-        config = write_config(tmp_path, server, NODE + '"x-queueing#lock_timeout" = 36000\n')
+        node = NODE + '"x-queueing#lock_timeout" = 36000\n'
+        config = write_config(tmp_path, server, node, store=kept.address)
         doom = (sys.executable, "-I", doomed.__file__, point, "1")
         program = Program(config, doom)
         await program.start()
@@ -178,7 +178,7 @@ async def test_killed_between_commit_and_send_it_sends_again_under_the_same_toke
         await trade._ask(BEE, "subscribe", SUBSCRIBE)
         await trade._ask(ETL, "published i1", JOB)
         assert await program.ended() == -signal.SIGKILL
-        (locked,) = look(tmp_path)
+        (locked,) = kept.locks()
         assert locked[:3] == ("i1", "locked", BEE)
 
         async with Program(config):
@@ -192,7 +192,7 @@ async def test_killed_between_commit_and_send_it_sends_again_under_the_same_toke
             assert (await delivery(server))[:2] == ("ant@localhost/x", "i2")
             await trade._retract("i1")
             await told_of(server, "retracted i1")
-    assert [row[0] for row in look(tmp_path)] == ["i2"]
+    assert [row[0] for row in kept.locks()] == ["i2"]
 
 
 async def delivery(server):
@@ -207,9 +207,3 @@ async def delivery(server):
 async def told_of(server, name):
     while (await server.receive()).tree.get("id") != name:
         pass
-
-
-def look(folder):
-    """Return what is locked to whom under which token, from beside the component."""
-    with closing(sqlite3.connect(folder / "pubqueue.db")) as file:
-        return file.execute("SELECT id, state, holder, token FROM item").fetchall()

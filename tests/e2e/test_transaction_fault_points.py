@@ -1,5 +1,5 @@
 """The component is killed between any two steps of a batch that stages, commits or aborts. The publisher repeats what
-was not answered; in the end every version is there once, and of what was dropped nothing."""
+was not answered; in the end every version is there once, and of what was dropped nothing, on both stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from harness import doomed
 from harness.patience import PATIENCE
 from harness.program import Program, write_config
-from harness.recount import recount
 from harness.server import StubServer
 
 SERVICE, ETL = "queue.localhost", "etl@localhost/x"
@@ -92,19 +91,18 @@ def expected(versions):
 
 
 @pytest.mark.parametrize("point", [p for p in doomed.POINTS if p not in {"answered", "delivered"}])
-async def test_killed_there_every_version_is_there_once(point, tmp_path):
-    store = tmp_path / "pubqueue.db"
+async def test_killed_there_every_version_is_there_once(point, tmp_path, kept):
     async with StubServer(secret="a secret") as server:
         publisher = Publisher(server)
         listening = asyncio.create_task(publisher.listen())
-        config = write_config(tmp_path, server, NODE)
+        config = write_config(tmp_path, server, NODE, store=kept.address)
         for life, passage in enumerate(PASSAGES.get(point, (10, 2, 9))):
             program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
             await program.start()
             await server.reconnected(life)
             await publisher.say()
             assert await program.ended() == -signal.SIGKILL
-            killed = recount(store)
+            killed = kept.recount()
             assert killed.wrong == ()
             found = killed.of("jobs").keys()
             assert found in (expected(publisher.committed), expected(publisher.committed + 1))
@@ -115,7 +113,7 @@ async def test_killed_there_every_version_is_there_once(point, tmp_path):
         listening.cancel()
         with suppress(asyncio.CancelledError):
             await listening
-    ended = recount(store)
+    ended = kept.recount()
     assert ended.wrong == ()
     assert ended.of("jobs").keys() == expected(VERSIONS)
 
@@ -129,20 +127,19 @@ SLICES = {
 
 
 @pytest.mark.parametrize("point", SLICES)
-async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(point, tmp_path):
+async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(point, tmp_path, kept):
     """It is killed in ever later slices; what was marked committed is moved by the next life."""
-    store = tmp_path / "pubqueue.db"
     async with StubServer(secret="a secret") as server:
         publisher = Publisher(server)
         listening = asyncio.create_task(publisher.listen())
-        config = write_config(tmp_path, server, NODE)
+        config = write_config(tmp_path, server, NODE, store=kept.address)
         for life, passage in enumerate(SLICES[point]):
             program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
             await program.start()
             await server.reconnected(life)
             await publisher.say()
             assert await program.ended() == -signal.SIGKILL
-            killed = recount(store)
+            killed = kept.recount()
             assert killed.wrong == ()
             found = killed.of("jobs").keys()
             assert found <= expected(publisher.committed + 1)
@@ -153,6 +150,6 @@ async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(poin
         listening.cancel()
         with suppress(asyncio.CancelledError):
             await listening
-    ended = recount(store)
+    ended = kept.recount()
     assert ended.wrong == ()
     assert ended.of("jobs").keys() == expected(VERSIONS)

@@ -26,7 +26,6 @@ from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import AbortVersion, StagePublish
-from pubqueue.stores.sqlite import store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,6 +81,17 @@ def _watch_begin(doom: Doom) -> None:
     broker.Broker._work_in = work_in
 
 
+def _watch_commit(doom: Doom) -> None:
+    """Whatever store it is: the point is where its transaction has returned."""
+    original = broker.Broker.start
+
+    def start(self: broker.Broker) -> None:
+        _watch(self._store, "_transact", doom, after="committed")
+        original(self)
+
+    broker.Broker.start = start
+
+
 def _watch_speech(doom: Doom) -> None:
     """Deliveries are spoken last: what was said before them is then on the wire, or they are too."""
     original = broker.Broker._say
@@ -112,7 +122,7 @@ POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "applied": lambda doom: _watch(ChangeApplier, "make", doom, after="applied"),
     "dispatched": lambda doom: _watch(batch, "hand_out", doom, after="dispatched"),
     "written": lambda doom: _watch(ChangeApplier, "flush", doom, after="written"),
-    "committed": lambda doom: _watch(store.SqliteStore, "_transact", doom, after="committed"),
+    "committed": _watch_commit,
     "answering": lambda _doom: None,
     "answered": lambda _doom: None,
     "delivered": _watch_speech,

@@ -34,11 +34,16 @@ def furnish(path: Path, seed: int = 0, items: int = 60) -> None:
         prepare(connection, path)
         connection.execute("BEGIN")
         connection.execute("DELETE FROM sequence")
-        for table, row in _everything(Random(seed), items):
+        for table, row in rows(seed, items):
             _insert(connection, table, row)
         for table in ("node", "txn"):  # the last of them has gone
             connection.execute("UPDATE sqlite_sequence SET seq = seq + 5 WHERE name = ?", (table,))
         connection.execute("COMMIT")
+
+
+def rows(seed: int = 0, items: int = 60) -> Rows:
+    """Yield each row, with its table, in an order in which they can be written."""
+    yield from _everything(Random(seed), items)
 
 
 def _insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pubqueue.app.ports import Transaction
@@ -100,9 +100,14 @@ def replayed(path: Path) -> dict[str, str]:
     with copied(path) as copy:
         tx = SqliteTransaction(copy, NodeIds(), foreign=False)
         log = tx.page(Events(None, ALL), None, ALL)
+    return states(log)
+
+
+def states(log: Sequence[EventEntry]) -> dict[str, str]:
+    """Replay a whole log: every item with its state, as `recount` has it."""
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
-    states = Replay().follow(log).items
+    found = Replay().follow(log).items
     return {
         str(name): "locked" if isinstance(state, tuple) else str(state)
-        for (_, name), state in states.items()
+        for (_, name), state in found.items()
     }

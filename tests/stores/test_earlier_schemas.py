@@ -1,0 +1,206 @@
+"""Stores of every schema that was published, full of rows, are brought to the newest one: nothing is lost or changed
+but what a migration is there to change, and both stores show the same. SQLite's first schema has a file of its own."""
+
+import sqlite3
+from contextlib import asynccontextmanager, closing
+
+import psycopg
+import pytest
+from harness import furnished_then as then
+from harness.store_contents import everything
+from msgspec import json
+
+from pubqueue.app.rows import Needs
+from pubqueue.core.model import NodeConfig, NodeFull
+from pubqueue.stores import postgres, sqlite
+from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.relational.statements import scripts
+from pubqueue.stores.sqlite import SqliteStore
+
+OF_SQLITE = range(8, len(scripts(sqlite.__name__)))
+OF_POSTGRES = range(1, len(scripts(postgres.__name__)))
+PLAIN_NODES = {"sqlite": 9, "postgres": 2}
+"""The migration since which full nodes say whether they refuse more."""
+
+
+class File:
+    """A SQLite store, and a look at its rows from beside."""
+
+    kind, newest = "sqlite", len(scripts(sqlite.__name__))
+
+    def __init__(self, path, number):
+        self.path = path
+        then.sqlite_of(path, number)
+
+    def store(self):
+        return SqliteStore(self.path)
+
+    def ask(self, statement):
+        with closing(sqlite3.connect(self.path)) as file, file:
+            cursor = file.execute(statement)
+            return [column for column, *_ in cursor.description or ()], cursor.fetchall()
+
+    def tables(self):
+        _, rows = self.ask(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_stat%'"
+        )
+        return [name for (name,) in rows]
+
+    def number(self):
+        return self.ask("PRAGMA user_version")[1][0][0]
+
+    def is_whole(self):
+        checks = "integrity_check", "foreign_key_check"
+        return [self.ask(f"PRAGMA {check}")[1] for check in checks] == [[("ok",)], []]
+
+
+class Schema:
+    """A PostgreSQL store, and a look at its rows from beside."""
+
+    kind, newest = "postgres", len(scripts(postgres.__name__))
+
+    def __init__(self, address, number):
+        self.address = address
+        then.postgres_of(address, number)
+
+    def store(self):
+        return PostgresStore(self.address)
+
+    def ask(self, statement):
+        with psycopg.connect(self.address) as connection:
+            connection.execute("SET search_path = pubqueue")
+            cursor = connection.execute(statement.encode())
+            rows = cursor.fetchall() if cursor.description else []
+            return [column.name for column in cursor.description or ()], rows
+
+    def tables(self):
+        _, rows = self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'pubqueue'")
+        return [name for (name,) in rows if name not in OF_PROCESSES]
+
+    def number(self):
+        return self.ask("SELECT schema FROM pubqueue")[1][0][0]
+
+    def is_whole(self):
+        _, broken = self.ask(
+            "SELECT conname FROM pg_constraint WHERE connamespace = 'pubqueue'::regnamespace"
+            " AND NOT convalidated UNION ALL SELECT indexrelid::regclass::name FROM pg_index"
+            " JOIN pg_class c ON c.oid = indexrelid"
+            " WHERE c.relnamespace = 'pubqueue'::regnamespace AND NOT (indisvalid AND indisready)"
+        )
+        return broken == []
+
+
+OF_PROCESSES = {"pubqueue", "writing", "writer", "winner", "met"}
+"""Tables that say nothing of what is stored, or that opening a store changes."""
+
+
+@pytest.fixture
+def database(postgres):
+    """A database of its own, in which the role may make a schema."""
+    postgres.ask("CREATE DATABASE other")
+    postgres.ask("GRANT CREATE ON DATABASE other TO queue")
+    yield postgres.address.replace("/queues", "/other")
+    postgres.ask("DROP DATABASE other WITH (FORCE)")
+
+
+@pytest.fixture(
+    params=[("sqlite", n) for n in OF_SQLITE] + [("postgres", n) for n in OF_POSTGRES],
+    ids=lambda of: f"{of[0]}-{of[1]}",
+)
+def earlier(request, tmp_path):
+    """A store of an earlier schema."""
+    kind, number = request.param
+    if kind == "sqlite":
+        return File(tmp_path / "queue.db", number)
+    return Schema(request.getfixturevalue("database"), number)
+
+
+@asynccontextmanager
+async def opened(one):
+    store = one.store()
+    await store.open()
+    yield store
+    await store.close()
+
+
+def dump(one, *, only=None):
+    """Return all rows of all tables as far as `only` has their columns, by table and then by column."""
+    found = {}
+    for table in only or one.tables():
+        columns, rows = one.ask(f"SELECT * FROM {table}")
+        chosen = [at for at, name in enumerate(columns) if not only or name in only[table][0]]
+        kept = sorted((tuple(row[at] for at in chosen) for row in rows), key=repr)
+        found[table] = [columns[at] for at in chosen], kept
+    return found
+
+
+def as_they_become(nodes, one, number):
+    """Return the rows of nodes as the migrations make them; settings are read, for their order means nothing."""
+    columns, rows = nodes
+    at = columns.index("config")
+    read = [(*row[:at], json.decode(row[at]), *row[at + 1 :]) for row in rows]
+    for row in read:
+        if row[at].get("max_items") and number < PLAIN_NODES[one.kind]:
+            row[at]["publish_node_full"] = "reject"
+    return columns, sorted(read, key=repr)
+
+
+async def test_every_row_of_every_table_is_as_it_was(earlier):
+    number, before = earlier.number(), dump(earlier)
+    assert [table for table, (_, rows) in before.items() if not rows] == []
+    async with opened(earlier):
+        pass
+    after = dump(earlier, only=before)
+    before["node"] = as_they_become(before["node"], earlier, number)
+    after["node"] = as_they_become(after["node"], earlier, earlier.newest)
+    assert after == before
+    assert (earlier.number(), earlier.is_whole()) == (earlier.newest, True)
+
+
+async def test_who_has_a_long_name_is_found_by_it_and_is_there_once(earlier):
+    async with opened(earlier) as store:
+        found = await store.batch(
+            lambda tx: tx.load(Needs(jids={then.LONG}, resources={"bot@x"}, held={then.LONG}))
+        )
+    (locked,) = earlier.ask("SELECT count(*) FROM item WHERE state = 'locked'")[1][0]
+    seen = {item.holder for item in found.items}
+    assert (seen, found.resources) == ({then.LONG}, [then.LONG])
+    assert 0 < len(found.items) <= locked
+    assert {one.jid for one in found.subscriptions} == {then.LONG}
+    for again in (
+        """INSERT INTO subscription (node_id, jid, account, subid, queue_requests)
+        SELECT node_id, jid, account, 'again', 1 FROM subscription WHERE id = 15""",
+        "INSERT INTO resource (id, jid, account) SELECT 99, jid, account FROM resource WHERE id = 9",
+        "INSERT INTO receipt SELECT seq, jid FROM receipt",
+        "INSERT INTO node (name, config, creator, created) SELECT name, config, creator, created FROM node",
+    ):
+        with pytest.raises((sqlite3.IntegrityError, psycopg.errors.UniqueViolation)):
+            earlier.ask(again)
+
+
+async def test_numbers_go_on_above_those_that_were_given(earlier):
+    ((highest,),) = earlier.ask("SELECT max(id) FROM node")[1]
+    async with opened(earlier):
+        earlier.ask(
+            "INSERT INTO node (name, config, creator, created) VALUES ('new', '{}', 'boss@x', 1)"
+        )
+    ((new,),) = earlier.ask("SELECT id FROM node WHERE name = 'new'")[1]
+    assert new > highest
+
+
+async def test_a_node_that_refused_what_is_too_much_still_does(earlier):
+    number = earlier.number()
+    async with opened(earlier) as store:
+        seen = await store.batch(everything)
+    (config,) = [one.config for one in seen if getattr(one, "items", None) == then.AT_MOST]
+    drops = number >= PLAIN_NODES[earlier.kind]
+    reject = {} if drops else {"publish_node_full": NodeFull.REJECT}
+    assert config == NodeConfig(queueing=True, max_items=9, **reject)
+
+
+async def test_both_stores_show_the_same(tmp_path, database):
+    shown = []
+    for one in (File(tmp_path / "queue.db", OF_SQLITE[0]), Schema(database, OF_POSTGRES[0])):
+        async with opened(one) as store:
+            shown.append(await store.batch(everything))
+    assert shown[0] == shown[1]
