@@ -48,7 +48,6 @@ FORGETTING = Forget(NOW, FORGOTTEN)
 DLQ = NodeName("jobs-dead")
 OTHER = NodeName("other")
 ACCOUNT = Jid("ann@x")
-OTHER_PLACE = Jid("ann@x/2")
 
 
 def run_out(*, ripe=(), locks=(), lives=()):
