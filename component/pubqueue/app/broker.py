@@ -30,14 +30,11 @@ from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.unsaid import Unsaid
 from pubqueue.app.working_set import WorkingSet
-from pubqueue.core.decision import (
-    Deliver,
-    Refusal,
-    Refused,
-)
+from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
@@ -49,13 +46,10 @@ if TYPE_CHECKING:
     from pubqueue.app.news import Ask
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import (
-        News,
-        Notice,
-        Reply,
-    )
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.core.notices import News, Notice
     from pubqueue.core.reading.overviews import About
     from pubqueue.core.transactions.model import Limits
 
