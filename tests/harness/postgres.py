@@ -50,8 +50,8 @@ class Postgres:
 
     A context manager: entered when it serves, left with the process ended and its files removed. `settings` are given to
     the server as they are; without `fsync` it forgets more in a loss of power than a test has. `inside` is a command that runs
-    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute, and `segment` how many megabytes
-    a file of the log has.
+    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute,
+    and `segment` how many megabytes a file of the log has.
     """
 
     host = "127.0.0.1"

@@ -87,13 +87,11 @@ class XmppFace:
         auto_creates: bool = True,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._broker = broker
-        self._jid = jid
+        self._broker, self._jid = broker, jid
         self._verbs = VERBS if settle_by_get else STRICT
         self._auto_creates = auto_creates
         self._on_ready = on_ready
-        self._askers = askers
-        self._asker = askers.of
+        self._askers, self._asker = askers, askers.of
         self.component = Component(
             jid,
             secret,
