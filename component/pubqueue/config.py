@@ -102,7 +102,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     node_creation: CreationPolicy = CreationPolicy.LOCAL
     """Who may create nodes: anyone, local (accounts of the domain above the component's), admins."""
     auto_creation: AutoCreation = AutoCreation.WITH_OPTIONS
-    """When a publish makes the node that it names, for who may create nodes: always, with-options (when it says by publish-options what node that is), never."""
+    """When a publish makes the node that it names, for who may create nodes: always, with-options (when it
+    says by publish-options what node that is), never."""
     subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
     """Subscriptions that the JIDs of one account may have to one node, together."""
     anonymous_domains: tuple[str, ...] = ()

@@ -183,8 +183,9 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set, then hand out nothing more, answer what was asked, and leave.
 
-    A store that cannot be reached is waited for. While another process has the place on a server that admits one, wait for it; `on_waiting` is called then. A process
-    that loses its place counts as one that died: who has it says again what may not have left.
+    A store that cannot be reached is waited for. While another process has the place on a server that admits one, wait
+    for it; `on_waiting` is called then. A process that loses its place counts as one that died: who has it says again
+    what may not have left.
 
     Raises:
         ForeignStoreError: the store cannot be used.

@@ -7,15 +7,9 @@ from harness.shell import Shell
 from harness.store_contents import everything, recount
 
 from pubqueue.app.dispatcher import MOST, MOST_OCTETS
-from pubqueue.core.decision import (
-    Deliver,
-    Done,
-    Published,
-    Redriven,
-    Refusal,
-    Refused,
-)
+from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import (
     MOST_BOUNCES,
     MOST_TIMEOUTS,

@@ -21,19 +21,13 @@ from pubqueue.app.dispatcher import MOST
 from pubqueue.app.reader import ENDING
 from pubqueue.app.share import LARGEST, MOST_ITEMS, share
 from pubqueue.core.changes import PurgeNode
-from pubqueue.core.decision import (
-    Deliver,
-    Done,
-    Published,
-    Refusal,
-    Refused,
-    Retracted,
-)
+from pubqueue.core.decision import Done, Published, Refusal, Refused
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.crowd import TellFormer
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.notices import Deliver, Retracted
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.transactions.commit import LookAtWinners

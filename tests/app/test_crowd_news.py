@@ -17,7 +17,7 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts import crowd as pages
 from pubqueue.app.facts import publishing
 from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
-from pubqueue.core.decision import Announce, Deleted, Done, Refusal, Retracted, singly
+from pubqueue.core.decision import Done, Refusal
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.nodes import crowd
 from pubqueue.core.nodes.access import CreationPolicy
@@ -25,6 +25,7 @@ from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Unsubscribe
+from pubqueue.core.notices import Announce, Deleted, Retracted, singly
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from pubqueue.app import crowd_windows, dispatcher, gathered
 from pubqueue.app.listings import FreeSubscriptions
-from pubqueue.core.decision import ToEach
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.notices import ToEach
 from pubqueue.core.queue.expire import Arrive, Expire, Leave
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 

@@ -14,12 +14,9 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.ports import StoreError
 from pubqueue.app.reaper import Reaper
-from pubqueue.core.decision import (
-    Deliver,
-    Unlocked,
-)
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver, Unlocked
 from pubqueue.core.queue.expire import Arrive, Leave
 from pubqueue.stores.memory import MemoryStore
 from pubqueue.stores.memory.contents import Contents

@@ -6,8 +6,8 @@ from harness.facts import ANN, BOB, JOBS
 from harness.shell import Shell
 
 from pubqueue.app import dispatcher
-from pubqueue.core.decision import Deliver
 from pubqueue.core.model import ItemId
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Leave
 
 SMALL, LARGE = 300, 3_000

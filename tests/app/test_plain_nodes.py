@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pubqueue.app.facts import crowd as pages
 from pubqueue.app.facts import publishing
 from pubqueue.app.listings import ItemIds
-from pubqueue.core.decision import Done, Published, Refusal, SubscriberPage, ToAll
+from pubqueue.core.decision import Done, Published, Refusal, SubscriberPage
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes import crowd
 from pubqueue.core.nodes.crowd import NextSubscribers
@@ -26,6 +26,7 @@ from pubqueue.core.nodes.manage import (
 )
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.notices import ToAll
 from pubqueue.core.queue.expire import Arrive, Leave
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.reading.listing import Page

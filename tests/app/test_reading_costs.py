@@ -20,7 +20,7 @@ from harness.witness import WatchedFace
 from pubqueue.app import dispatcher
 from pubqueue.app.broker import Broker
 from pubqueue.app.rules import READS
-from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.decision import Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
@@ -38,6 +38,7 @@ from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.pending import ReadPending
 from pubqueue.core.nodes.subscribe import GetDefaultOptions
 from pubqueue.core.nodes.subscribers import GetSubscriptions
+from pubqueue.core.notices import Deliver
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes

@@ -17,9 +17,9 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts import expiring
 from pubqueue.app.reaper import Reaper
 from pubqueue.app.rows import Needs
-from pubqueue.core.decision import Unlocked
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue import expire
 from pubqueue.core.queue.recover import Recover
 from pubqueue.core.reading.trim import Trim

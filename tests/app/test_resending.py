@@ -7,9 +7,9 @@ from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.resending import LAG
-from pubqueue.core.decision import Deliver
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Arrive
 from pubqueue.stores.sqlite import SqliteStore
 

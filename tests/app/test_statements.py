@@ -19,9 +19,10 @@ from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.ports import Store, Transaction
-from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver
 from pubqueue.stores.sqlite import SqliteStore
 
 WORKERS = tuple(Jid(f"bot{number}@x/1") for number in range(4))

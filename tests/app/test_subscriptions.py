@@ -13,7 +13,7 @@ from pubqueue.app.facts.expiring import AT_ONCE
 from pubqueue.app.listings import Reviews, SubscriptionsOf
 from pubqueue.app.told import tell
 from pubqueue.core.changes import Approve, EndSubscription
-from pubqueue.core.decision import Deliver, Done, Refusal, Retrieved, singly
+from pubqueue.core.decision import Done, Refusal, Retrieved
 from pubqueue.core.model import Jid, SubscriptionState
 from pubqueue.core.nodes import crowd, review
 from pubqueue.core.nodes.declare import Declare
@@ -24,6 +24,7 @@ from pubqueue.core.nodes.pending import Answer
 from pubqueue.core.nodes.review import ResumeReviews
 from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.nodes.subscribers import SetSubscriptions, Wish
+from pubqueue.core.notices import Deliver, singly
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.retrieve import Retrieve

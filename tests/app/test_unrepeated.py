@@ -11,9 +11,10 @@ from harness.witness import WatchedFace, WatchedStore
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
 from pubqueue.app.unrepeated import Unrepeated
-from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.stores.sqlite import SqliteStore
 

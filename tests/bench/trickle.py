@@ -16,9 +16,10 @@ from harness.facts import ANN
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.reaper import Reaper
-from pubqueue.core.decision import Deliver, Refused, ToEach
+from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver, ToEach
 from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Notice, Reply
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.notices import Notice
 
 T = TypeVar("T")
 

@@ -28,7 +28,6 @@ from pubqueue.core.event_log import (
     Event,
     EventKind,
     PublishedByCommit,
-    events_of,
 )
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
@@ -45,6 +44,11 @@ SPAN = {"age": 5000, "held": 3000}
 def told(kind, item=FREE, **facts):
     known = {"attempt": item.acquired, "publisher": item.publisher, "age": 5000} | facts
     return Event(kind, item.node, item.id, **known)
+
+
+def events_of(asked, changes, now):
+    """Return the entries for changes that the request `asked` makes (None: a dispatch), in order."""
+    return [entry for change in changes for entry in EVENTS[type(change)](asked, change, now)]
 
 
 def of_lock(kind, **facts):

@@ -20,8 +20,8 @@ from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts import committing, moving, publishing
 from pubqueue.app.facts import crowd as crowd_facts
 from pubqueue.cli import main
-from pubqueue.core.decision import Deliver
 from pubqueue.core.nodes import crowd, review
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Final, Self
 import psycopg
 from harness.patience import PATIENCE
 
+from pubqueue_demo.postgres import ROLE, program
 from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-PROGRAMS: Final = Path("/usr/lib/postgresql")
-ROLE: Final = "queue"
 READY: Final = b"database system is ready to accept"  # connections, or read-only ones
 WIPE: Final = """
     DO $$ DECLARE names text; BEGIN
@@ -43,7 +42,7 @@ WIPE: Final = """
 
 
 class PostgresError(RuntimeError):
-    """PostgreSQL is missing, or did not start."""
+    """PostgreSQL did not start, or not do what it was told."""
 
 
 class Postgres:
@@ -51,8 +50,8 @@ class Postgres:
 
     A context manager: entered when it serves, left with the process ended and its files removed. `settings` are given to
     the server as they are; without `fsync` it forgets more in a loss of power than a test has. `inside` is a command that runs
-    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute, and `segment` how many megabytes
-    a file of the log has.
+    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute,
+    and `segment` how many megabytes a file of the log has.
     """
 
     host = "127.0.0.1"
@@ -126,7 +125,7 @@ class Postgres:
                 "QUIT",
                 *other_user(),
                 "--",
-                _program("postgres"),
+                program("postgres"),
                 "-D",
                 self._data,
                 *options,
@@ -223,19 +222,19 @@ class Postgres:
         self.ask(f"GRANT CONNECT ON DATABASE queues TO {ROLE}")
         self.ask(f"CREATE SCHEMA pubqueue AUTHORIZATION {ROLE}")
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _run(self, name: str, *arguments: str) -> None:
         done = subprocess.run(
             [
                 *self._inside,
                 *("setpriv", *other_user(), "--"),
-                *(_program(program), "-D", self._data, *arguments),
+                *(program(name), "-D", self._data, *arguments),
             ],
             cwd="/",
             capture_output=True,
             check=False,
         )
         if done.returncode:
-            raise PostgresError(f"{program} failed:\n{done.stderr.decode()}")
+            raise PostgresError(f"{name} failed:\n{done.stderr.decode()}")
 
     def _listen(self, process: subprocess.Popen[bytes], ready: threading.Event) -> None:
         """Take what it says, so that it never waits for a reader."""
@@ -259,14 +258,6 @@ class Postgres:
             if self._temp is not None:
                 self._temp.cleanup()
                 self._temp = None
-
-
-def _program(name: str) -> str:
-    """Return Debian's program, of the newest version that is installed; Debian has them out of the way."""
-    found = sorted(PROGRAMS.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
-    if not found:
-        raise PostgresError("PostgreSQL is not installed: `apt-get install postgresql` does it")
-    return str(found[-1])
 
 
 def other_user() -> Sequence[str]:

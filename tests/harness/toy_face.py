@@ -15,19 +15,19 @@ from xml.sax.saxutils import escape
 
 from harness.patience import PATIENCE
 
-from pubqueue.core.decision import (
+from pubqueue.core.decision import Refused
+from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
+from pubqueue.core.nodes.subscribe import Options, Subscribe
+from pubqueue.core.notices import (
     Announce,
     Configured,
     Deleted,
     Deliver,
     Purged,
-    Refused,
     Retracted,
     Unlocked,
     singly,
 )
-from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
-from pubqueue.core.nodes.subscribe import Options, Subscribe
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle, Verb
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.decision import Notice, Reply, ToEach
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.notices import Notice, ToEach
 
 FORM: Final = "line:"
 TEXT: Final = "{urn:example:line}text"

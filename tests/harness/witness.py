@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pubqueue.app.ports import StoreError
-from pubqueue.core.decision import singly
+from pubqueue.core.notices import singly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.ports import Store, Transaction
-    from pubqueue.core.decision import Notice, ToEach
+    from pubqueue.core.notices import Notice, ToEach
 
 T = TypeVar("T")
 

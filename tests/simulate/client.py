@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Notice, Reply
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid
+    from pubqueue.core.notices import Notice
     from pubqueue.core.queue.expire import Arrive
     from simulate.network import ClientStream, Network
     from simulate.words import ToClient

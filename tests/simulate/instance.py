@@ -12,9 +12,9 @@ from harness.facts import NOW
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
-from pubqueue.core.decision import Deliver, singly
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver, singly
 from simulate.plan import COMMITTED
 from simulate.troubles import TroubledStore, Troubles
 from simulate.words import Answer, Ask
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from pubqueue.app import ports
-    from pubqueue.core.decision import Notice, Reply, ToEach
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid
+    from pubqueue.core.notices import Notice, ToEach
     from simulate.network import InstanceStream, Network
     from simulate.oracle import Oracle
     from simulate.places import Place

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Deliver
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Bounce, Leave
 from simulate.words import Answer, Ask, ToClient, ToService
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Notice
+from pubqueue.core.notices import Notice
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from harness.asks import joins, touches
 from harness.facts import who
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Deliver, Retracted, Subscribed, Unlocked
+from pubqueue.core.decision import Subscribed
+from pubqueue.core.notices import Deliver, Retracted, Unlocked
 from pubqueue.core.queue.expire import Arrive
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from simulate.client import Client
@@ -22,8 +23,8 @@ from simulate.client import Client
 if TYPE_CHECKING:
     from random import Random
 
-    from pubqueue.core.decision import Notice
     from pubqueue.core.model import ItemId, Jid, NodeName
+    from pubqueue.core.notices import Notice
     from simulate.network import Network
 
 REFRESH: Final = 60.0

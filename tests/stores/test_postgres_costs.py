@@ -9,9 +9,10 @@ from harness.postgres_wire import PostgresWire
 from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
-from pubqueue.core.decision import Deliver, Refused
+from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver
 from pubqueue.stores.postgres.store import PostgresStore
 
 MOST = (7, 7)

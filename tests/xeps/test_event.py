@@ -17,7 +17,6 @@ from pubqueue_xeps.xep_0254.event import (
 
 HEAD = "<message xmlns='jabber:client' from='q.localhost' to='bot@localhost/one'>"
 EVENT = "<event xmlns='http://jabber.org/protocol/pubsub#event'>"
-TAIL = "</event></message>"
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 SOON = datetime(2026, 1, 1, 0, 5, tzinfo=UTC)
 

@@ -95,8 +95,8 @@ async def login(client: ClientXMPP, *, timeout: float = 30) -> None:  # noqa: AS
     """Connect, and return when the session has started (RFC 6120 sections 5 to 7).
 
     Raises LoginFailed with one sentence when the server is not trusted, LoginRefused when it refuses the
-    password, ServerUnreachable when it cannot be reached or has not let us in within `timeout` seconds. The client is then disconnected,
-    and may be tried again.
+    password, ServerUnreachable when it cannot be reached or has not let us in within `timeout` seconds. The client
+    is then disconnected, and may be tried again.
     """
     events = _LoginEvents(client)
     events.open()

@@ -16,7 +16,6 @@ TIME: Final = "urn:xmpp:time"
 STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
 
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
-PUBSUB_ERRORS: Final = "http://jabber.org/protocol/pubsub#errors"
 PUBSUB_EVENT: Final = "http://jabber.org/protocol/pubsub#event"
 SUBSCRIBE_OPTIONS: Final = "http://jabber.org/protocol/pubsub#subscribe_options"
 

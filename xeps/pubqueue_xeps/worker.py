@@ -76,8 +76,9 @@ class Worker:
     Use it once, as an async context manager and iterator, or by `run`. Entering waits for a server
     that cannot be reached, and for a service that does not answer, with a warning in the log
     each time (`asyncio.timeout` bounds that); it raises LoginFailed or LoginRefused, NoSuchNode,
-    NotAQueue or Refused. Later troubles are waited out with backoff, except those that would not pass: the node is deleted, the same full JID logs in
-    elsewhere, the subscription is refused; these end the iteration with an exception.
+    NotAQueue or Refused. Later troubles are waited out with backoff, except those that would not
+    pass: the node is deleted, the same full JID logs in elsewhere, the subscription is refused; these end the iteration
+    with an exception.
     """
 
     def __init__(

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.decision import Notice
     from pubqueue.core.model import Millis, NodeName
+    from pubqueue.core.notices import Notice
 
 log = structlog.get_logger(__name__)
 

@@ -30,14 +30,11 @@ from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.unsaid import Unsaid
 from pubqueue.app.working_set import WorkingSet
-from pubqueue.core.decision import (
-    Deliver,
-    Refusal,
-    Refused,
-)
+from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
@@ -49,13 +46,10 @@ if TYPE_CHECKING:
     from pubqueue.app.news import Ask
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import (
-        News,
-        Notice,
-        Reply,
-    )
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.core.notices import News, Notice
     from pubqueue.core.reading.overviews import About
     from pubqueue.core.transactions.model import Limits
 
@@ -88,17 +82,11 @@ class Broker:
         instance: Instance = ALONE,
         about: About = UNKNOWN,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._policy = policy
-        self._same_payload = same_payload
-        self._on_moment = on_moment
-        self._limits = limits
-        self._fingerprint = fingerprint
-        self._most_subscriptions = most_subscriptions
-        self._about = about
+        self._store, self._clock, self._on_moment = store, clock, on_moment
+        self._same_payload, self._fingerprint, self._about = same_payload, fingerprint, about
+        self._policy, self._limits = policy, limits
+        self._auto_creation, self._most_subscriptions = auto_creation, most_subscriptions
         self._rates = Rates()
-        self._auto_creation = auto_creation
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
@@ -107,14 +95,11 @@ class Broker:
         self._long_work = LongWork(self._news, self.submit)
         self._moment: Millis | None = None
         self._reader = Reader(store, self._context)
-        self._dispatching = False
         self._waiting: list[Taken] = []
         self._unrepeated = Unrepeated()
         self._retry: asyncio.TimerHandle | None = None
-        self._kicked = False
-        self._stopping = False
-        self._cutting = False
-        self._others_reached = False
+        self._dispatching = self._kicked = self._others_reached = False
+        self._stopping = self._cutting = False
         self._rest: tuple[NodeName, ...] = ()
         self._looked: Place | None = None
         self._work = asyncio.Event()

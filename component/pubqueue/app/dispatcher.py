@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.listings import ReadyNodes
 from pubqueue.app.rows import Passed, Reach, rank
 from pubqueue.core.changes import Lock
-from pubqueue.core.decision import Deliver
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.dispatch import dispatch
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pubqueue.app.listings import Place
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import Notice
     from pubqueue.core.model import Item, Node, NodeName
+    from pubqueue.core.notices import Notice
 
     Ready = dict[NodeName, list[tuple[Item, bytes]]]
 

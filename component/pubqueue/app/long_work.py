@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from pubqueue.app.reader import ENDING
-from pubqueue.core.decision import Done, ToAll, ToEach
+from pubqueue.core.decision import Done
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.trimming import TrimItems
+from pubqueue.core.notices import ToAll, ToEach
 from pubqueue.core.transactions.moving import MoveWinners
 
 if TYPE_CHECKING:

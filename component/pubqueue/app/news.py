@@ -13,23 +13,17 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import (
-    NOBODY,
-    Announce,
-    Deleted,
-    SubscriberPage,
-    ToAll,
-    ToEach,
-    Untold,
-)
+from pubqueue.core.decision import SubscriberPage, Untold
 from pubqueue.core.nodes.crowd import ListUntold, NextSubscribers, TellFormer
+from pubqueue.core.notices import NOBODY, Announce, Deleted, ToAll, ToEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.app.outbox import Outbox
-    from pubqueue.core.decision import News, Notice, Reply
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid, NodeName
+    from pubqueue.core.notices import News, Notice
 
     Ask = ListUntold | NextSubscribers | TellFormer
     Waiting = News | Callable[[], None]

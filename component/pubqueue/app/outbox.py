@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pubqueue.core.decision import ToEach
+from pubqueue.core.notices import ToEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue.core.decision import Notice
     from pubqueue.core.model import Jid, NodeName
+    from pubqueue.core.notices import Notice
 
 
 class Face(Protocol):

@@ -21,7 +21,7 @@ from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, holds
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, ItemId, Jid, NodeName
@@ -76,11 +76,6 @@ class PublishedByCommit(Struct, frozen=True, gc=False):
 
 
 LogEntry = Event | PublishedByCommit
-
-
-def events_of(asked: object, changes: Iterable[Change], now: Millis) -> list[LogEntry]:
-    """Return the entries for changes that the request `asked` makes (None: a dispatch), in order."""
-    return [entry for change in changes for entry in EVENTS[type(change)](asked, change, now)]
 
 
 def _nothing(_asked: object, _change: Change, _now: Millis) -> tuple[LogEntry, ...]:

@@ -22,17 +22,12 @@ from harness.transactions import (
 )
 from msgspec.structs import replace
 
-from pubqueue.core.decision import (
-    Announce,
-    Done,
-    Refusal,
-    Refused,
-    singly,
-)
+from pubqueue.core.decision import Done, Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Create, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.notices import Announce, singly
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.transactions.model import Committed, LastVersion, OnTaken, TakenId
 from pubqueue.core.transactions.staging import AskLastVersion

@@ -13,18 +13,14 @@ from pubqueue.core.changes import (
     SetAffiliation,
 )
 from pubqueue.core.decision import (
-    NOBODY,
     Affiliations,
     Created,
     Decision,
-    Deleted,
     Described,
     Done,
     Listed,
-    Purged,
     Refusal,
     Refused,
-    ToEach,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig, SubscriptionState
 from pubqueue.core.nodes.access import CreationPolicy
@@ -52,6 +48,7 @@ from pubqueue.core.nodes.manage import (
 )
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.pending import changed as told
+from pubqueue.core.notices import NOBODY, Deleted, Purged, ToEach
 
 OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (
     Affiliation.OWNER,

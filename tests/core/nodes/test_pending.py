@@ -12,18 +12,7 @@ from pubqueue.core.changes import (
     EndSubscriptions,
     SetAffiliation,
 )
-from pubqueue.core.decision import (
-    NOBODY,
-    ApprovalWanted,
-    Decision,
-    Done,
-    NodeSubscriptions,
-    Refusal,
-    Refused,
-    Subscribed,
-    SubscriptionChanged,
-    ToEach,
-)
+from pubqueue.core.decision import Decision, Done, NodeSubscriptions, Refusal, Refused, Subscribed
 from pubqueue.core.model import AccessModel, Affiliation, Jid, SubscriptionState
 from pubqueue.core.nodes.manage import NodeFacts, SetAffiliations, set_affiliations
 from pubqueue.core.nodes.options import Options
@@ -40,6 +29,7 @@ from pubqueue.core.nodes.pending import (
 )
 from pubqueue.core.nodes.review import ReviewFacts, ReviewSubscribers, review
 from pubqueue.core.nodes.subscribe import Subscribe, SubscribeFacts, subscribe
+from pubqueue.core.notices import NOBODY, ApprovalWanted, SubscriptionChanged, ToEach
 
 OWNER, NONE = Affiliation.OWNER, Affiliation.NONE
 PENDING, SUBSCRIBED = SubscriptionState.PENDING, SubscriptionState.SUBSCRIBED

@@ -4,15 +4,7 @@ import pytest
 from harness.facts import ANN, ETL, FLEETING, JOBS, NOW, draft, plain, waiting, who
 
 from pubqueue.core.changes import AddItem, CreateNode, RemoveItem, SetAffiliation
-from pubqueue.core.decision import (
-    NOBODY,
-    Announce,
-    Decision,
-    Published,
-    Refusal,
-    Retracted,
-    ToEach,
-)
+from pubqueue.core.decision import Decision, Published, Refusal
 from pubqueue.core.model import (
     Affiliation,
     ItemId,
@@ -22,6 +14,7 @@ from pubqueue.core.model import (
 )
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.notices import NOBODY, Announce, Retracted, ToEach
 from pubqueue.core.queue.publish import Known, Publish, PublishFacts, publish
 
 WRITER = Jid("etl@x")

@@ -16,12 +16,9 @@ from pubqueue.core.changes import (
     Ripen,
     SetAvailable,
 )
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    Unlocked,
-)
+from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import Jid, NodeName, State
+from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue.ending import Case, DeadLetterPlace
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
@@ -48,7 +45,6 @@ FORGETTING = Forget(NOW, FORGOTTEN)
 DLQ = NodeName("jobs-dead")
 OTHER = NodeName("other")
 ACCOUNT = Jid("ann@x")
-OTHER_PLACE = Jid("ann@x/2")
 
 
 def run_out(*, ripe=(), locks=(), lives=()):

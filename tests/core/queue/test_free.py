@@ -4,8 +4,9 @@ import pytest
 from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, held, plain, queue, waiting, who
 
 from pubqueue.core.changes import EndSubscription, Release
-from pubqueue.core.decision import Decision, Refusal, Refused, Unlocked
+from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, State
+from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue.free import Dismiss, FreeFacts, FreeLocks, dismiss, free_locks
 from pubqueue.core.reading.overviews import Freed
 

@@ -22,16 +22,9 @@ from pubqueue.core.changes import (
     RemoveItem,
     ReplacePayload,
 )
-from pubqueue.core.decision import (
-    NOBODY,
-    Announce,
-    Decision,
-    Published,
-    Refusal,
-    Refused,
-    ToEach,
-)
+from pubqueue.core.decision import Decision, Published, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, PublishModel, State, seconds
+from pubqueue.core.notices import NOBODY, Announce, ToEach
 from pubqueue.core.queue.publish import Known, Publish, PublishFacts, publish
 
 NEW = (Known.NEW, None)

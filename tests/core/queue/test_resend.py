@@ -2,7 +2,8 @@
 
 from harness.facts import ANN, BOB, NOW, after, held
 
-from pubqueue.core.decision import Decision, Deliver, Resent
+from pubqueue.core.decision import Decision, Resent
+from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.resend import Resend, ResendFacts, resend, untold
 
 SPAN = (5, 9)

@@ -4,16 +4,9 @@ import pytest
 from harness.facts import ANN, BOB, BOSS, ETL, EVE, FLEETING, JOBS, NOW, plain, waiting, who
 
 from pubqueue.core.changes import RemoveItem
-from pubqueue.core.decision import (
-    NOBODY,
-    Decision,
-    Done,
-    Refusal,
-    Refused,
-    Retracted,
-    ToEach,
-)
+from pubqueue.core.decision import Decision, Done, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId
+from pubqueue.core.notices import NOBODY, Retracted, ToEach
 from pubqueue.core.queue.settle import Settle, SettleFacts, Verb, settle
 
 

@@ -21,15 +21,9 @@ from pubqueue.core.changes import (
     Release,
     RemoveItem,
 )
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    Refusal,
-    Refused,
-    Retracted,
-    Unlocked,
-)
+from pubqueue.core.decision import Decision, Done, Refusal, Refused
 from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid, NodeName, State, seconds
+from pubqueue.core.notices import Retracted, Unlocked
 from pubqueue.core.queue.ending import DeadLetterPlace
 from pubqueue.core.queue.settle import (
     SETTLE,

@@ -4,15 +4,9 @@ import pytest
 from harness.facts import ANN, BOB, ETL, FLEETING, JOBS, NOW, draft, plain, queue, who
 from harness.transactions import APP, commits
 
-from pubqueue.core.decision import (
-    NOBODY,
-    Announce,
-    Decision,
-    Refusal,
-    Refused,
-    ToEach,
-)
+from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.core.notices import NOBODY, Announce, ToEach
 from pubqueue.core.queue.publish import Known
 from pubqueue.core.transactions.commit import (
     CommitFacts,

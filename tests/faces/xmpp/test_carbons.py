@@ -6,8 +6,8 @@ import pytest
 from bench.wire import log_in
 from harness.ejabberd import Ejabberd
 
-from pubqueue.core.decision import Deliver, Retracted, Unlocked
 from pubqueue.core.model import Item, State
+from pubqueue.core.notices import Deliver, Retracted, Unlocked
 from pubqueue.faces.xmpp.component import Component
 from pubqueue.faces.xmpp.notices import notice
 from pubqueue_demo.prosody import Prosody

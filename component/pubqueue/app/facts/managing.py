@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from pubqueue.app.facts.publishing import all_subscriptions, subscribers
 from pubqueue.app.listings import AffiliationsOf, Items, SubscriptionsOf
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Everybody
 from pubqueue.core.model import AccessModel, Affiliation, NodeConfig, SendLast, SubscriptionState
 from pubqueue.core.nodes import access, manage
 from pubqueue.core.nodes.declare import Declare
@@ -17,6 +16,7 @@ from pubqueue.core.nodes.manage import Configure, Create, Delete, Describe, Node
 from pubqueue.core.nodes.nodeconfig import configure
 from pubqueue.core.nodes.pending import AT_ONCE
 from pubqueue.core.nodes.subscribe import DefaultFacts, Subscribe, SubscribeFacts
+from pubqueue.core.notices import Everybody
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

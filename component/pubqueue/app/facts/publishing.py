@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.oldest import oldest
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import EVERYBODY
 from pubqueue.core.model import Affiliation, NodeFull
 from pubqueue.core.nodes.crowd import CROWD
+from pubqueue.core.notices import EVERYBODY
 from pubqueue.core.queue.publish import Known, PublishFacts
 from pubqueue.core.transactions.model import Usage
 from pubqueue.core.transactions.staging import StageFacts, done
@@ -18,8 +18,8 @@ from pubqueue.core.transactions.staging import StageFacts, done
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.decision import Audience, Everybody
     from pubqueue.core.model import Draft, Item, Jid, Node, NodeName, Subscription
+    from pubqueue.core.notices import Audience, Everybody
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.transactions.staging import StagePublish
 

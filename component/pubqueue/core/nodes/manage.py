@@ -20,18 +20,12 @@ from pubqueue.core.changes import (
     SetAffiliation,
 )
 from pubqueue.core.decision import (
-    EVERYBODY,
-    NOBODY,
     Affiliations,
-    Configured,
     Created,
     Decision,
-    Deleted,
     Described,
     Done,
-    Everybody,
     Listed,
-    Purged,
     Refusal,
     Refused,
     refuse,
@@ -45,13 +39,15 @@ from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import wanted as approvals
 from pubqueue.core.nodes.telling import tell, tells
 from pubqueue.core.nodes.trimming import TrimItems, narrows
+from pubqueue.core.notices import EVERYBODY, NOBODY, Configured, Deleted, Everybody, Purged
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.core.decision import Audience, News, Reply
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import ItemId, Subscription
+    from pubqueue.core.notices import Audience, News
 
 
 class Create(Struct, frozen=True, gc=False):

@@ -9,20 +9,12 @@ from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Approve, Change, EndSubscription
-from pubqueue.core.decision import (
-    ApprovalWanted,
-    Decision,
-    Done,
-    Listed,
-    NodeSubscriptions,
-    Refusal,
-    SubscriptionChanged,
-    refuse,
-)
+from pubqueue.core.decision import Decision, Done, Listed, NodeSubscriptions, Refusal, refuse
 from pubqueue.core.model import Affiliation, Asker, Item, Jid, Node, NodeName, SubscriptionState
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.subscribe import last_item, told_owners
+from pubqueue.core.notices import ApprovalWanted, SubscriptionChanged
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.core.changes import AddItem, RemoveItem
-from pubqueue.core.decision import NOBODY, Decision, Published, Retracted
+from pubqueue.core.decision import Decision, Published
 from pubqueue.core.model import NodeFull
 from pubqueue.core.nodes.telling import announce, tell
+from pubqueue.core.notices import NOBODY, Retracted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

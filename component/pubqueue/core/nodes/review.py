@@ -12,17 +12,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.changes import Approve, EndReview, EndSubscriptions
-from pubqueue.core.decision import NOBODY, Decision, Done, SubscriptionChanged, to_each
+from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import SubscriptionState
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.crowd import PAGE
 from pubqueue.core.nodes.pending import stands_now
+from pubqueue.core.notices import NOBODY, SubscriptionChanged, to_each
 
 if TYPE_CHECKING:
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import News, Reply
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Affiliation, Jid, Node, NodeName
+    from pubqueue.core.notices import News
 
 
 class ReviewSubscribers(Struct, frozen=True, gc=False):

@@ -17,14 +17,12 @@ from pubqueue.core.changes import (
     SetWindow,
 )
 from pubqueue.core.decision import (
-    ApprovalWanted,
     Decision,
     DefaultOptions,
     Done,
     Refusal,
     Refused,
     Subscribed,
-    SubscriptionChanged,
     refuse,
 )
 from pubqueue.core.model import Affiliation, Draft, SendLast, Subscription, SubscriptionState
@@ -32,12 +30,13 @@ from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.options import Granted, Options, grant
 from pubqueue.core.nodes.telling import announcement, tell
+from pubqueue.core.notices import ApprovalWanted, SubscriptionChanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.core.decision import News
     from pubqueue.core.model import Asker, Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.notices import News
 
 MOST_SUBSCRIPTIONS: Final = 1_000
 """Of one account to one node, unless an operator says otherwise."""

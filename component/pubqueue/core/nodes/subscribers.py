@@ -14,7 +14,6 @@ from pubqueue.core.decision import (
     NodeSubscriptions,
     Refusal,
     Refused,
-    SubscriptionChanged,
     SubscriptionEntry,
     refuse,
 )
@@ -27,6 +26,7 @@ from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Jid, Node, NodeName
+    from pubqueue.core.notices import SubscriptionChanged
 
 
 class GetSubscriptions(Struct, frozen=True, gc=False):

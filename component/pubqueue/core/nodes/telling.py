@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pubqueue.core.decision import NOBODY, Announce, to_each
 from pubqueue.core.model import ItemReply, NotificationType
+from pubqueue.core.notices import NOBODY, Announce, to_each
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import Audience, ForMany, News
     from pubqueue.core.model import Draft, Jid, Millis, Node
+    from pubqueue.core.notices import Audience, ForMany, News
 
 
 def tells(node: Node) -> bool:

@@ -13,16 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.changes import EndTrim, RemoveItem, SetLife
-from pubqueue.core.decision import NOBODY, Decision, Done, Retracted
+from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import State, later, seconds
 from pubqueue.core.nodes.plain import drops_loudly, room_for
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.telling import tell
+from pubqueue.core.notices import NOBODY, Retracted
 
 if TYPE_CHECKING:
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import Audience, Reply
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Item, Node, NodeConfig, NodeName
+    from pubqueue.core.notices import Audience
 
 SLICE: Final = 200
 """Items that are looked at in one step."""

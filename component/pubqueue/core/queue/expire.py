@@ -25,14 +25,9 @@ from pubqueue.core.changes import (
     SetAvailable,
     SetTerms,
 )
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    Notice,
-    SubscriptionChanged,
-    Unlocked,
-)
+from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import SubscriptionState
+from pubqueue.core.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 from pubqueue.core.transactions.model import Abort, Sweep
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.changes import EndSubscription
-from pubqueue.core.decision import Decision, Refusal, Unlocked, refuse
+from pubqueue.core.decision import Decision, Refusal, refuse
 from pubqueue.core.model import State
+from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue.ending import release
 from pubqueue.core.reading.oversee import OWNERS, objection
 from pubqueue.core.reading.overviews import Freed

@@ -31,8 +31,8 @@ from pubqueue.core.nodes.nodeconfig import Settings, agrees
 from pubqueue.core.queue.headers import excess
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import Audience
     from pubqueue.core.model import Asker, Draft, Item, Millis, Node, NodeConfig, NodeName
+    from pubqueue.core.notices import Audience
 
 
 class Publish(Struct, frozen=True, gc=False):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.decision import Decision, Deliver, Resent
+from pubqueue.core.decision import Decision, Resent
+from pubqueue.core.notices import Deliver
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Item, Millis

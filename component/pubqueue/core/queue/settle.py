@@ -15,17 +15,7 @@ from msgspec import Struct
 
 from pubqueue.core.addresses import covers
 from pubqueue.core.changes import RemoveItem
-from pubqueue.core.decision import (
-    NOBODY,
-    Decision,
-    Done,
-    Notice,
-    Refusal,
-    Refused,
-    Retracted,
-    Unlocked,
-    refuse,
-)
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
@@ -43,13 +33,14 @@ from pubqueue.core.model import (
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.telling import tell
+from pubqueue.core.notices import NOBODY, Notice, Retracted, Unlocked
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import Audience
+    from pubqueue.core.notices import Audience
     from pubqueue.core.queue.ending import DeadLetterPlace
 
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.decision import Audience, News
     from pubqueue.core.model import (
         Affiliation,
         Asker,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
         NodeName,
         State,
     )
+    from pubqueue.core.notices import Audience, News
     from pubqueue.core.transactions.model import App, OpenVersion, Record, TakenId, Totals
 
 NAMED: Final = 20

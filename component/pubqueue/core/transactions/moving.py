@@ -17,17 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.changes import AddItem, Change, RemoveItem, ReplacePayload
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    Notice,
-    Refusal,
-    Refused,
-    Retracted,
-    refuse,
-)
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
 from pubqueue.core.model import ItemId, later
 from pubqueue.core.nodes.telling import announce
+from pubqueue.core.notices import Notice, Retracted
 from pubqueue.core.queue.publish import (
     PLACES,
     Known,
@@ -61,8 +54,8 @@ from pubqueue.core.transactions.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.core.decision import Audience, News
     from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, NodeName, State
+    from pubqueue.core.notices import Audience, News
 
 
 class MetWinner(Struct, frozen=True, gc=False):

@@ -15,9 +15,10 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refused, Retracted, RostersWanted, ToEach, Unlocked
+from pubqueue.core.decision import Refused, RostersWanted
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.notices import Retracted, ToEach, Unlocked
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import notices, ns
@@ -42,12 +43,10 @@ if TYPE_CHECKING:
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import (
-        Notice,
-        Reply,
-    )
+    from pubqueue.core.decision import Reply
     from pubqueue.core.model import Contact, NodeName
     from pubqueue.core.nodes.pending import Answer
+    from pubqueue.core.notices import Notice
     from pubqueue.faces.xmpp.stream import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
@@ -88,13 +87,11 @@ class XmppFace:
         auto_creates: bool = True,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._broker = broker
-        self._jid = jid
+        self._broker, self._jid = broker, jid
         self._verbs = VERBS if settle_by_get else STRICT
         self._auto_creates = auto_creates
         self._on_ready = on_ready
-        self._askers = askers
-        self._asker = askers.of
+        self._askers, self._asker = askers, askers.of
         self.component = Component(
             jid,
             secret,

@@ -24,8 +24,9 @@ from pubqueue.faces.xmpp.text import attribute, escape, stamp
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.decision import ApprovalWanted, DefaultOptions, Described, Subscribed
+    from pubqueue.core.decision import DefaultOptions, Described, Subscribed
     from pubqueue.core.model import Millis, NodeConfig
+    from pubqueue.core.notices import ApprovalWanted
 
 _FIELD: Final = f"{{{ns.DATA}}}field"
 _VALUE: Final = f"{{{ns.DATA}}}value"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
-from pubqueue.core.decision import (
+from pubqueue.core.notices import (
     Announce,
     ApprovalWanted,
     Configured,
@@ -27,8 +27,8 @@ from pubqueue.faces.xmpp.text import attribute, quoted, stamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.decision import ForMany, Notice
     from pubqueue.core.model import Item, Jid, Millis
+    from pubqueue.core.notices import ForMany, Notice
 
 # what does not change in them
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'

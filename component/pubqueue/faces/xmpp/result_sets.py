@@ -1,7 +1,7 @@
 """Result sets (XEP-0059): which page of a list is asked for, and what is said of the one that is given.
 
-Pages go forward and backward; their numbers are not counted. A list that is larger than an answer comes with a set whether one was asked for or not, so that
-whoever knows result sets can go on.
+Pages go forward and backward; their numbers are not counted. A list that is larger than an answer
+comes with a set whether one was asked for or not, so that whoever knows result sets can go on.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Retracted, ToEach
+from pubqueue.core.notices import Retracted, ToEach
 from pubqueue.faces.xmpp import notices
 from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
