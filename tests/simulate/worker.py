@@ -14,7 +14,7 @@ from harness.asks import joins, touches
 from harness.facts import who
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Deliver, Retracted, Subscribed, Unlocked
+from pubqueue.core.decision import Deliver, Purged, Retracted, Subscribed, Unlocked
 from pubqueue.core.queue.expire import Arrive
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from simulate.client import Client
@@ -98,6 +98,8 @@ class Worker(Client):
             case Retracted() | Unlocked():
                 for item in notice.ids:
                     self._held.pop(item, None)
+            case Purged():
+                self._held.clear()
             case _:
                 pass
 
