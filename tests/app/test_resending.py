@@ -175,6 +175,19 @@ async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
     assert told[1] == told[3]
 
 
+@pytest.mark.parametrize(("later", "times"), [(LAG - 1, 2), (LAG, 1)])
+async def test_a_broken_stream_takes_along_what_was_said_for_one_that_died(lives, later, times):
+    await lives.do(publishes("a"))
+    said = await lives.begin(beside=True)
+    await lives.broker.unsaid.speak_for(0)
+    lives.now = Millis(lives.now + later)
+    lives.face.down()
+    lives.broker.unsaid.stream_broke()
+    lives.face.up()
+    await lives.broker.settled()
+    assert [item for _, item, *_ in sent(said)] == ["a"] * times
+
+
 async def test_a_note_just_after_a_delivery_does_not_say_that_it_has_left(lives):
     said = await lives.begin()
     await lives.let_pass()

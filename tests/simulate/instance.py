@@ -177,6 +177,8 @@ class Process:
         self._taking = False
         self.broker.outbox.set_up(self, up=False)
         await self.broker.drain(1.5)
+        if not self._dead and self.stream is not None and not await self.stream.close():
+            self.broker.unsaid.stream_broke()
         if not self._dead:
             await self.broker.unsaid.note_all_told()
         return not self._dead
@@ -209,7 +211,8 @@ class Process:
         if self._dead or not self._taking:
             return
         if isinstance(stanza, Ask):
-            self.broker.submit(stanza.request, partial(self._answer, stanza))
+            now = asyncio.get_running_loop().time()
+            self.broker.submit(stanza.request, partial(self._answer, stanza, now))
         else:
             self.broker.submit(stanza, _ignore)
 
@@ -217,9 +220,9 @@ class Process:
         """Say what there is a stream for."""
         return [notice for notice in singly(notices) if not self._say(notice)]
 
-    def _answer(self, asked: Ask, reply: Reply) -> None:
+    def _answer(self, asked: Ask, came: float, reply: Reply) -> None:
         if not self._dead:
-            self._oracle.answers(asked.request, reply)
+            self._oracle.answers(asked.request, reply, came)
             self._say(Answer(asked.by, asked.number, reply))
 
     def _say(self, what: ToClient) -> bool:

@@ -64,6 +64,10 @@ class Pipe(Generic[S]):
         """Whether what was sent when the network was slow is still under way."""
         return self._last > asyncio.get_running_loop().time() + 1
 
+    async def emptied(self) -> None:
+        """Wait until what was sent has arrived, or would have."""
+        await asyncio.sleep(max(0.0, self._last - asyncio.get_running_loop().time()))
+
     def cut(self) -> None:
         """Lose what is under way."""
         self._under_way = deque()
@@ -94,6 +98,11 @@ class Stream(Generic[S, R]):
         """Send from the server."""
         if not self.is_cut:
             self._tell.send(stanza)
+
+    async def close(self) -> bool:
+        """End it in order, which the server confirms behind all that was said; say whether it has."""
+        await self._say.emptied()
+        return not self.is_cut
 
     def cut(self) -> None:
         """Lose what is under way, and whatever is sent from now on."""

@@ -7,6 +7,7 @@ record, as it is committed: what was confirmed by then, to whom and under which 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -18,6 +19,7 @@ from pubqueue.app.listings import Events
 from pubqueue.core.after import has_room
 from pubqueue.core.decision import Done, Published, Refusal, Refused
 from pubqueue.core.event_log import EventKind
+from pubqueue.core.nodes.manage import Configure, Purge
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.recover import longest
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Jid, Millis
+    from pubqueue.core.model import Item, Jid, Millis, NodeName
     from pubqueue.core.reading.pages import EventEntry
     from simulate.places import Place
     from simulate.words import ToClient
@@ -43,10 +45,13 @@ if TYPE_CHECKING:
 COUNTED: Final = 25
 """Commits from one recount of everything to the next."""
 
-FROM_PUBLISHERS: Final = (Publish, StagePublish, CommitVersion)
+NOT_REFUSED: Final = (Publish, StagePublish, CommitVersion, Configure, Purge)
 
 MAY_BE_REFUSED: Final = frozenset({Refusal.STORE_FAILED})
-"""What a publisher may be told of these."""
+"""What a publisher, or the owner, may be told of these."""
+
+OF_WHAT_IS_GONE: Final = MAY_BE_REFUSED | {Refusal.ITEM_NOT_FOUND}
+"""What somebody may be told who settles what was purged before."""
 
 
 LIES: Final = "waits while somebody is free"
@@ -71,12 +76,16 @@ class Oracle:
         self._published: set[Key] = set()
         self._gone: set[Key] = set()
         self._done: set[Key] = set()
+        self._ended: set[Key] = set()
+        self._purged: dict[Key, float] = {}
+        self._purges: Counter[str] = Counter()
+        self._paused: set[str] = set()
         self._tokens: dict[int, int] = {}
         self._holders: dict[int, tuple[int, Jid]] = {}
         self._overdue: dict[tuple[str, ...], Millis] = {}
         self._arrived: set[int] = set()
         self.confirmed: set[Key] = set()
-        self.delivered = self.completed = self.died = self.trace = 0
+        self.delivered = self.completed = self.died = self.emptied = self.trace = 0
 
     def broken(self, what: str) -> None:
         """Say that a promise is broken."""
@@ -97,8 +106,8 @@ class Oracle:
         numbers = [entry.seq for entry in entries]
         if numbers != list(range(last + 1, last + 1 + len(numbers))):
             self.broken(f"events are numbered with gaps: behind {last} come {numbers}")
-        self._replay.follow(entries)
         delivered = {key for entry in entries if (key := self._take(entry)) is not None}
+        self._see_pauses({node.name for node in nodes(tx) if node.config.paused}, delivered)
         for node in nodes(tx):
             for item, _ in contents(tx, node.name):
                 self._see(item, anew=(item.node, item.id) in delivered)
@@ -110,14 +119,20 @@ class Oracle:
         """Take note of an event; return which item was delivered by it."""
         event = entry.event
         key = event.node, event.item
+        if event.kind is EventKind.PURGED:
+            self._empty(event.node)
+        self._replay.follow([entry])
         match event.kind:
             case EventKind.PUBLISHED:
                 self._published.add(key)
+                self._gone.discard(key)
+                self._purged.pop(key, None)
                 if key in self._done:
                     self.broken(f"came back after a confirmed retract: {event.item}")
             case EventKind.COMPLETED | EventKind.RETRACTED:
                 self.completed += 1
                 self._gone.add(key)
+                self._ended.add(key)
             case EventKind.DEAD:
                 self.died += 1
                 if event.to is not None:
@@ -128,6 +143,24 @@ class Oracle:
             case _:
                 pass
         return None
+
+    def _empty(self, node: NodeName) -> None:
+        """Take note that all that is there now is gone: the owner has to have asked for it, each time."""
+        now = asyncio.get_running_loop().time()
+        there = [key for key in self._replay.items if key[0] == node]
+        self._gone.update(there)
+        self._purged |= dict.fromkeys(there, now)
+        self.emptied += len(there)
+        self._purges[node] -= 1
+        if self._purges[node] < 0:
+            self.broken(f"purged without the owner's word: {node}")
+
+    def _see_pauses(self, paused: set[str], delivered: AbstractSet[Key]) -> None:
+        """Hold what was handed out by this commit against what was paused before, and still is."""
+        for node, item in sorted(delivered, key=repr):
+            if node in self._paused & paused:
+                self.broken(f"handed out while paused: {item} of {node}")
+        self._paused = paused
 
     def _see(self, item: Item, *, anew: bool) -> None:
         """Hold an item as it is stored against what was stored of it before."""
@@ -153,14 +186,16 @@ class Oracle:
 
     # --- words ---
 
-    def answers(self, asked: Request, reply: Reply) -> None:
-        """Hold an answer against what is committed."""
+    def answers(self, asked: Request, reply: Reply, came: float) -> None:
+        """Hold an answer against what is committed; what was asked came in at that time."""
         self._trace(type(asked).__name__, type(reply).__name__)
         if isinstance(reply, Refused):
             if reply.refusal is Refusal.INTERNAL_FAULT:
                 self.broken(f"met a fault of ours: {type(asked).__name__}")
-            if isinstance(asked, FROM_PUBLISHERS) and reply.refusal not in MAY_BE_REFUSED:
-                self.broken(f"a publisher was refused: {reply.refusal.name}")
+            if isinstance(asked, NOT_REFUSED) and reply.refusal not in MAY_BE_REFUSED:
+                self.broken(f"a publisher or the owner was refused: {reply.refusal.name}")
+            if isinstance(asked, Settle) and reply.refusal not in OF_WHAT_IS_GONE:
+                self._refused_of_purged(asked, reply, came)
         elif isinstance(reply, Published) and isinstance(asked, Publish):
             for item in reply.ids:
                 if (reply.node, item) not in self._published:
@@ -173,8 +208,27 @@ class Oracle:
         if key in self._done:
             self.broken(f"retract confirmed twice: {key[1]}")
         self._done.add(key)
+        if key not in self._ended:
+            self.broken(f"retract confirmed of what nobody has retracted: {key[1]}")
         if key in self._replay.items:
             self.broken(f"retract confirmed, and the item is there: {key[1]}")
+
+    def _refused_of_purged(self, asked: Settle, reply: Refused, came: float) -> None:
+        for item in asked.ids:
+            if self._purged.get((asked.node, item), came) < came:
+                self.broken(
+                    f"refused otherwise than gone, but purged: {item}, {reply.refusal.name}"
+                )
+
+    def purges(self, node: NodeName) -> set[int]:
+        """Take note that the owner asks for a purge; return the numbers of what is there."""
+        self._purges[node] += 1
+        return self._place.look(partial(_numbers, node))
+
+    def purged(self, node: NodeName, known: AbstractSet[int]) -> None:
+        """Hold a purge that is confirmed against what is there, which must not be what was known when it was asked for."""
+        if left := known & self._place.look(partial(_numbers, node)):
+            self.broken(f"purge confirmed, and items are there: {sorted(left)[:4]} of {node}")
 
     def says(self, what: ToClient) -> None:
         """Hold a delivery against what is committed: a lock of that token, for that holder."""
@@ -230,7 +284,8 @@ def _overdue(now: Millis, arrived: AbstractSet[int], tx: Transaction) -> set[Ove
     found: set[Overdue] = set()
     for node in nodes(tx):
         name = node.name
-        free = {one.jid for one in subscribers(tx, name) if has_room(one)}
+        idle = node.config.paused
+        free = set() if idle else {one.jid for one in subscribers(tx, name) if has_room(one)}
         ready = tx.ready({name: ALL}, now, ALL).rows if free else []
         found |= {(LIES, name, i.id) for i, _ in ready if free - ({i.avoid} if i.aside else set())}
         latest = longest(node, now)
@@ -239,3 +294,8 @@ def _overdue(now: Millis, arrived: AbstractSet[int], tx: Transaction) -> set[Ove
         untold = [item for item in items if item.holder and item.token not in arrived]
         found |= {(UNTOLD, name, f"{item.id} under {item.token}") for item in untold}
     return found
+
+
+def _numbers(node: NodeName, tx: Transaction) -> set[int]:
+    """Return the numbers of the items of a node."""
+    return {item.seq for item, _ in contents(tx, node)}

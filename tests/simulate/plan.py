@@ -28,8 +28,12 @@ COMMITTED: Final = WITHIN + 1
 
 INSTANCES: Final = tuple(f"instance {number}" for number in (1, 2, 3))
 WORKERS: Final = ("ann@x/1", "bob@x/1", "cat@x/phone", "dan@x/1", "eva@x/1", "dan@x/2")
-CLIENTS: Final = (*WORKERS, "etl@x/a", "etl@x/b", "etl@x/spark", "boss@x/screen")
-"""Who takes part: workers, publishers, and a reader of the event log."""
+CLIENTS: Final = (*WORKERS, "etl@x/a", "etl@x/b", "etl@x/spark", "boss@x/screen", "boss@x/desk")
+"""Who takes part: workers, publishers, a reader of the event log, and the owner of the queues."""
+
+QUEUES: Final = ("jobs", "orders")
+LOST: Final = "lost"
+"""Where dead orders go."""
 
 
 class Kind(Enum):
@@ -50,6 +54,8 @@ class Kind(Enum):
     LEAVE = "worker left and came back"
     LINE = "stream of a client cut"
     DEAF = "answers to a client lost"
+    PAUSE = "queue paused"
+    PURGE = "queue purged"
 
 
 SHARES: Final[dict[Kind, int]] = {
@@ -68,6 +74,8 @@ SHARES: Final[dict[Kind, int]] = {
     Kind.SERVER: 1,
     Kind.SLOW: 1,
     Kind.LEAVE: 1,
+    Kind.PAUSE: 2,
+    Kind.PURGE: 1,
 }
 
 SPANS: Final[dict[Kind, float]] = {
@@ -86,13 +94,15 @@ SPANS: Final[dict[Kind, float]] = {
     Kind.LEAVE: 30,
     Kind.LINE: 5,
     Kind.DEAF: 0,
+    Kind.PAUSE: 40,
+    Kind.PURGE: 0,
 }
 """Seconds that each lasts, in the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that happens at a time, for a span, to one of those who take part, or to all.
+    """Something that happens at a time, for a span, to one of those who take part, to a queue, or to all.
 
     `size` is the rest of what has to be known: the step of a crash, the seconds that a clock is set, how long the
     other side does not notice, how many answers are lost.
@@ -133,6 +143,10 @@ def _whom(kind: Kind, random: Random) -> str:
             return random.choice(CLIENTS)
         case Kind.LEAVE:
             return random.choice(WORKERS)
+        case Kind.PAUSE:
+            return random.choice(QUEUES)
+        case Kind.PURGE:
+            return random.choice((*QUEUES, LOST))
         case _:
             return random.choice(INSTANCES)
 
@@ -191,4 +205,6 @@ _WORDS: Final = {
         f"the stream of {f.whom} is cut; the server notices after {f.size:g} s, the client after {f.span:.1f} s"
     ),
     Kind.DEAF: lambda f: f"the next {f.size:g} answers to {f.whom} are lost",
+    Kind.PAUSE: lambda f: f"the owner pauses {f.whom}, and resumes it after {f.span:.1f} s",
+    Kind.PURGE: lambda f: f"the owner purges {f.whom}",
 }

@@ -28,6 +28,7 @@ class Sum:
     delivered: int = 0
     completed: int = 0
     died: int = 0
+    emptied: int = 0
     longest: float = 0.0
     violations: int = 0
     faults: Counter[Kind] = field(default_factory=Counter)
@@ -41,6 +42,7 @@ class Sum:
         self.delivered += outcome.delivered
         self.completed += outcome.completed
         self.died += outcome.died
+        self.emptied += outcome.emptied
         self.longest = max(self.longest, outcome.drained)
         self.violations += bool(outcome.violation)
         self.faults += outcome.faults
@@ -72,6 +74,7 @@ def _figures(it: Sum) -> dict[str, str]:
         "handed out": f"{it.delivered:,}",
         "completed": f"{it.completed:,}",
         "deaths": f"{it.died:,}",
+        "purged": f"{it.emptied:,}",
         "longest drain after the faults, s": f"{it.longest:,.0f}",
     }
 

@@ -53,6 +53,7 @@ class Outcome:
     delivered: int = 0
     completed: int = 0
     died: int = 0
+    emptied: int = 0
     faults: Counter[Kind] = field(default_factory=Counter)
 
     @property
@@ -147,7 +148,7 @@ class Run:
         outcome.at = outcome.at or self._time()
         outcome.items = len(oracle.confirmed)
         outcome.delivered, outcome.completed = oracle.delivered, oracle.completed
-        outcome.died, outcome.trace = oracle.died, oracle.trace
+        outcome.died, outcome.emptied, outcome.trace = oracle.died, oracle.emptied, oracle.trace
 
 
 async def _watch(world: World, oracle: Oracle) -> None:

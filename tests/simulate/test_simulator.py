@@ -12,7 +12,8 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.unsaid import Unsaid
 from pubqueue.core.changes import Lock
-from pubqueue.core.decision import Published
+from pubqueue.core.decision import Done, Published
+from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publish import Publish
 from simulate import run, shrink
@@ -79,6 +80,17 @@ def locks_under_the_old_token(*asked, **more):
     ]
 
 
+def hands_out_while_paused(node, hands_out=dispatcher._hands_out):
+    return hands_out(node and replace(node, config=replace(node.config, paused=False)))
+
+
+def confirms_no_purge(broker, request, answer, submit=Broker.submit):
+    if isinstance(request, Purge):
+        answer(Done())
+    else:
+        submit(broker, request, answer)
+
+
 def does_nothing(*_given):
     """Neither look at others nor say anything again."""
 
@@ -101,10 +113,28 @@ async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):
 )
 def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, name, defect, rule):
     monkeypatch.setattr(of, name, defect)
-    found = next(outcome for seed in SEEDS if (outcome := go(seed)).violation)
+    found = next(outcome for seed in range(1, 20) if (outcome := go(seed)).violation)
     assert found.rule == rule
     again = go(found.seed)
     assert (again.violation, again.at, again.trace) == (found.violation, found.at, found.trace)
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "defect", "rule"),
+    [
+        (dispatcher, "_hands_out", hands_out_while_paused, "handed out while paused"),
+        (Broker, "submit", confirms_no_purge, "purge confirmed, and items are there"),
+    ],
+)
+def test_a_defect_in_what_the_owner_asks_for_is_found(monkeypatch, of, name, defect, rule):
+    plan = [
+        Fault(at, kind, node, 20.0, 0)
+        for at in range(20, 170, 15)
+        for kind, node in ((Kind.PAUSE, "jobs"), (Kind.PURGE, "orders"))
+    ]
+    assert all(go(seed, plan=plan).violation == "" for seed in SEEDS)
+    monkeypatch.setattr(of, name, defect)
+    assert {go(seed, plan=plan).rule for seed in SEEDS} == {rule}
 
 
 def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):

@@ -15,7 +15,7 @@ from harness.facts import who
 from msgspec.structs import replace
 
 from pubqueue.core.decision import Subscribed
-from pubqueue.core.notices import Deliver, Retracted, Unlocked
+from pubqueue.core.notices import Deliver, Purged, Retracted, Unlocked
 from pubqueue.core.queue.expire import Arrive
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from simulate.client import Client
@@ -99,6 +99,8 @@ class Worker(Client):
             case Retracted() | Unlocked():
                 for item in notice.ids:
                     self._held.pop(item, None)
+            case Purged():
+                self._held.clear()
             case _:
                 pass
 

@@ -17,6 +17,7 @@ from simulate.follower import Follower
 from simulate.instance import PAUSE, Instance
 from simulate.network import USUAL, Network
 from simulate.oracle import LASTS, UNTOLD
+from simulate.owner import Owner
 from simulate.plan import INSTANCES, Kind
 from simulate.publisher import Publisher
 from simulate.worker import Work, Worker
@@ -43,7 +44,7 @@ DEAD: Final = {"dead_letter_node": LOST, "max_failures": 3}
 
 
 class World:
-    """Instances on one store, a network, publishers and workers of two queues, and a reader of the log."""
+    """Instances on one store, a network, publishers and workers of two queues, a reader of the log, and the owner."""
 
     def __init__(self, seed: int, place: Place, oracle: Oracle) -> None:
         def random(name: str) -> Random:
@@ -73,7 +74,8 @@ class World:
             worker("eva@x/1", ORDERS, 2),
             worker("dan@x/2", ORDERS, 3, careful=False),
         ]
-        self.clients: list[Client] = [*self.workers, *self.publishers, follower]
+        self.owner = Owner(BOSS, network, random(BOSS), oracle=oracle)
+        self.clients: list[Client] = [*self.workers, *self.publishers, follower, self.owner]
         self._tasks: set[asyncio.Task[None]] = set()
 
     def time_if_well(self) -> Millis | None:
@@ -121,6 +123,7 @@ class World:
             worker.diligent = True
         for publisher in self.publishers:
             publisher.finish()
+        self.owner.finish()
         for client in self.clients:
             client.recover()
 
@@ -152,6 +155,11 @@ class World:
                 for instance in self.instances:
                     instance.gone_for = fault.span
                     instance.die()
+            case Kind.PAUSE:
+                self.owner.hold(NodeName(fault.whom))
+                self._later(fault.span, partial(self.owner.resume, NodeName(fault.whom)))
+            case Kind.PURGE:
+                self.owner.purge(NodeName(fault.whom))
             case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF | Kind.LEAVE:
                 self._befall_client(fault, self._client(fault.whom))
             case _:

@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pubqueue.app.ports import Instance, StoreError
-from pubqueue.app.resending import Resending, Told
+from pubqueue.app.resending import LAG, Resending, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +35,12 @@ class Unsaid:
         self._told = Told(instance)
         self._own = Resending(submit, instance.number)
         self._others: list[Resending] = []
+        self._spoken: list[tuple[Millis, Resending]] = []
         self.flows = False
 
     def go_on(self) -> None:
         """Send again what has to be: somebody can be reached."""
-        for one in (self._own, *self._others):
+        for one in (self._own, *self._others, *self._lately()):
             one.go_on()
 
     def fail(self) -> None:
@@ -50,7 +51,7 @@ class Unsaid:
     def stream_broke(self) -> None:
         """Take note that a stream of a face broke: what went into it in the last seconds is sent again with the next."""
         self._own.lose(self._told.unsure(self._clock()))
-        for one in self._others:
+        for one in (*self._others, *self._lately()):
             one.fail()
 
     def said(self, next_token: int) -> None:
@@ -87,5 +88,14 @@ class Unsaid:
             await resending.done.wait()
         finally:
             self._others.remove(resending)
+        self._spoken.append((self._clock(), resending))
         await self._store.batch(Told(Instance(number)).note_all)
         await self._store.instances.leave(number)
+
+    def _lately(self) -> list[Resending]:
+        """Return what others had left unsaid and this process has said in the last seconds, or has to say once more."""
+        now = self._clock()
+        self._spoken = [
+            (at, one) for at, one in self._spoken if abs(now - at) < LAG or not one.done.is_set()
+        ]
+        return [one for _, one in self._spoken]
