@@ -41,7 +41,8 @@ async def test_a_store_that_somebody_else_holds(tmp_path):
             await people.publish_until_confirmed("b", "c")
             await people.all_done()
             await program.stop()
-    assert "database is locked" in program.log
+    # it was in the batch that found the store locked, or behind one (of the reaper's) that had not ended yet
+    assert "database is locked" in program.log or "batch.stalled" in program.log
     assert "Traceback" not in program.log
     found = recount(store)
     people.ledger.compare(found)
