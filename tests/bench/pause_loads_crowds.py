@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.asks import publishes
 from harness.facts import BOSS, who
 
 from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (
+    AccessModel,
     Affiliation,
     Jid,
     Millis,
@@ -17,6 +18,7 @@ from pubqueue.core.model import (
     NodeConfig,
     NodeName,
     Subscription,
+    SubscriptionState,
 )
 from pubqueue.core.nodes.manage import Configure, Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
@@ -29,24 +31,40 @@ if TYPE_CHECKING:
 NEWS: Final = NodeName("news")
 AT_ONCE: Final = 5000
 CLOSED: Final = Settings({"access_model": "whitelist"})
+OPEN: Final = Settings({"access_model": "open"})
 PAUSE: Final = 0.05
 """Seconds between two looks whether a load is dealt with."""
 
 
 async def lay_crowd(store: CountingStore, size: int, _now: Millis) -> None:
     """Lay down a plain node with so many subscribers."""
-    node = Node(NEWS, NodeConfig(), Jid("boss@x"), Millis(0), subscriptions=size)
+    await _lay(store, size, NodeConfig())
+
+
+async def lay_pending(store: CountingStore, size: int, _now: Millis) -> None:
+    """Lay down a node with so many who wait for an owner's word."""
+    config = NodeConfig(access_model=AccessModel.AUTHORIZE)
+    await _lay(store, size, config, state=SubscriptionState.PENDING, available=False)
+
+
+async def lay_leases(store: CountingStore, size: int, now: Millis) -> None:
+    """Lay down a plain node with so many subscribers whose leases are over."""
+    await _lay(store, size, NodeConfig(), expire=now)
+
+
+async def _lay(store: CountingStore, size: int, config: NodeConfig, **facts: Any) -> None:
+    node = Node(NEWS, config, Jid("boss@x"), Millis(0), subscriptions=size)
     writes = Writes(Millis(0), nodes=[Write(None, node)])
     boss = AffiliationRow(NEWS, Jid("boss@x"), Affiliation.OWNER)
     writes.affiliations = [Write(None, boss)]
     await store.batch(lambda tx: tx.write(writes))
     for begin in range(0, size, AT_ONCE):
         part = range(begin, min(begin + AT_ONCE, size))
-        await store.batch(lambda tx, part=part: _subscribe(tx, part))  # type: ignore[misc]  # bound at once
+        await store.batch(lambda tx, part=part: _subscribe(tx, part, facts))  # type: ignore[misc]  # bound at once
 
 
-def _subscribe(tx: Transaction, numbers: range) -> None:
-    rows = [Subscription(NEWS, Jid(f"reader{n}@x/1"), f"s{n}", 1) for n in numbers]
+def _subscribe(tx: Transaction, numbers: range, facts: dict[str, Any]) -> None:
+    rows = [Subscription(NEWS, Jid(f"reader{n}@x/1"), f"s{n}", 1, **facts) for n in numbers]
     tx.write(Writes(Millis(0), subscriptions=[Write(None, row) for row in rows]))
 
 
@@ -85,12 +103,26 @@ async def close(service: Service, _size: int) -> None:
     await service.do(Configure(who(BOSS), NEWS, CLOSED))
 
 
+async def open_to_all(service: Service, size: int) -> None:
+    """Open the node, so that none of them has to wait any more."""
+    await _told(service, size, Configure(who(BOSS), NEWS, OPEN))
+
+
+async def end_leases(service: Service, size: int) -> None:
+    """Have the leases end."""
+    service.reaper.start(service.broker)
+    while service.face.news < size:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(PAUSE)
+
+
 # fmt: off
 CROWD_LOADS: Final = {
     "crowd-publish": (100_000, lay_crowd, publish),
     "crowd-purge":   (100_000, lay_crowd, purge),
     "crowd-delete":  (100_000, lay_crowd, delete),
     "crowd-close":   (100_000, lay_crowd, close),
+    "crowd-open":    (100_000, lay_pending, open_to_all),
+    "crowd-leases":  (100_000, lay_leases, end_leases),
 }
 """By name: the size, what lays it down, and what is measured."""
 # fmt: on

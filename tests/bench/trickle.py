@@ -19,7 +19,7 @@ from pubqueue.app.reaper import Reaper
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver, ToEach
+from pubqueue.core.notices import Deliver, SubscriptionChanged, ToEach
 from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Face:
     def __init__(self) -> None:
         self.told: Callable[[Deliver], None] = lambda _notice: None
         self.news = 0
-        """Notices that were told to many."""
+        """Notices that were told to many, and to subscribers whose subscriptions are others now."""
 
     def claims(self, _address: str) -> bool:
         """Say yes."""
@@ -92,6 +92,8 @@ class Face:
                 self.told(notice)
             elif isinstance(notice, ToEach):
                 self.news += len(notice.to)
+            elif isinstance(notice, SubscriptionChanged):
+                self.news += 1
         return ()
 
     def when_told(self, _node: str, call: Callable[[], None]) -> None:
