@@ -35,8 +35,9 @@ NOTE: Final = """\
 An item's life is published, handed out, done; all that is confirmed is on disk (fsync). Figures are the median of the rounds
 (smallest-largest); CPU is user and system, in microseconds for an item, "in batches" what of the component's is spent in them.
 Clients are publishers and workers: this program's light ones over XMPP, processes of psycopg's for the others, whose workers
-take one job at a time and whose publishers commit four at once each; procrastinate has a quarter of the items. On paper neither the disk's sync is counted, which a batch
-waits for once, nor what an instance asks anew after another has written."""
+take one job at a time and whose publishers commit four at once each; procrastinate has a quarter of the items.
+On paper neither the disk's sync is counted, which a batch waits for once, nor what an instance asks anew after another
+has written."""
 
 
 @click.command(context_settings={"show_default": True})
