@@ -240,9 +240,8 @@ async def _admitted(
 
     async def prepare() -> None:
         await store.open()
-        await store.read(
-            Comparison(settings.node, _service(settings)).lines
-        )  # or it would wait in vain
+        # a declared node that does not fit is told now, not after a long wait for the place
+        await store.read(Comparison(settings.node, _service(settings)).lines)
 
     async def enter() -> None:
         broker.serve_as(await store.instances.enter())

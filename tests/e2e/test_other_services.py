@@ -1,12 +1,16 @@
 """What the README says that other pubsub services have, asked of them and of this one."""
 
 import pytest
-from peers.report import README, table, written
+from peers.report import README, heads, own_column, table, written
 from peers.run import asked
 
 pytestmark = pytest.mark.e2e
 
 
 async def test_the_readme_says_what_each_service_does(tmp_path):
-    found = table(await asked(tmp_path))
-    assert written(README.read_text()) == found, "`make peers` writes it anew"
+    found, said = table(await asked(tmp_path)), written(README.read_text())
+    assert own_column(said) == own_column(found), "`make peers` writes it anew"
+    if heads(said) == heads(
+        found
+    ):  # else this machine has the others in versions of which it says nothing
+        assert said == found, "`make peers` writes it anew"

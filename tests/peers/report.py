@@ -30,6 +30,17 @@ def written(readme: str) -> str:
     return readme.partition(BEGIN)[2].partition(END)[0]
 
 
+def heads(text: str) -> str:
+    """Return the line of a table that names the services and their versions."""
+    return text.partition("\n")[0]
+
+
+def own_column(text: str) -> list[tuple[str, str]]:
+    """Return each question of a table with what this service has."""
+    rows = [line.split(" | ") for line in text.splitlines()[2:]]
+    return [(row[0], row[-1]) for row in rows]
+
+
 def rewritten(readme: str, found: str) -> str:
     """Return the README with this table in place of its own."""
     head, begin, rest = readme.partition(BEGIN)
