@@ -18,7 +18,7 @@ from harness.postgres import Postgres
 from harness.program import PUBQUEUE, write_config
 from harness.server import StubServer
 
-from pubqueue import __version__
+from pubqueue import __version__, cli
 from pubqueue.cli import main
 from pubqueue.stores import STORES
 from pubqueue_demo.prosody import Prosody, free_ports
@@ -78,7 +78,7 @@ def test_help_is_complete_and_fits_a_terminal(arguments):
 
 def test_every_option_says_what_it_is():
     for command in COMMANDS:
-        params = main.commands[command].params
+        params = main.get_command(click.Context(main), command).params
         options = [one for one in params if one.name != "help" and isinstance(one, click.Option)]
         assert all(param.help and param.help.endswith(".") for param in options)
 
@@ -389,3 +389,13 @@ async def test_a_server_that_refuses_or_has_another_is_told_in_one_sentence(tmp_
             async with component(server, tmp_path):
                 code, out, err = await said("check", *arguments, **right)
                 assert (code, "(conflict): another component is connected" in err) == (1, True)
+
+
+async def test_a_command_without_its_libraries_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(cli.COMMANDS, "migrate", ("no_such_library", "server"))
+    result = CliRunner().invoke(main, ["migrate", "sqlite:///a", "--whatever"])
+    assert result.exit_code == 2
+    assert (
+        "migrate needs pip install 'pubqueue[server]' (no module no_such_library)" in result.output
+    )
+    assert "Needs pip install" in CliRunner().invoke(main, ["--help"]).output

@@ -1,0 +1,62 @@
+"""The command line: parse, call, print. Exit codes: 0 done, 1 it failed, 2 it was asked wrongly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+from pubqueue import __version__
+from pubqueue.cli.ending import ASKED_WRONGLY, stop
+
+COMMANDS: Final = {
+    "check": ("pubqueue.cli.check", "server"),
+    "demo": ("pubqueue.cli.demo", "demo"),
+    "migrate": ("pubqueue.cli.migrate", "server"),
+    "serve": ("pubqueue.cli.serve", "server"),
+}
+"""Of each command the module that has a function of its name, and the extra with what that imports."""
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are asked for, so that each needs its own libraries alone."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Name all commands, also those whose libraries are not installed."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command; of one that cannot be imported, return what says how to install it."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, extra = COMMANDS[cmd_name]
+        try:
+            command = getattr(import_module(module), cmd_name)
+        except ModuleNotFoundError as problem:
+            if (problem.name or "").split(".")[0].startswith("pubqueue"):
+                raise  # a fault of ours, and no library that is not there
+            return _not_installed(cmd_name, extra, problem)
+        assert isinstance(command, click.Command)
+        return command
+
+
+def _not_installed(name: str, extra: str, problem: ModuleNotFoundError) -> click.Command:
+    """Return the command for its line in the help; run, it says what to install."""
+
+    def say() -> None:
+        sentence = f"{name} needs pip install 'pubqueue[{extra}]' (no module {problem.name})"
+        stop(ASKED_WRONGLY, sentence)
+
+    return click.Command(
+        name,
+        callback=say,
+        help=f"Needs pip install 'pubqueue[{extra}]'.",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="pubqueue")
+def main() -> None:
+    """Serve a durable work queue in an XMPP network."""

@@ -1,0 +1,17 @@
+"""How a command ends that cannot do what it was asked: one sentence, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final, NoReturn
+
+import click
+
+FAILED: Final = 1
+ASKED_WRONGLY: Final = 2
+
+
+def stop(code: int, sentence: object) -> NoReturn:
+    """Say the sentence on standard error, and exit with the code."""
+    click.echo(f"pubqueue: {sentence}", err=True)
+    sys.exit(code)
