@@ -114,6 +114,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The least urgent log lines to write: debug, info, warning, error."""
     log_format: str = "logfmt"
     """How a log line is written: logfmt (key=value) or json (an object)."""
+    http: str = ""
+    """Where metrics, health and readiness are told over HTTP, as host:port or a port of the loopback
+    interface; empty: nowhere."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which events of the nodes that keep a log (`x-queueing#event_log`) are forgotten."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
@@ -150,6 +153,20 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004
             raise ConfigError(f"server has to be host:port, not {self.server!r}")
         return host.strip("[]"), int(port)
+
+    def http_address(self) -> tuple[str, int] | None:
+        """Return where to listen for HTTP: a port alone is one of the loopback interface; None: nowhere.
+
+        Raises:
+            ConfigError: `http` is neither host:port nor a port.
+
+        """
+        if not self.http:
+            return None
+        host, _, port = self.http.rpartition(":")
+        if not port.isascii() or not port.isdigit() or not int(port) < 65536:  # noqa: PLR2004
+            raise ConfigError(f"http has to be host:port or a port, not {self.http!r}")
+        return host.strip("[]") or "127.0.0.1", int(port)
 
     def shared_secret(self) -> str:
         """Return the secret, from the setting or from its file.
@@ -236,6 +253,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _check(settings: Settings) -> None:
     """Find what the types alone do not show, before anything starts."""
     settings.address()
+    settings.http_address()
     settings.make_store()
     if settings.secret and settings.secret_file:
         raise ConfigError("secret and secret_file are both there; one of them has to go")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-AT_START: Final = frozenset({"jid", "secret", "secret_file", "server", "store"})
+AT_START: Final = frozenset({"jid", "secret", "secret_file", "server", "store", "http"})
 """Keys that only a start reads; all others are taken over."""
 
 

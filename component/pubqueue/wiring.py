@@ -16,12 +16,14 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.ports import UnreachableStoreError
 from pubqueue.app.reaper import Reaper
+from pubqueue.app.watching import Phase
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.overviews import About
 from pubqueue.declared_nodes import Comparison
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.payload import fingerprint, same
+from pubqueue.monitored import monitored
 from pubqueue.reloading import trim_of
 from pubqueue.stores import Doubtful
 from pubqueue.stores import shown as shown_address
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from pubqueue.app.ports import Store
+    from pubqueue.app.watching import Traffic, Watch
     from pubqueue.config import Settings
     from pubqueue.core.model import Asker
+    from pubqueue.monitored import Monitor
     from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
@@ -59,6 +63,10 @@ class Face(Protocol):
 
     async def stop(self) -> None:
         """Hand out nothing more, answer what was asked, and close."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What has come and gone."""
 
 
 def _askers(settings: Settings) -> Askers:
@@ -134,7 +142,7 @@ async def _reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, 
     return False
 
 
-def _broker(settings: Settings, store: Store) -> tuple[Broker, Reaper]:
+def _broker(settings: Settings, store: Store, watch: Watch | None = None) -> tuple[Broker, Reaper]:
     """Return the broker, not at work yet, and who tells it what has run out."""
     reaper = Reaper(clock=now, trim=trim_of(settings))
     broker = Broker(
@@ -148,6 +156,7 @@ def _broker(settings: Settings, store: Store) -> tuple[Broker, Reaper]:
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
         about=About(__version__, shown_address(settings.store), now()),
+        watch=watch,
     )
     return broker, reaper
 
@@ -193,25 +202,41 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    while not stop.is_set():
-        try:
-            await _serve(settings, stop, on_ready, on_waiting, reloader)
-        except PlaceTakenError:
-            log.warning("service.place_lost")
+    async with monitored(settings, _service(settings)) as monitor:
+        while not stop.is_set():
+            try:
+                await _serve(
+                    settings,
+                    stop,
+                    monitor,
+                    on_ready=on_ready,
+                    on_waiting=on_waiting,
+                    reloader=reloader,
+                )
+            except PlaceTakenError:
+                log.warning("service.place_lost")
     log.info("service.stopped")
 
 
 async def _serve(
     settings: Settings,
     stop: asyncio.Event,
+    monitor: Monitor,
+    *,
     on_ready: Callable[[], None],
     on_waiting: Callable[[], None],
     reloader: Reloader | None,
 ) -> None:
     async with _stored(settings) as store:
-        broker, reaper = _broker(settings, store)
+        broker, reaper = _broker(settings, store, monitor.watch)
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
-        if not await _admitted(settings, store, broker, faces, stop=stop, on_waiting=on_waiting):
+
+        def waiting() -> None:
+            monitor.at_rest(Phase.WAITING)
+            on_waiting()
+
+        monitor.at_rest(Phase.STARTING)
+        if not await _admitted(settings, store, broker, faces, stop=stop, on_waiting=waiting):
             await asyncio.gather(*(face.stop() for face in faces))
             return
         async with _at_work(settings, store, broker, reaper):
@@ -220,8 +245,12 @@ async def _serve(
             if reloader is not None:
                 parts = broker, store, reaper
                 work.append(reloader.run(settings, by=_service(settings), parts=parts, faces=faces))
+            monitor.at_work(broker, [face.traffic for face in faces])
             async with _tasks(work) as serving:
-                await _until(stop, [*serving, broker.task])
+                try:
+                    await _until(stop, [*serving, broker.task])
+                finally:
+                    monitor.at_rest(Phase.STOPPING)
                 log.info("service.stopping")
                 await asyncio.gather(*(face.stop() for face in faces))
                 await broker.unsaid.note_all_told()

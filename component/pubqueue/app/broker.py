@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -29,6 +30,7 @@ from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.unsaid import Unsaid
+from pubqueue.app.watching import Nobody, Took, Waiting
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import digest
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from pubqueue.app.news import Ask
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.watching import Watch
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
@@ -81,6 +84,7 @@ class Broker:
         auto_creation: AutoCreation = AutoCreation.NEVER,
         instance: Instance = ALONE,
         about: About = UNKNOWN,
+        watch: Watch | None = None,
     ) -> None:
         self._store, self._clock, self._on_moment = store, clock, on_moment
         self._same_payload, self._fingerprint, self._about = same_payload, fingerprint, about
@@ -94,7 +98,9 @@ class Broker:
         self._news = CrowdNews(self.outbox, self._ask)
         self._long_work = LongWork(self._news, self.submit)
         self._moment: Millis | None = None
-        self._reader = Reader(store, self._context)
+        self._watch = watch or Nobody()
+        self._began = self._decided = 0.0
+        self._reader = Reader(store, self._context, self._watch)
         self._waiting: list[Taken] = []
         self._unrepeated = Unrepeated()
         self._retry: asyncio.TimerHandle | None = None
@@ -362,8 +368,20 @@ class Broker:
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         self._say(done.deliveries)
+        self._watch.committed(
+            (request for request, _ in taken), done.decisions, done.deliveries, self._took()
+        )
         self.unsaid.said(self._changes.next_token())
         self._note_moment(done)
+
+    def _took(self) -> Took:
+        """Return how long the batch took that was committed just now."""
+        return Took(self._decided - self._began, perf_counter() - self._decided)
+
+    @property
+    def waiting(self) -> Waiting:
+        """What waits at this moment."""
+        return Waiting(len(self._waiting), self._reader.waiting, self._news.octets)
 
     def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
         """Have a page of a crowd read; what is not told when the service stops is told to nobody, or at the next start."""
@@ -389,14 +407,14 @@ class Broker:
         spoilt: set[int],
         tx: Transaction,
     ) -> BatchResult:
-        now = self._clock()
+        self._began, now = perf_counter(), self._clock()
         self._rows.begin(tx)
         self.unsaid.note(tx, now)
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()
         self._changes.begin(now, foreign=tx.foreign)
-        return run(
+        done = run(
             self._context(self._rows, now),
             self._changes,
             tx,
@@ -407,6 +425,8 @@ class Broker:
             looked=self._looked,
             spoilt=spoilt,
         )
+        self._decided = perf_counter()
+        return done
 
     def _context(self, rows: WorkingSet, now: Millis | None = None) -> Context:
         return Context(

@@ -50,6 +50,11 @@ class CrowdNews:
         """Ends of nodes that were to be told when nobody could be reached."""
         self._has_looked = False
 
+    @property
+    def octets(self) -> int:
+        """How many bytes wait to be told to crowds."""
+        return self._octets
+
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much waits that the node should have no more."""
         return self._octets > MOST_OCTETS and node in self._queues

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Read
+    from pubqueue.app.watching import Watch
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Jid
 
@@ -48,8 +49,11 @@ FAILED: Final = Refused(Refusal.STORE_FAILED)
 class Reader:
     """Takes requests that change nothing, and answers one of each account in turn."""
 
-    def __init__(self, store: Store, context_of: Callable[[WorkingSet], Context]) -> None:
+    def __init__(
+        self, store: Store, context_of: Callable[[WorkingSet], Context], watch: Watch
+    ) -> None:
         self._store = store
+        self._watch = watch
         self._context_of = context_of
         self._waiting: dict[Jid, deque[tuple[Read, Callable[[Reply], None]]]] = {}
         """By account, those whose turn it is next first."""
@@ -66,6 +70,11 @@ class Reader:
         self._waiting.setdefault(account, deque()).append((request, answer))
         self._quiet.clear()
         self._work.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        return sum(map(len, self._waiting.values()))
 
     @property
     def is_quiet(self) -> bool:
@@ -147,6 +156,7 @@ class Reader:
         return read(self._context_of(rows), request)
 
     def _tell(self, answer: Callable[[Reply], None], reply: Reply) -> None:
+        self._watch.answered(reply)
         try:
             answer(reply)
         except (

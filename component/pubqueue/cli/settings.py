@@ -37,6 +37,7 @@ def settings_options(command: Callable[P, R]) -> Callable[P, R]:
             help="A bare JID that may do everything; repeatable.",
         ),
         click.option("--node-creation", help="Who may create nodes: anyone, local, admins."),
+        click.option("--http", help="Where to tell metrics and health: 127.0.0.1:9254."),
         click.option("--log-level", help="debug, info, warning or error."),
         click.option("--log-format", help="logfmt (key=value) or json."),
     ]

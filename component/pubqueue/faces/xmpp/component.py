@@ -18,6 +18,7 @@ from xml.etree import ElementTree as ET
 import structlog
 from slixmpp.componentxmpp import ComponentXMPP
 
+from pubqueue.app.watching import Traffic
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.single import Single
@@ -118,6 +119,7 @@ class Component(ComponentXMPP):
         self._lost = self.loop.time()
         self._accepted = False
         self.ready = False
+        self.traffic = Traffic()
         self.use_aiodns = False
         self.add_event_handler("session_start", self._on_session)
         self.add_event_handler("connection_failed", self._on_failure)
@@ -203,6 +205,7 @@ class Component(ComponentXMPP):
 
     def _on_session(self, _event: object) -> None:
         self.ready = self._accepted = True
+        self.traffic.sessions += 1
         if self._pauses:
             self._stop_reading()
         self._up.set()
@@ -279,6 +282,7 @@ class Component(ComponentXMPP):
         stream = self._stream
         if stream is None or isinstance(data, str):
             return
+        self.traffic.bytes_in += len(data)
         greeted = stream.header is not None
         try:
             stanzas = stream.feed(data)
@@ -365,6 +369,7 @@ class Component(ComponentXMPP):
         """Write what has gathered."""
         self._flushing = False
         if self._out and self.transport is not None:
+            self.traffic.bytes_out += self._gathered
             self.transport.write(b"".join(self._out))
             if self._clogged:
                 self._see_whether_it_reads()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
+    from pubqueue.app.watching import Traffic
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Contact, NodeName
     from pubqueue.core.nodes.pending import Answer
@@ -115,6 +116,11 @@ class XmppFace:
             f"{ns.COMPONENT} presence": self._take_presence,
         }
         broker.outbox.attach(self)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What has come and gone on the stream."""
+        return self.component.traffic
 
     def adopt(
         self,

@@ -1,0 +1,1 @@
+"""What operators and their programs ask over HTTP: metrics for Prometheus, health, readiness."""

@@ -1,0 +1,130 @@
+"""What of a committed batch is counted, by node and kind: a table over changes, and of who asked for them."""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.core import changes as c
+from pubqueue.core.queue.expire import Bounce, Expire, Leave
+from pubqueue.core.queue.settle import Outcome, Settle, holds
+from pubqueue.core.transactions import model as t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pubqueue.core.changes import Change
+
+
+@unique
+class Kind(StrEnum):
+    """What happened to items."""
+
+    PUBLISHED = "published"
+    COMPLETED = "completed"
+    RETRACTED = "retracted"
+    PURGED = "purged"
+    RELEASED = "released"
+    FAILED = "failed"
+    DEAD = "dead"
+    REDRIVEN = "redriven"
+
+
+@unique
+class Why(StrEnum):
+    """Why a lock ended without the work being done, or why an item died; the words of workers are not among them."""
+
+    NONE = ""
+    REPORTED = "reported"
+    """The worker said so."""
+    REJECTED = "rejected"
+    """The worker said that nobody can do it."""
+    TIMED_OUT = "timed-out"
+    WORKER_LOST = "worker-lost"
+    BOUNCED = "bounced"
+    """The delivery came back."""
+    TOO_OLD = "too-old"
+    OTHER = "other"
+
+
+Happening = tuple[str, Kind, Why, int]
+"""The node ("": of several), what happened there, why, and to how many items."""
+
+
+def happenings(asked: object, changes: Iterable[Change]) -> Iterator[Happening]:
+    """Yield what these changes, made for that request, are to an operator."""
+    for change in changes:
+        found = COUNTED.get(type(change))
+        if found is not None:
+            yield from found(asked, change)
+
+
+def _added(_asked: object, change: c.AddItem) -> Iterator[Happening]:
+    yield change.node, Kind.PUBLISHED, Why.NONE, 1
+
+
+def _replaced(_asked: object, change: c.ReplacePayload) -> Iterator[Happening]:
+    yield change.item.node, Kind.PUBLISHED, Why.NONE, 1
+
+
+def _removed(asked: object, change: c.RemoveItem) -> Iterator[Happening]:
+    done = type(asked) is Settle and holds(asked.by, change.item)
+    yield change.item.node, Kind.COMPLETED if done else Kind.RETRACTED, Why.NONE, 1
+
+
+def _purged(_asked: object, change: c.PurgeNode) -> Iterator[Happening]:
+    yield change.node, Kind.PURGED, Why.NONE, change.items
+
+
+def _released(asked: object, change: c.Release) -> Iterator[Happening]:
+    failed = change.failed > change.item.failed
+    yield change.item.node, Kind.FAILED if failed else Kind.RELEASED, _why(asked), 1
+
+
+def _gave_up(asked: object, change: c.GiveUp) -> Iterator[Happening]:
+    item, why = change.item, _why(asked)
+    if isinstance(asked, Expire) and item.holder is None:
+        why = Why.TOO_OLD
+    if change.failed > item.failed and why is not Why.REJECTED:
+        yield item.node, Kind.FAILED, why, 1
+    yield item.node, Kind.DEAD, why, 1
+
+
+def _revived(_asked: object, change: c.Revive) -> Iterator[Happening]:
+    yield change.to, Kind.REDRIVEN, Why.NONE, 1
+
+
+def _shown(_asked: object, change: t.Commit) -> Iterator[Happening]:
+    for one in change.nodes:
+        yield one.node, Kind.PUBLISHED, Why.NONE, one.added + one.replaced
+    if not change.nodes:  # it goes to its nodes in slices
+        yield "", Kind.PUBLISHED, Why.NONE, change.items
+
+
+def _why(asked: object) -> Why:
+    match asked:
+        case Settle(outcome=Outcome.REJECT):
+            return Why.REJECTED
+        case Settle():
+            return Why.REPORTED
+        case Expire():
+            return Why.TIMED_OUT
+        case Leave():
+            return Why.WORKER_LOST
+        case Bounce():
+            return Why.BOUNCED
+        case _:
+            return Why.OTHER
+
+
+COUNTED: Final[dict[type, Callable[[Any, Any], Iterator[Happening]]]] = {
+    c.AddItem: _added,
+    c.ReplacePayload: _replaced,
+    c.RemoveItem: _removed,
+    c.PurgeNode: _purged,
+    c.Release: _released,
+    c.GiveUp: _gave_up,
+    c.Revive: _revived,
+    t.Commit: _shown,
+}
+"""Changes that are counted; all others are none of items, or are seen in the numbers of waiting items."""

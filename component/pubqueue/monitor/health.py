@@ -1,0 +1,40 @@
+"""Whether the process lives, and whether it serves: what a container manager and a load balancer ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pubqueue.app.watching import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Health:
+    """What is known of the process. Those who know better tell it."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.STARTING
+        self.is_connected: Callable[[], bool] = lambda: False
+        """Whether the server can be spoken to now."""
+
+    def readiness(self, store: str | None) -> Readiness:
+        """Say whether work is taken; `store` is what is wrong with the store, if anything is."""
+        whys: list[str] = []
+        if self.phase is not Phase.AT_WORK:
+            whys.append(f"phase: {self.phase}")
+        elif not self.is_connected():
+            whys.append("server: not connected")
+        if store is not None:
+            whys.append(f"store: {store}")
+        return Readiness(not whys, self.phase, tuple(whys))
+
+
+class Readiness(Struct, frozen=True):
+    """The answer of `/readyz`, as JSON."""
+
+    ready: bool
+    phase: Phase
+    why_not: tuple[str, ...] = ()

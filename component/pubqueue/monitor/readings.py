@@ -1,0 +1,127 @@
+"""What is read when somebody scrapes: the nodes with what is in them, and the state of this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from pubqueue.app.watching import Phase
+from pubqueue.core.reading.oversee import AskService
+from pubqueue.core.reading.overviews import ServiceState
+from pubqueue.core.reading.pages import NodePage
+from pubqueue.core.reading.read import ReadNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from prometheus_client.metrics_core import Metric
+
+    from pubqueue.app.watching import Traffic, Waiting
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.reading.pages import NodeEntry
+
+    Ask = Callable[[ReadNodes | AskService], Awaitable[Reply]]
+
+MOST_SHOWN: Final = 1_000
+"""Nodes whose numbers are shown, the first by name; `pubqueue_nodes` says how many there are."""
+
+QUEUES: Final = (
+    ("queue_depth", "Items that wait and may be handed out."),
+    ("queue_in_flight", "Items that are locked to a worker."),
+    ("queue_delayed", "Items that wait for their time."),
+    ("queue_dead", "Dead items."),
+    ("queue_oldest_age_seconds", "Age of the oldest item that waits; 0 if there is none."),
+    ("queue_free_window", "Items that the subscribers who are there would take now."),
+    ("node_subscribers", "Subscriptions."),
+)
+
+
+async def of_nodes(ask: Ask, by: Asker) -> list[Metric]:
+    """Return what is in the nodes.
+
+    Raises:
+        RuntimeError: the store does not answer.
+
+    """
+    entries, now = await _entries(ask, by)
+    families = {name: _gauge(name, words, "node") for name, words in QUEUES}
+    for entry in entries:
+        for name, value in _values(entry, now).items():
+            families[name].add_metric([entry.node.name], value)
+    state = await ask(AskService(by))
+    if not isinstance(state, ServiceState):
+        raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
+    total = _gauge("nodes", "Nodes in the store.")
+    total.add_metric([], state.nodes)
+    return [*families.values(), total]
+
+
+async def _entries(ask: Ask, by: Asker) -> tuple[list[NodeEntry], Millis]:
+    found: list[NodeEntry] = []
+    while True:
+        page = await ask(ReadNodes(by, found[-1].node.name if found else None))
+        if not isinstance(page, NodePage):
+            raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
+        found += page.entries
+        if not page.more or len(found) >= MOST_SHOWN:
+            return found[:MOST_SHOWN], page.now
+
+
+def _values(entry: NodeEntry, now: Millis) -> dict[str, float]:
+    subscribers = {"node_subscribers": float(entry.node.subscriptions)}
+    if not entry.node.config.queueing:
+        return subscribers
+    age = 0.0 if entry.oldest is None else max(0, now - entry.oldest) / 1000
+    return subscribers | {
+        "queue_depth": entry.queued,
+        "queue_in_flight": entry.locked,
+        "queue_delayed": entry.delayed,
+        "queue_dead": entry.dead,
+        "queue_oldest_age_seconds": age,
+        "queue_free_window": entry.window_free,
+    }
+
+
+def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]:
+    """Yield what waits in this process, and what has come and gone on its streams."""
+    waits = _gauge(
+        "waiting", "What waits: requests for a batch, reads, bytes of news for many.", "what"
+    )
+    for what in waiting.__struct_fields__:
+        waits.add_metric([what], getattr(waiting, what))
+    yield waits
+    octets = CounterMetricFamily(
+        "pubqueue_server_bytes", "Bytes from and to the server.", labels=["direction"]
+    )
+    octets.add_metric(["in"], sum(one.bytes_in for one in traffic))
+    octets.add_metric(["out"], sum(one.bytes_out for one in traffic))
+    yield octets
+    sessions = CounterMetricFamily(
+        "pubqueue_server_sessions", "How often the server has accepted the component."
+    )
+    sessions.add_metric([], sum(one.sessions for one in traffic))
+    yield sessions
+
+
+def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"pubqueue_{name}", words, labels=labels)
+
+
+def store_answers(*, yes: bool) -> Metric:
+    """Say whether the store could be read for this answer."""
+    answers = _gauge("store_answers", "1 if the store could be read for this scrape, else 0.")
+    answers.add_metric([], int(yes))
+    return answers
+
+
+def of_build(version: str, phase: Phase) -> Iterator[Metric]:
+    """Yield which version this is, and how far this process is."""
+    build = _gauge("build_info", "Which version this is.", "version")
+    build.add_metric([version], 1)
+    yield build
+    phases = _gauge("phase", "1 for the phase that this process is in, 0 for the others.", "phase")
+    for one in Phase:
+        phases.add_metric([one], int(one is phase))
+    yield phases

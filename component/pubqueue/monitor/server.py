@@ -1,0 +1,144 @@
+"""The HTTP side: `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from pubqueue.app.watching import Phase
+from pubqueue.core.decision import Refused
+from pubqueue.core.reading.oversee import AskService
+from pubqueue.monitor import readings
+from pubqueue.monitor.health import Health
+from pubqueue.monitor.lag import Lag
+from pubqueue.monitor.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from prometheus_client.metrics_core import Metric
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.watching import Traffic
+    from pubqueue.core.model import Asker
+
+PATIENCE: Final = 5.0
+"""Seconds for the store to answer a scrape or a probe."""
+
+CLOSING: Final = 1.0
+"""Seconds for open connections at the end."""
+
+
+class CannotListenError(Exception):
+    """The address cannot be listened on; the message is one sentence for the operator."""
+
+
+class Monitor:
+    """Watches one process: counts for it, and answers over HTTP."""
+
+    def __init__(self, by: Asker, *, version: str) -> None:
+        self._by = by
+        self.watch = Tally()
+        self.health = Health()
+        self._version = version
+        self._broker: Broker | None = None
+        self._traffic: Sequence[Traffic] = ()
+
+    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
+        """Take note of who does the work from now on, and of what goes over its streams."""
+        self._broker, self._traffic = broker, traffic
+        self.health.is_connected = lambda: broker.outbox.is_open
+        self.health.phase = Phase.AT_WORK
+
+    def at_rest(self, phase: Phase) -> None:
+        """Take note that nobody does the work any more, or not yet."""
+        self._broker = None
+        self.health.phase = phase
+
+    @asynccontextmanager
+    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
+        """Answer at this address meanwhile; yields the port, which the system chooses for 0.
+
+        Raises:
+            CannotListenError: the address is taken, or none of this machine.
+
+        """
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING)
+        await runner.setup()
+        lag = asyncio.create_task(Lag(self.watch.registry).run(), name="loop lag")
+        try:
+            site = web.TCPSite(runner, host, port)
+            try:
+                await site.start()
+            except OSError as problem:
+                raise CannotListenError(
+                    f"http: {host}:{port} cannot be listened on ({problem.strerror})"
+                ) from None
+            yield int(runner.addresses[0][1])
+        finally:
+            lag.cancel()
+            await asyncio.gather(lag, return_exceptions=True)
+            await runner.cleanup()
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._alive)
+        app.router.add_get("/readyz", self._ready)
+        return app
+
+    async def _alive(self, _request: web.Request) -> web.Response:
+        """Answer as long as the event loop turns and the work has not ended by a fault."""
+        broken = self._broker is not None and self._broker.task.done()
+        return web.Response(text="broken\n" if broken else "alive\n", status=500 if broken else 200)
+
+    async def _ready(self, _request: web.Request) -> web.Response:
+        found = self.health.readiness(await self._store_fault())
+        return web.Response(
+            body=msgspec.json.encode(found) + b"\n",
+            status=200 if found.ready else 503,
+            content_type="application/json",
+        )
+
+    async def _store_fault(self) -> str | None:
+        if self._broker is None:
+            return None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                reply = await self._broker.handle(AskService(self._by))
+        except TimeoutError:
+            return f"no answer in {PATIENCE:g} seconds"
+        return reply.reason or "it cannot be read" if isinstance(reply, Refused) else None
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        """Say what is counted, and what there is now; of a store that does not answer the latter is left out."""
+        families: list[Metric] = []
+        if (broker := self._broker) is not None:
+            families += readings.of_process(broker.waiting, self._traffic)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    families += await readings.of_nodes(broker.handle, self._by)
+            except (TimeoutError, RuntimeError):
+                families.append(readings.store_answers(yes=False))
+            else:
+                families.append(readings.store_answers(yes=True))
+        families += readings.of_build(self._version, self.health.phase)
+        text = generate_latest(self.watch.registry) + generate_latest(_Given(families))
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+class _Given(CollectorRegistry):
+    """Metrics that are read already."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        super().__init__()
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
