@@ -35,6 +35,7 @@ PUBSUB_FEATURES: Final = (
     "meta-data",
     "modify-affiliations",
     "multi-items",
+    "multi-subscribe",
     "outcast-affiliation",
     "persistent-items",
     "presence-notifications",

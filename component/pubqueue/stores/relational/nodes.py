@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StaleError
 from pubqueue.core.addresses import account_of
-from pubqueue.stores.relational.columns import packed_config, unpacked_config
+from pubqueue.stores.relational.columns import packed_config, packed_terms, unpacked_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +128,8 @@ def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]])
 
 def _terms(one: Subscription) -> Values:
     """Return what seldom changes of a subscription."""
-    return one.state.value, int(one.deliver), one.expire, one.remind, int(one.temporary)
+    ends = one.expire, one.remind, int(one.temporary)
+    return one.state.value, int(one.deliver), *ends, packed_terms(one.several)
 
 
 def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
