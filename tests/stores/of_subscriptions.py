@@ -119,13 +119,15 @@ class OfSeveral:
 
     async def test_each_ends_by_itself_the_first_too(self, store):
         row = with_others(ANN, TWO, THREE)
-        await make(store, c.AddSubscription(row))
+        await make(store, c.AddSubscription(row), c.AddSubscription(window(BOB)))
         await make(store, c.EndSubscription(JOBS, ANN, row.subid))
         assert await window_row(store, ANN) == together(row, (TWO, THREE))
+        found = (await load(store, subscribers={JOBS})).subscriptions
+        assert [one.jid for one in found] == [ANN, BOB], "its row has kept its place"
         await make(store, c.EndSubscription(JOBS, ANN, "three"))
         assert await window_row(store, ANN) == together(row, (TWO,))
         await make(store, c.EndSubscription(JOBS, ANN, "two"))
-        assert (await load(store, subscribers={JOBS})).subscriptions == []
+        assert (await load(store, subscribers={JOBS})).subscriptions == [window(BOB)]
 
     async def test_one_that_ends_and_one_that_comes_in_one_batch(self, store):
         row = with_others(ANN, TWO)

@@ -104,10 +104,10 @@ FROM (
 
 -- change_terms: how subscriptions stand, and their options
 UPDATE subscription s SET state = v.state, deliver = v.deliver <> 0, expire = v.expire, remind = v.remind,
-    temporary = v.temporary <> 0, several = v.several
-FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[])
-    v(state, deliver, expire, remind, temporary, several, subid)
-WHERE s.subid = v.subid;
+    temporary = v.temporary <> 0, several = v.several, subid = v.subid
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[])
+    v(state, deliver, expire, remind, temporary, several, subid, was)
+WHERE s.subid = v.was;
 
 -- drop_subscription: the subscriptions go, their locks stay
 DELETE FROM subscription s USING (

@@ -83,7 +83,8 @@ UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_serv
 WHERE subid = ?;
 
 -- change_terms: how it stands, and its options
-UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ?, several = ? WHERE subid = ?;
+UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ?, several = ?, subid = ?
+WHERE subid = ?;
 
 -- drop_subscription: the subscription goes, its locks stay
 DELETE FROM subscription WHERE subid = ?;
