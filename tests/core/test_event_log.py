@@ -29,7 +29,7 @@ from pubqueue.core.event_log import (
     EventKind,
     PublishedByCommit,
 )
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State, Terms
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, Verb
 from pubqueue.core.transactions import model as t
@@ -80,6 +80,7 @@ TABLE = [
     (c.PurgeNode(JOBS, 7), [Event(EventKind.PURGED, JOBS, detail="7")]),
     (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
     (c.AddSubscription(window()), []),
+    (c.AddAnother(JOBS, ANN, Terms("two")), []),
     (c.SetWindow(JOBS, ANN, 3), []),
     (c.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
     (c.Approve(JOBS, ANN), []),

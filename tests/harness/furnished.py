@@ -10,8 +10,8 @@ from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core.model import NodeConfig
-from pubqueue.stores.relational.columns import packed, packed_config
+from pubqueue.core.model import NodeConfig, Terms
+from pubqueue.stores.relational.columns import packed, packed_config, packed_terms
 from pubqueue.stores.sqlite.schema import prepare
 
 if TYPE_CHECKING:
@@ -106,7 +106,13 @@ def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
         "expire": ends,
         "remind": draw.choice((None, ends)) if place else ends,
         "temporary": draw.randrange(2),
+        "several": _several(node, place) if place else None,
     }
+
+
+def _several(node: int, place: int) -> str | None:
+    first = f"sub{node}-{place}"
+    return packed_terms((Terms(first), Terms(f"{first}b", deliver=False)))
 
 
 def _items(draw: Random, items: int) -> Rows:

@@ -19,7 +19,7 @@ from stores.of_nodes import OfNodes
 from stores.of_plain_nodes import OfPlainNodes
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
-from stores.of_subscriptions import OfSubscriptions
+from stores.of_subscriptions import OfSeveral, OfSubscriptions
 from stores.of_time import OfTime
 from stores.steps import EMPTY, make
 
@@ -31,6 +31,7 @@ class StoreContract(
     OfNames,
     OfCrowds,
     OfPlainNodes,
+    OfSeveral,
     OfSubscriptions,
     OfItems,
     OfContents,

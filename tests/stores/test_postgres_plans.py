@@ -29,6 +29,7 @@ FULL = """
         SELECT 1 + g % 7, 'a' || g || '@x/r', 'a' || g || '@x', 's' || g, 3 FROM generate_series(1, 5000) g;
     INSERT INTO subscription (node_id, jid, account, subid, queue_requests)
         SELECT g, 'one@x/r', 'one@x', 't' || g, 3 FROM generate_series(1, 2000) g;
+    UPDATE subscription SET several = '[{"subid": "s"}, {"subid": "t"}]' WHERE node_id = 3 AND jid LIKE 'a%';
     INSERT INTO resource SELECT g, 'a' || g || '@x/r', 'a' || g || '@x' FROM generate_series(1, 5000) g;
     INSERT INTO item (seq, node_id, id, state, publisher, published, due, expires, holder, deadline, taken, dead_at, death, payload)
         SELECT g, CASE WHEN g % 3 = 0 THEN 1 + g % 2000 ELSE 1 END, 'i' || g,
@@ -154,6 +155,7 @@ COUNTED = {
     "count_queued": "item_ready (node_id priority seq)",
     "queued_end": "item_ready (node_id priority seq)",
     "subscribers_of": "subscription_state (node_id state left)",
+    "several_of": "subscription_several (node_id state left)",
     "subscriber_roles": "subscription_of_node (node_id left)",
     "events": "event_pkey (seq)",
     "records_of_app": "txn_of_app (app_id id)",

@@ -182,6 +182,7 @@ class ChangeApplier(ItemChanges):
         c.EndSubscriptions: _end_many,
         c.SetAffiliation:  _affiliation,
         c.AddSubscription: _subscription,
+        c.AddAnother:      _subscription,
         c.SetWindow:       _subscription,
         c.SetTerms:        _subscription,
         c.Approve:         _subscription,

@@ -138,7 +138,12 @@ class Gathered:
             _set(of_jid, node, now)
         if (windows := cache.windows.get(node)) is not None:
             windows.move(before, now)
-        if before is None or now is None or before.listens != now.listens:
+        if (
+            before is None
+            or now is None
+            or before.listens != now.listens
+            or before.several != now.several
+        ):
             cache.audiences.pop(node, None)
 
     def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:

@@ -128,6 +128,13 @@ class SubscriptionsOf(Listing[Subscription], frozen=True, gc=False):
     state: SubscriptionState = SubscriptionState.SUBSCRIBED
 
 
+class SeveralOf(Listing[Subscription], frozen=True, gc=False):
+    """Of those who subscribe to the node those who do so several times, by JID up to `through`; `after` is a JID."""
+
+    node: NodeName
+    through: Jid
+
+
 class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], frozen=True, gc=False):
     """All who subscribe to the node, by JID, or wait to: what the account is to the node, and how the subscription stands."""
 

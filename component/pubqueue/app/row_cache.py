@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.app.free_windows import FreeWindows
     from pubqueue.app.rows import Finished, Needs, NotedKey, Rows, StagedKey
     from pubqueue.core.model import Item, ItemId, Node, Subscription
+    from pubqueue.core.notices import Several
     from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 ABSENT: Final[Any] = object()
@@ -43,7 +44,7 @@ class RowCache:
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
         self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
-        self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
+        self.audiences: dict[NodeName, tuple[Jid, ...] | Several] = {}
         """Who of `in_node` can be told something, as a value that can be handed on."""
         self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
         self.silent: dict[tuple[NodeName, Jid], None] = {}

@@ -13,6 +13,8 @@ from pubqueue.app.row_cache import ABSENT, RowCache
 from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, SubscriptionState
+from pubqueue.core.notices import Several
+from pubqueue.core.several import subids_of
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
 if TYPE_CHECKING:
@@ -121,8 +123,8 @@ class WorkingSet:
             return []
         return list(group.values())
 
-    def audience(self, node: NodeName) -> tuple[Jid, ...]:
-        """Return whom of the node's subscribers something can be told: the same tuple as long as they stay the same."""
+    def audience(self, node: NodeName) -> tuple[Jid, ...] | Several:
+        """Return whom of the node's subscribers something can be told: the same value as long as they stay the same."""
         found = self.cache.audiences.get(node)
         if found is None:
             group = self.cache.in_node.get(node)
@@ -130,9 +132,9 @@ class WorkingSet:
                 self.needs.subscribers.add(node)
                 self.lacking = True
                 return ()
-            found = self.cache.audiences[node] = tuple(
-                jid for jid, one in group.items() if one.listens
-            )
+            jids = tuple(jid for jid, one in group.items() if one.listens)
+            subids = subids_of(group.values())
+            found = self.cache.audiences[node] = Several(jids, subids) if subids else jids
         return found
 
     def subscriptions_of_account(self, account: Jid) -> list[Subscription]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
+    AddAnother,
     AddItem,
     AddSubscription,
     Approve,
@@ -36,7 +37,8 @@ from pubqueue.core.changes import (
     SubscriptionChange,
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState
+from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState, Terms
+from pubqueue.core.several import terms_of, together
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
@@ -235,7 +237,7 @@ def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | N
             assert_never(change)
 
 
-def subscription_after(
+def subscription_after(  # noqa: PLR0911  # one case for each change
     change: SubscriptionChange, before: Subscription | None
 ) -> Subscription | None:
     """Return the subscription as the change leaves it, None when it is ended."""
@@ -244,6 +246,8 @@ def subscription_after(
     if before is None:
         return None
     match change:
+        case AddAnother():
+            return together(before, (*terms_of(before), change.terms))
         case SetWindow():
             known = {"queue_requests": change.queue_requests, "available": before.listens}
             return replace(before, **known, unanswered=0)
@@ -257,23 +261,23 @@ def subscription_after(
             available = before.available and not change.silenced
             return replace(before, unanswered=change.unanswered, available=available)
         case EndSubscription():
-            return None
+            left = () if change.subid is None else _others(before, change.subid)
+            return together(before, left) if left else None
         case _:
             assert_never(change)
 
 
+def _others(before: Subscription, subid: str) -> tuple[Terms, ...]:
+    return tuple(terms for terms in terms_of(before) if terms.subid != subid)
+
+
 def _with_terms(change: SetTerms, before: Subscription) -> Subscription:
-    """Return it with other options; whoever wants deliveries again is here to take them."""
-    now = replace(
-        before,
-        deliver=change.deliver,
-        expire=change.expire,
-        remind=change.remind,
-        temporary=change.temporary,
+    """Return it with other options of the one that is meant."""
+    now = Terms(
+        change.subid or before.subid, change.deliver, change.expire, change.remind, change.temporary
     )
-    if now.listens == before.listens:
-        return now
-    return replace(now, available=now.listens)
+    each = [now if terms.subid == now.subid else terms for terms in terms_of(before)]
+    return together(before, tuple(each))
 
 
 def has_room(subscription: Subscription | None) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         NodeName,
         State,
         Subscription,
+        Terms,
     )
 
 
@@ -83,6 +84,14 @@ class AddSubscription(Struct, frozen=True, gc=False):
     subscription: Subscription
 
 
+class AddAnother(Struct, frozen=True, gc=False):
+    """One more subscription of a JID that subscribes already."""
+
+    node: NodeName
+    jid: Jid
+    terms: Terms
+
+
 class SetWindow(Struct, frozen=True, gc=False):
     """Another number of parallel requests, and the subscriber is here to take them."""
 
@@ -92,7 +101,10 @@ class SetWindow(Struct, frozen=True, gc=False):
 
 
 class SetTerms(Struct, frozen=True, gc=False):
-    """Other options of a subscription (XEP-0060 6.3): whether anything is delivered, and when it ends."""
+    """Other options of a subscription (XEP-0060 6.3): whether anything is delivered, and when it ends.
+
+    `subid` names the one that is meant where its JID has several.
+    """
 
     node: NodeName
     jid: Jid
@@ -100,6 +112,7 @@ class SetTerms(Struct, frozen=True, gc=False):
     expire: Millis | None
     remind: Millis | None
     temporary: bool
+    subid: str | None = None
 
 
 class Approve(Struct, frozen=True, gc=False):
@@ -142,10 +155,14 @@ class ForgetResource(Struct, frozen=True, gc=False):
 
 
 class EndSubscription(Struct, frozen=True, gc=False):
-    """The subscription goes; locks held under it stay (XEP-0254 4: unsubscribe, then unlock)."""
+    """The subscription goes; locks held under it stay (XEP-0254 4: unsubscribe, then unlock).
+
+    Where its JID has several it is that of this `subid`, or all of them.
+    """
 
     node: NodeName
     jid: Jid
+    subid: str | None = None
 
 
 class BeginReview(Struct, frozen=True, gc=False):
@@ -301,6 +318,7 @@ class RemoveItem(Struct, frozen=True, gc=False):
 
 SubscriptionChange = (
     AddSubscription
+    | AddAnother
     | SetWindow
     | SetTerms
     | Approve

@@ -6,6 +6,7 @@ commit hands out the reply and then the notices, in order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,7 @@ class Refusal(Enum):
     NOT_ALL_CHANGED = auto()
     """Of a list of entries some could not be changed; the others were."""
     TOO_MANY_SUBSCRIPTIONS = auto()
+    SUBID_REQUIRED = auto()
     INVALID_SUBID = auto()
     STORE_FAILED = auto()
     """The store cannot do it now; later it may."""
@@ -253,10 +255,14 @@ class Resent(Struct, frozen=True, gc=False):
 
 
 class SubscriberPage(Struct, frozen=True, gc=False):
-    """Some of those who subscribe to a node; behind `after` there may be more, None at the end."""
+    """Some of those who subscribe to a node; behind `after` there may be more, None at the end.
+
+    `subids` are the ids of those who subscribe several times.
+    """
 
     jids: tuple[Jid, ...]
     after: Jid | None
+    subids: Mapping[Jid, tuple[str, ...]] = {}
 
 
 class Untold(Struct, frozen=True, gc=False):

@@ -182,6 +182,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.EndSubscriptions: _nothing,
     c.SetAffiliation:  _nothing,
     c.AddSubscription: _nothing,
+    c.AddAnother:      _nothing,
     c.SetWindow:       _nothing,
     c.SetTerms:        _nothing,
     c.Approve:         _nothing,

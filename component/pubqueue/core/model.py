@@ -206,6 +206,9 @@ class NodeConfig(Struct, frozen=True, gc=False):
     subscribe: bool = True
     tempsub: bool = False
     notify_sub: bool = False
+    multi_subscribe: bool = False
+    """Each subscribe of a JID makes one more subscription (XEP-0060 6.1.6)."""
+
     roster_groups_allowed: str = ""
     """Names of groups, one a line."""
 
@@ -231,12 +234,30 @@ class Node(Struct, frozen=True, gc=False):
     subscriptions: int = 0
 
 
+class Terms(Struct, frozen=True, gc=False):
+    """One of several subscriptions of a JID to a node: what it does not share with the others (XEP-0060 6.1.6)."""
+
+    subid: str
+    deliver: bool = True
+    expire: Millis | None = None
+    remind: Millis | None = None
+    temporary: bool = False
+
+    @property
+    def ends_next(self) -> Millis | None:
+        """When there is something to do for its lease."""
+        return self.expire if self.remind is None else self.remind
+
+
 class Subscription(Struct, frozen=True, gc=False):
     """One JID's subscription to one node, with its window (XEP-0254 2.1) and its options (XEP-0060 6.3).
 
     It is `available` as long as it can be handed items, or told of what happens: never while it is pending, or wants
     nothing delivered. A lease ends at `expire`; that it will is to be said at `remind`, None once it has been. One that
     is `temporary` ends when its JID becomes unavailable (XEP-0060 12.5).
+
+    Where a JID has `several` subscriptions to a node they stand together here, the oldest first, and what is said of
+    options outside is what holds of all of them: `core.several` puts them together and takes them apart.
     """
 
     node: NodeName
@@ -253,6 +274,8 @@ class Subscription(Struct, frozen=True, gc=False):
     expire: Millis | None = None
     remind: Millis | None = None
     temporary: bool = False
+    several: tuple[Terms, ...] = ()
+    """Two or more; or one, if this is one of several taken by itself. () if the JID has no other."""
 
     @property
     def listens(self) -> bool:

@@ -58,6 +58,7 @@ TABLE = {
     "subscribe": ("1", ["0", "1"], ["", "yes"]),
     "tempsub": ("0", ["0", "1"], ["", "yes"]),
     "notify_sub": ("0", ["0", "1"], ["", "yes"]),
+    "multi_subscribe": ("0", ["0", "1"], ["", "yes"]),
     "roster_groups_allowed": ("", ["Friends"], []),
 }  # fmt: skip
 GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]

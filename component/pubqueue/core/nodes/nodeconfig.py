@@ -156,6 +156,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "subscribe":                  _BOOLEAN,
     "tempsub":                    _BOOLEAN,
     "notify_sub":                 _BOOLEAN,
+    "multi_subscribe":            _BOOLEAN,
     "roster_groups_allowed":      _TEXT,
 }
 """What each means is said in `NodeConfig`."""
@@ -169,6 +170,7 @@ OF_QUEUES: Final[Mapping[str, object]] = {
     "notification_type":          NotificationType.NORMAL,
     "presence_based_delivery":    False,
     "itemreply":                  ItemReply.PUBLISHER,
+    "multi_subscribe":            False,  # a worker has one window
 }
 """Settings that a queue cannot choose, for no work may be lost, and what holds there (XEP-0254 row 10a)."""
 # fmt: on

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue import __version__
+from pubqueue.core import several
 from pubqueue.core.decision import Affiliations, Published, Refusal
 from pubqueue.core.model import ItemReply, NodeConfig, NodeName
 from pubqueue.core.nodes.account import name_of
@@ -228,7 +229,7 @@ def wanted(refused: Refused, *, asked: Element) -> bytes | None:
 def node_subscriptions(reply: NodeSubscriptions, _service: str) -> bytes:
     """Return who subscribes to the node (XEP-0060 8.8.1.2)."""
     entries = [_entry(one.jid, one.subid, one.state) for one in reply.entries]
-    names = [one.jid for one in reply.entries]
+    names = [several.name_of(one, one.jid) for one in reply.entries]
     return _list("subscriptions", reply.node, entries, names, reply.part, namespace=ns.OWNER)
 
 

@@ -91,6 +91,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("pubsub#subscribe", "boolean", "Let anybody subscribe who may", "subscribe"),
     Field("pubsub#tempsub", "boolean", "End every subscription when its subscriber goes offline", "tempsub"),
     Field("pubsub#notify_sub", "boolean", "Tell owners who subscribes and unsubscribes", "notify_sub"),
+    Field("x-pubsub#multi_subscribe", "boolean", "Let each JID subscribe several times, with options of its own each time", "multi_subscribe"),
     Field("pubsub#roster_groups_allowed", "text-multi", "Groups of the owner's roster whose members may subscribe", "roster_groups_allowed"),
 )
 

@@ -75,6 +75,17 @@ def _subscriptions_of(
     )
 
 
+def _several_of(
+    contents: Contents, which: l.SeveralOf, after: Jid | None
+) -> Iterator[Subscription]:
+    standing = l.SubscriptionsOf(which.node)
+    for one in _subscriptions_of(contents, standing, after):
+        if one.jid > which.through:
+            return
+        if one.several:
+            yield one
+
+
 def subscriptions(
     contents: Contents, which: l.SubscriptionsOf, jids: Iterable[Jid]
 ) -> Iterator[Subscription]:
@@ -217,6 +228,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.FreeSubscriptions:     _free_subscriptions,
     l.Subscribers:           _subscribers,
     l.SubscriptionsOf:       _subscriptions_of,
+    l.SeveralOf:             _several_of,
     l.SubscriberRoles:       _subscriber_roles,
     l.Reviews:               _reviews,
     l.Trims:                 _trims,

@@ -6,6 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import listings as l
+from pubqueue.core.model import Subscription
+from pubqueue.core.several import counted
 from pubqueue.stores.memory import item_pages, moving, node_pages
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ def _backward(contents: Contents, which: l.Backward[Any], after: Any) -> Iterato
 
 
 def _total(contents: Contents, which: l.Total, _after: object) -> Iterator[int]:
-    yield sum(1 for _ in LISTINGS[type(which.of)](contents, which.of, None))
+    found = LISTINGS[type(which.of)](contents, which.of, None)
+    yield sum(counted([one]) if isinstance(one, Subscription) else 1 for one in found)
 
 
 # --- the event log -------------------------------------------------------------------------------

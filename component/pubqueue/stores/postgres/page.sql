@@ -65,7 +65,7 @@ SELECT w.id, (
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.queue_requests
     AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
@@ -77,20 +77,31 @@ ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
 -- subscriptions_of: subscriptions to a node that stand so, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) >= left($3::text, 500) AND s.jid > $3
 ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
 
 -- subscriptions_of_back: the same in front of a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) <= left($3::text, 500) AND s.jid < $3
 ORDER BY s.node_id DESC, s.state DESC, left(s.jid, 500) DESC, s.jid DESC LIMIT $4;
 
 -- count_subscriptions_of: how many that are
-SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2;
+SELECT (SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2) + (
+    SELECT coalesce(sum(json_array_length(several::json) - 1), 0) FROM subscription
+    WHERE node_id = $1 AND state = $2 AND several IS NOT NULL
+);
+
+-- several_of: those who subscribe to a node several times, by JID, up to one
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+FROM subscription s
+WHERE s.node_id = $1 AND s.state = 'subscribed' AND s.several IS NOT NULL
+    AND left(s.jid, 500) >= left($2::text, 500) AND left(s.jid, 500) <= left($3::text, 500) AND s.jid > $2 AND s.jid <= $3
+ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
 
 -- subscriber_roles: the same with what their accounts are to the node
 SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
@@ -159,19 +170,20 @@ WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2:
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
 
 -- subscriptions_of_account_back: the same in front of a node and a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) < ($3, $4) ORDER BY n.name DESC, s.jid DESC LIMIT $5;
 
 -- count_subscriptions_of_account: how many that are
-SELECT count(*) FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
+SELECT count(*) + coalesce(sum(json_array_length(s.several::json) - 1), 0)
+FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2);
 

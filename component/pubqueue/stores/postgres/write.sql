@@ -83,14 +83,14 @@ DELETE FROM affiliation WHERE node_id = $1 AND jid = $2 AND affiliation = $3;
 -- add_subscription: subscriptions that were not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary)
+     temporary, several)
 SELECT v.node_id, v.jid, v.account, v.subid, v.queue_requests, v.in_flight, v.last_served, v.available <> 0, v.unanswered,
-    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0
+    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0, v.several
 FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[]
+    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[]
 ) v(node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-    temporary);
+    temporary, several);
 
 -- change_subscription: their windows, whether they are here, and their counts
 UPDATE subscription s SET queue_requests = v.queue_requests, in_flight = s.in_flight + v.in_flight,
@@ -104,10 +104,10 @@ FROM (
 
 -- change_terms: how subscriptions stand, and their options
 UPDATE subscription s SET state = v.state, deliver = v.deliver <> 0, expire = v.expire, remind = v.remind,
-    temporary = v.temporary <> 0
-FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
-    v(state, deliver, expire, remind, temporary, subid)
-WHERE s.subid = v.subid;
+    temporary = v.temporary <> 0, several = v.several, subid = v.subid
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[])
+    v(state, deliver, expire, remind, temporary, several, subid, was)
+WHERE s.subid = v.was;
 
 -- drop_subscription: the subscriptions go, their locks stay
 DELETE FROM subscription s USING (

@@ -74,6 +74,15 @@ def _subscribers(
     ]
 
 
+def _several_of(
+    session: Session, which: li.SeveralOf, after: Jid | None, limit: int
+) -> list[Subscription]:
+    values = session.id(which.node), after or "", which.through, limit
+    return [
+        subscription_of({values[0]: which.node}, row) for row in session.rows("several_of", *values)
+    ]
+
+
 def subscriptions_of(
     session: Session, which: li.SubscriptionsOf, after: str | None, limit: int, back: str = ""
 ) -> list[Subscription]:
@@ -192,6 +201,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.FreeSubscriptions:     _free_subscriptions,
     li.Subscribers:           _subscribers,
     li.SubscriptionsOf:       subscriptions_of,
+    li.SeveralOf:             _several_of,
     li.SubscriberRoles:       _subscriber_roles,
     li.Reviews:               _reviews,
     li.Trims:                 _trims,

@@ -65,7 +65,7 @@ SELECT walk.id, (
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
     AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
 ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
@@ -75,16 +75,25 @@ SELECT jid FROM subscription WHERE node_id = ? AND state = 'subscribed' AND jid 
 
 -- subscriptions_of: subscriptions to a node that stand so, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 
 -- subscriptions_of_back: the same in front of a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid < ? ORDER BY s.jid DESC LIMIT ?;
 
 -- count_subscriptions_of: how many that are
-SELECT count(*) FROM subscription WHERE node_id = ? AND state = ?;
+SELECT (SELECT count(*) FROM subscription WHERE node_id = ?1 AND state = ?2) + (
+    SELECT coalesce(sum(json_array_length(several) - 1), 0) FROM subscription
+    WHERE node_id = ?1 AND state = ?2 AND several IS NOT NULL
+);
+
+-- several_of: those who subscribe to a node several times, by JID, up to one
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+FROM subscription s INDEXED BY subscription_several
+WHERE s.node_id = ?1 AND s.state = 'subscribed' AND s.several IS NOT NULL AND s.jid > ?2 AND s.jid <= ?3 ORDER BY s.jid LIMIT ?4;
 
 -- subscriber_roles: the same with what their accounts are to the node
 SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
@@ -148,18 +157,18 @@ WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_eac
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
 
 -- subscriptions_of_account_back: the same in front of a node and a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) < (?3, ?4) ORDER BY n.name DESC, s.jid DESC LIMIT ?5;
 
 -- count_subscriptions_of_account: how many that are
-SELECT count(*) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+SELECT count(*) + coalesce(sum(json_array_length(s.several) - 1), 0) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2);
 
 -- item_ids: the ids of a node's items, oldest first

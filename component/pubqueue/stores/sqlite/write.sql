@@ -74,8 +74,8 @@ DELETE FROM affiliation WHERE node_id = ? AND jid = ? AND affiliation = ?;
 -- add_subscription: a subscription that was not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+     temporary, several)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- change_subscription: its window, whether it is here, and its counts
 UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_served = max(last_served, ?),
@@ -83,7 +83,8 @@ UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_serv
 WHERE subid = ?;
 
 -- change_terms: how it stands, and its options
-UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ? WHERE subid = ?;
+UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ?, several = ?, subid = ?
+WHERE subid = ?;
 
 -- drop_subscription: the subscription goes, its locks stay
 DELETE FROM subscription WHERE subid = ?;
