@@ -96,7 +96,7 @@ class Batch:
     async def publish(
         self,
         node: str,
-        payload: Element,
+        payload: object,
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         delay: float | None = None,

@@ -21,6 +21,7 @@ from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfi
 from pubqueue_xeps.item import Item, State
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import CLIENT
+from pubqueue_xeps.publications import Publications
 from pubqueue_xeps.settlement import Answer, Settlements, Verb
 from pubqueue_xeps.touches import LockKeeper, Touches
 from pubqueue_xeps.waiting import WaitingItems
@@ -36,6 +37,7 @@ from pubqueue_xeps.xep_0254.event import (
 
 if TYPE_CHECKING:
     from pubqueue_xeps.outcome import Outcome
+    from pubqueue_xeps.published import NewItem, Published
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
@@ -69,6 +71,7 @@ class HeldItems:
     def hold(self, session: QueueSession, touch_for: float) -> None:
         """Take the line through which items come and go; locks are kept for `touch_for` seconds."""
         self._session = session
+        self._publications = Publications(session, self.service, self.timings)
         self._touches = Touches(self.service, self.node, session, self.timings)
         self.keeper = LockKeeper(self, session, self.timings, touch_for)
         self._settlements = Settlements(
@@ -119,6 +122,11 @@ class HeldItems:
             log.warning("item.let_go", node=self.node, id=item.id)
             self._settlements.give_back(item)
             self._drop(item, "unlocked")
+
+    async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
+        """Publish an item on the worker's stream; see `Item`."""
+        patience = self.timings.patience if timeout is None else timeout
+        return await self._publications.publish(node, new, patience)
 
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend the lock on an item that was taken; see `Item`."""

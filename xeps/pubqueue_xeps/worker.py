@@ -37,14 +37,13 @@ all: `item.lock_lost` tells a handler that can stop.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import AsyncExitStack, ExitStack
 from signal import SIGINT, SIGTERM, Signals
 from typing import TYPE_CHECKING, Final, Self
 
-from slixmpp.jid import JID, InvalidJID
-
-from pubqueue_xeps.client import Tls, make_client
+from pubqueue_xeps.blocking import in_threads
+from pubqueue_xeps.connection import Given, connection
+from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.held_items import HeldItems
 from pubqueue_xeps.log import log
 from pubqueue_xeps.queue_session import QueueSession
@@ -55,6 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
     from types import TracebackType
 
+    from pubqueue_xeps.blocking import BlockingItem
+    from pubqueue_xeps.client import Tls
     from pubqueue_xeps.item import Item
 
 SIGNALS: Final = (SIGTERM, SIGINT)
@@ -62,6 +63,10 @@ SIGNALS: Final = (SIGTERM, SIGINT)
 
 class Worker:
     """Takes items from one queue, at most `requests` at a time.
+
+    What is not given of the connection comes from `url`, or else from the environment: `PUBQUEUE_URL`, and for the
+    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`). Raises ConfigurationError, a
+    ValueError, for what is missing or wrong.
 
     The full JID is subscribed; where `jid` has no resource, a random one is chosen and kept over
     reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`
@@ -83,15 +88,16 @@ class Worker:
 
     def __init__(
         self,
-        jid: str,
-        password: str,
+        jid: str | None = None,
+        password: str | None = None,
         *,
-        service: str,
-        node: str,
+        service: str | None = None,
+        node: str | None = None,
         requests: int = 1,
+        url: str | None = None,
         host: str | None = None,
-        port: int = 5222,
-        tls: Tls = "required",
+        port: int | None = None,
+        tls: Tls | None = None,
         ca_file: str | None = None,
         grace: float = 30,
         touch_for: float = 3600,
@@ -102,11 +108,20 @@ class Worker:
             raise ValueError(f"A worker takes one item at a time at least, not {requests}.")
         if not touch_for >= 0:
             raise ValueError(f"Locks are extended for 0 seconds or more, not {touch_for}.")
-        if not node:
-            raise ValueError("A worker needs the name of a node.")
-        self._login = (_full(jid), password)
-        self._address = (host, port, tls, ca_file)
-        self._service, self._node = str(_jid(service)), node
+        given = Given(
+            jid=jid,
+            password=password,
+            service=service,
+            node=node,
+            host=host,
+            port=port,
+            tls=tls,
+            ca_file=ca_file,
+        )
+        self._connection = connection(given, role="worker", url=url)
+        if not self._connection.node:
+            raise ConfigurationError("A worker needs the name of a node.")
+        self._service, self._node = self._connection.service, self._connection.node
         self._requests = requests
         self._grace = grace
         self._touch_for = touch_for
@@ -118,8 +133,7 @@ class Worker:
         self._stack = ExitStack()
 
     async def __aenter__(self) -> Self:
-        host, port, tls, ca_file = self._address
-        client = make_client(*self._login, host=host, port=port, tls=tls, ca_file=ca_file)
+        client = self._connection.client()
         held_items = HeldItems(self._service, self._node, self._timings)
         session = QueueSession(
             client,
@@ -212,6 +226,20 @@ class Worker:
             if held_items.failure is not None:
                 raise held_items.failure
 
+    def run_blocking(
+        self, handler: Callable[[BlockingItem], object], *, concurrency: int | None = None
+    ) -> None:
+        """Do what `run` does for a handler that is a plain function, without asyncio; returns at the end.
+
+        Each call runs in a thread of its own, at most `concurrency` at a time, by default as many as `requests`; locks are extended
+        meanwhile. A thread cannot be cancelled: an item whose handler has not returned when the grace is over is
+        released, but this returns only when its handler has.
+        """
+        if concurrency is not None and concurrency < 1:
+            raise ValueError(f"A worker runs one handler at a time at least, not {concurrency}.")
+        with in_threads(handler, concurrency or self._requests) as handle:
+            asyncio.run(self.run(handle, concurrency=concurrency))
+
     async def _employ(
         self, held_items: HeldItems, handler: Callable[[Item], Awaitable[object]], number: int
     ) -> None:
@@ -243,15 +271,3 @@ async def _handle_all(held_items: HeldItems, handler: Callable[[Item], Awaitable
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the handler's, and the next item must not suffer for it
             log.exception("item.failed", node=item.node, id=item.id, error=type(error).__name__)
-
-
-def _jid(text: str) -> JID:
-    try:
-        return JID(text)
-    except InvalidJID:
-        raise ValueError(f"{text!r} is not a JID.") from None
-
-
-def _full(text: str) -> str:
-    jid = _jid(text)
-    return str(jid) if jid.resource else f"{jid}/worker-{secrets.token_hex(4)}"

@@ -118,11 +118,15 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class Published(Struct, frozen=True, gc=False):
-    """The items are durable, under these ids; `dead` are those of them that are there, but dead."""
+    """The items are durable, under these ids; `dead` are those of them that are there, but dead.
+
+    `known` are those that a queue had before, or has done within its deduplication window: they changed nothing.
+    """
 
     node: NodeName
     ids: tuple[ItemId, ...]
     dead: tuple[Item, ...] = ()
+    known: tuple[ItemId, ...] = ()
 
 
 class Subscribed(Struct, frozen=True, gc=False):

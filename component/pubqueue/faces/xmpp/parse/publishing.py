@@ -30,13 +30,16 @@ ITEM_LEVEL: Final = 4
 OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 
 ANSWER: Final = ns.tag(ns.OURS, "answer")
-"""The attribute of publish by which a publisher asks for short answers; its value is `short`."""
+"""The attribute of publish by which a publisher asks for short answers.
+
+`short`: nothing where the items were taken. `known`: nothing where they are new.
+"""
 
 
-def wants_short(iq: Iq) -> bool:
-    """Say whether the publisher asks for short answers and knows all it would be told: it gave the ids."""
+def answer_wanted(iq: Iq) -> str:
+    """Return which answer the publisher asks for; the usual one, "", unless it knows the ids: it gave them."""
     verb = iq.verb
-    return verb.get(ANSWER) == "short" and all(item.get("id") for item in verb.children)
+    return (verb.get(ANSWER) or "") if all(item.get("id") for item in verb.children) else ""
 
 
 def publish(iq: Iq) -> Request | StanzaError:
