@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, tostring
 from pubqueue_xeps.codec import DecodeError, S, decode
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, PubqueueError
 from pubqueue_xeps.log import log
-from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
+from pubqueue_xeps.outcome import Outcome, Verdict, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,8 @@ class Item:
     """An item that is locked to this worker until it is retracted or unlocked.
 
     `async with item:` retracts it on a clean exit and unlocks it when the block raises, with the
-    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release and Reject end there,
-    any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
+    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release, Failed and Reject end
+    there, any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
     out to be gone without anybody knowing by whom, leaving the block logs that and does not raise:
     `item.state` tells it, which is "retracted" only for who deleted the item.
 
@@ -121,6 +121,11 @@ class Item:
         return self.lock.attempt if self.lock else 1
 
     @property
+    def failures(self) -> int:
+        """How often it has failed: a lock that timed out, a worker lost, work that failed; 0 where nobody says."""
+        return self.lock.failed if self.lock else 0
+
+    @property
     def token(self) -> int | None:
         """The token of the lock, which only rises, where the service tells."""
         return self.lock.token if self.lock else None
@@ -178,7 +183,7 @@ class Item:
                 await self._retract_unless_lost()
             else:
                 await self._unlock_quickly(outcome_of(error))
-        return isinstance(error, Release | Reject)
+        return isinstance(error, Verdict)
 
     async def _retract_unless_lost(self) -> None:
         with suppress(LockLost, GoneUnconfirmed):  # logged when it was found out
