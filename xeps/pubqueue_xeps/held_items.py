@@ -35,12 +35,17 @@ from pubqueue_xeps.xep_0254.event import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
     Unsure = tuple[Verb, Outcome | None]
     """What became of an item while nobody has confirmed it."""
+
+    Wanted = Callable[[Iterable[Item]], Item | None]
+    """Picks one of the items that wait, or none of them for now."""
 
 MOST_SETTLED: Final = 1000
 """Locks with which we are done that are remembered: their delivery may come a second time, and late."""
@@ -75,9 +80,9 @@ class HeldItems:
             self.service, self.node, session, self.timings, on_final=self._let_go
         )
 
-    async def take(self) -> Item | None:
-        """Return the next item, in hand now; None when no more will come."""
-        item = await self._waiting.get()
+    async def take(self, wanted: Wanted | None = None) -> Item | None:
+        """Return the next item, or the one that `wanted` picks, in hand now; None when no more will come."""
+        item = await (self._waiting.pick(wanted) if wanted else self._waiting.get())
         if item is None:
             self._waiting.put_nowait(None)  # for the others who wait
             return None
@@ -86,6 +91,10 @@ class HeldItems:
         self._begun.add(item)
         self._empty.clear()
         return item
+
+    def look_again(self) -> None:
+        """Have `wanted` asked again."""
+        self._waiting.look_again()
 
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock an item that was taken; see `Item`."""

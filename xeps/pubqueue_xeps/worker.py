@@ -20,7 +20,7 @@ or, with as many handlers at work as the window is wide, until SIGTERM:
 What a handler does decides what becomes of its item:
 
 - it returns: retracted, and gone when the service has said so;
-- it raises Release or Reject, or is cancelled: given back, or dead;
+- it raises Release, Failed or Reject, or is cancelled: given back, or dead;
 - it raises anything else: given back as failed, with the name of the exception's class as the
   reason. Its text stays in this process, in the log, for it may hold the payload. An item that has
   failed too often is dead.
@@ -45,6 +45,8 @@ from typing import TYPE_CHECKING, Final, Self
 from slixmpp.jid import JID, InvalidJID
 
 from pubqueue_xeps.client import Tls, make_client
+from pubqueue_xeps.dispatching import Dispatcher
+from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.held_items import HeldItems
 from pubqueue_xeps.log import log
 from pubqueue_xeps.queue_session import QueueSession
@@ -52,10 +54,12 @@ from pubqueue_xeps.signals import stopping_on
 from pubqueue_xeps.timings import Timings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
     from types import TracebackType
 
     from pubqueue_xeps.item import Item
+
+    Handle = Callable[[Item], Awaitable[object]]
 
 SIGNALS: Final = (SIGTERM, SIGINT)
 
@@ -191,13 +195,11 @@ class Worker:
         except TimeoutError:
             log.warning("worker.grace_over", node=self._node, seconds=self._grace)
 
-    async def run(
-        self, handler: Callable[[Item], Awaitable[object]], *, concurrency: int | None = None
-    ) -> None:
-        """Give each item to `handler`, until `stop`, `drain` or a signal.
+    async def run(self, handler: Handle | Handlers, *, concurrency: int | None = None) -> None:
+        """Give each item to `handler`, or to the one of several that it is for, until `stop`, `drain` or a signal.
 
         An item is retracted when its handler returns, and unlocked when it raises, with the outcome
-        that the exception stands for; any but Release and Reject is logged with its traceback, and
+        that the exception stands for; any but Release, Failed and Reject is logged with its traceback, and
         none is fatal. At most `concurrency` handlers run at a time, by default as many as
         `requests`. Those that have not finished when the grace is over are cancelled, and their
         items released.
@@ -208,14 +210,15 @@ class Worker:
             if self._held_items is None:
                 await stack.enter_async_context(self)
             held_items, _ = self._parts()
-            await self._employ(held_items, handler, concurrency or self._requests)
+            number = concurrency or self._requests
+            await self._employ(held_items, _works(held_items, handler, number))
             if held_items.failure is not None:
                 raise held_items.failure
 
     async def _employ(
-        self, held_items: HeldItems, handler: Callable[[Item], Awaitable[object]], number: int
+        self, held_items: HeldItems, works: Iterable[Coroutine[object, object, None]]
     ) -> None:
-        tasks = {asyncio.create_task(_handle_all(held_items, handler)) for _ in range(number)}
+        tasks = {asyncio.create_task(work) for work in works}
         try:
             await held_items.ended.wait()
             await asyncio.wait(tasks, timeout=self._grace)
@@ -230,7 +233,15 @@ class Worker:
         return self._held_items, self._session
 
 
-async def _handle_all(held_items: HeldItems, handler: Callable[[Item], Awaitable[object]]) -> None:
+def _works(
+    held_items: HeldItems, handler: Handle | Handlers, number: int
+) -> list[Coroutine[object, object, None]]:
+    if isinstance(handler, Handlers):
+        return [Dispatcher(held_items, handler, number).run()]
+    return [_handle_all(held_items, handler) for _ in range(number)]
+
+
+async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
     task = asyncio.current_task()
     while (item := await held_items.take()) is not None:
         try:
