@@ -11,7 +11,7 @@ the very item which that answer has freed.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -62,6 +62,8 @@ class HeldItems:
         self.timings = timings
         self.parting = timings.parting
         self.failure: PubqueueError | None = None
+        self.tally: Counter[str] = Counter()
+        """What became of items that were begun: done, lost, or the type of an outcome."""
         self.ended = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -91,6 +93,11 @@ class HeldItems:
         self._begun.add(item)
         self._empty.clear()
         return item
+
+    @property
+    def in_hand(self) -> int:
+        """How many items are begun."""
+        return len(self._begun)
 
     def look_again(self) -> None:
         """Have `wanted` asked again."""
@@ -305,7 +312,9 @@ class HeldItems:
             raise
         if answer is Answer.DONE:
             item.become("retracted" if verb == "retract" else "unlocked")
+            self.tally["done" if verb == "retract" else outcome.type if outcome else "release"] += 1
         else:
+            self.tally["lost"] += 1
             self._remember(item, None)
             item.become("gone" if answer is Answer.UNKNOWN else "lost")
             log.warning(f"item.{item.state}", node=self.node, id=item.id, why=answer.value)

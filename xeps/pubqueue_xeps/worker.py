@@ -51,6 +51,7 @@ from pubqueue_xeps.held_items import HeldItems
 from pubqueue_xeps.log import log
 from pubqueue_xeps.queue_session import QueueSession
 from pubqueue_xeps.signals import stopping_on
+from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
 from pubqueue_xeps.timings import Timings
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class Worker:
     lock's time is given back, so that it times out nowhere. A service that does not know
     `urn:x-pubqueue:0` cannot extend locks.
 
+    Where the program has not set up logging, the worker says on standard error when it connects, what fails, and once
+    a minute what it has done; `status=False`, or PUBQUEUE_QUIET in the environment, turns that off.
+
     Use it once, as an async context manager and iterator, or by `run`. Entering waits for a server
     that cannot be reached, and for a service that does not answer, with a warning in the log
     each time (`asyncio.timeout` bounds that); it raises LoginFailed or LoginRefused, NoSuchNode,
@@ -101,6 +105,7 @@ class Worker:
         touch_for: float = 3600,
         signals: Collection[Signals] = SIGNALS,
         timings: Timings | None = None,
+        status: bool = True,
     ) -> None:
         if requests < 1:
             raise ValueError(f"A worker takes one item at a time at least, not {requests}.")
@@ -120,6 +125,9 @@ class Worker:
         self._held_items: HeldItems | None = None
         self._session: QueueSession | None = None
         self._stack = ExitStack()
+        self._status = status
+        self._telling = ExitStack()
+        self._minutes: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         host, port, tls, ca_file = self._address
@@ -134,7 +142,14 @@ class Worker:
             requests=self._requests,
         )
         held_items.hold(session, self._touch_for)
-        await session.open()
+        with ExitStack() as opening:
+            told = self._status and wanted()
+            if told:
+                opening.enter_context(SPEAKER.telling())
+            await session.open()
+            self._telling = opening.pop_all()
+        if told:
+            self._minutes = asyncio.create_task(tell_minutes(held_items), name="pubqueue status")
         self._held_items, self._session = held_items, session
         if self._touch_for:
             self._keeping = asyncio.create_task(held_items.keeper.keep(), name="pubqueue locks")
@@ -152,10 +167,12 @@ class Worker:
         self.stop()
         held_items.let_go()
         await session.close()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.wait({self._keeping})
-        log.info("worker.closed", jid=session.jid)
+        for task in (self._keeping, self._minutes):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+        log.info("worker.closed", jid=session.jid, **held_items.tally)
+        self._telling.close()
 
     @property
     def jid(self) -> str:
@@ -182,6 +199,7 @@ class Worker:
         """
         held_items, session = self._parts()
         if not held_items.ended.is_set():
+            log.info("worker.stopping", node=self._node, in_hand=held_items.in_hand)
             session.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
             held_items.end()
 
