@@ -15,7 +15,7 @@ from pubqueue_xeps.errors import (
     Refused,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
+from pubqueue_xeps.outcome import Outcome, Verdict, outcome_of
 from pubqueue_xeps.published import NewItem, Published
 from pubqueue_xeps.reply_names import CORRELATION, PLACE, REPLY_TO, bounded
 
@@ -50,8 +50,8 @@ class Item(Content):
     """An item that is locked to this worker until it is retracted or unlocked.
 
     `async with item:` retracts it on a clean exit and unlocks it when the block raises, with the
-    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release and Reject end there,
-    any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
+    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release, Failed and Reject end
+    there, any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
     out to be gone without anybody knowing by whom, leaving the block logs that and does not raise:
     `item.state` tells it, which is "retracted" only for who deleted the item.
 
@@ -125,6 +125,11 @@ class Item(Content):
     def attempt(self) -> int:
         """How often it has been handed out, this time included; 1 where the service does not say."""
         return self.lock.attempt if self.lock else 1
+
+    @property
+    def failures(self) -> int:
+        """How often it has failed: a lock that timed out, a worker lost, work that failed; 0 where nobody says."""
+        return self.lock.failed if self.lock else 0
 
     @property
     def token(self) -> int | None:
@@ -241,7 +246,7 @@ class Item(Content):
                 await self._retract_unless_lost()
             else:
                 await self._unlock_quickly(outcome_of(error))
-        return isinstance(error, Release | Reject)
+        return isinstance(error, Verdict)
 
     async def _retract_unless_lost(self) -> None:
         with suppress(LockLost, GoneUnconfirmed):  # logged when it was found out

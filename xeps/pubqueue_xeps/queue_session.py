@@ -220,6 +220,7 @@ class QueueSession:
                 "worker.subscribed",
                 jid=self.jid,
                 node=self._node,
+                service=self._service,
                 requests=granted.queue_requests,
                 extended=self.extended,
             )

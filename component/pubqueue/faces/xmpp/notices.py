@@ -177,8 +177,9 @@ def _delivery(what: Deliver, service: str, name: str) -> bytes:
     )
     deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
     beside = "" if item.acquired == 1 and not item.headers else _beside(item, service)
+    failed = f' failed="{item.failed}"' if item.failed else ""
     tail = (
-        f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}" '
+        f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}"{failed} '
         f'published="{stamp(item.published)}"/>{beside}{_END}'
     )
     return before.encode() + what.payload + tail.encode()
