@@ -195,3 +195,19 @@ def test_the_page_on_an_index_has_no_link_that_leads_nowhere(python_of):
     assert all(re.fullmatch(r".+, https://xmpp\.org/\S+", url) for url in about["project_url"])
     for extra in EXTRAS.keys() - {"demo"}:
         assert f"pip install 'pubqueue[{extra}]'" in about["description"]
+
+
+def test_the_page_about_installing_names_the_extras_that_there_are():
+    page = (ROOT / "docs/how-to/install.md").read_text()
+    named = set(re.findall(r"pip install 'pubqueue\[(\w+)\]'", page))
+    assert named == set(EXTRAS)
+    for library in ("slixmpp", "msgspec", "structlog", "click"):
+        assert library in page.partition("Everything else")[0]
+
+
+def test_the_page_about_installing_shows_what_is_said(python_of):
+    page = (ROOT / "docs/how-to/install.md").read_text()
+    (shown,) = re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    serve, said, check, and_said = shown.splitlines()
+    assert pubqueue(python_of(), *serve.split()[2:])[2] == said + "\n"
+    assert pubqueue(python_of("server"), *check.split()[2:])[2] == and_said + "\n"
