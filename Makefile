@@ -19,7 +19,7 @@ PROCESSES ?= 3
 PYTEST := $(PY)m pytest -n $(PROCESSES)
 # what starts a server, Java or many processes, and what takes ten seconds, is left to `make test`
 QUICK := -m "not e2e and not spark" \
-	$(addprefix --ignore ,tests/e2e tests/faults tests/test_cli.py tests/stores/test_power_loss.py)
+	$(addprefix --ignore ,tests/e2e tests/faults tests/test_cli.py tests/test_installed.py tests/stores/test_power_loss.py)
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

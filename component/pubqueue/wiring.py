@@ -96,8 +96,8 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 
 
 @asynccontextmanager
-async def queue(settings: Settings) -> AsyncIterator[Broker]:
-    """Run the queue without a face.
+async def queue(settings: Settings, *, clock: Callable[[], Millis] = now) -> AsyncIterator[Broker]:
+    """Run the queue without a face, by this clock.
 
     Raises:
         ForeignStoreError: the store cannot be used.
@@ -106,7 +106,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """
     async with _stored(settings) as store:
         await store.open()
-        broker, reaper = _broker(settings, store)
+        broker, reaper = _broker(settings, store, clock)
         async with _at_work(settings, store, broker, reaper):
             yield broker
 
@@ -134,12 +134,14 @@ async def _reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, 
     return False
 
 
-def _broker(settings: Settings, store: Store) -> tuple[Broker, Reaper]:
+def _broker(
+    settings: Settings, store: Store, clock: Callable[[], Millis] = now
+) -> tuple[Broker, Reaper]:
     """Return the broker, not at work yet, and who tells it what has run out."""
-    reaper = Reaper(clock=now, trim=trim_of(settings))
+    reaper = Reaper(clock=clock, trim=trim_of(settings))
     broker = Broker(
         store,
-        clock=now,
+        clock=clock,
         policy=settings.node_creation,
         same_payload=same,
         fingerprint=fingerprint,
@@ -147,7 +149,7 @@ def _broker(settings: Settings, store: Store) -> tuple[Broker, Reaper]:
         limits=settings.transactions.limits(),
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
-        about=About(__version__, shown_address(settings.store), now()),
+        about=About(__version__, shown_address(settings.store), clock()),
     )
     return broker, reaper
 

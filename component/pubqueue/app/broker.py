@@ -154,6 +154,11 @@ class Broker:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
+    @property
+    def moment(self) -> Millis | None:
+        """When something ends next, as far as is known: a lock, a pause, a life."""
+        return self._moment
+
     def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
         """Have the request decided; `answer` is called once, after the commit that holds it.
 
