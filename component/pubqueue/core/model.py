@@ -168,49 +168,91 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """
 
     title: str = ""
+    """A short name, which discovery tells."""
     description: str = ""
+    """What the node is for, which discovery tells."""
     type: str = ""
+    """The namespace of the payloads; a payload in another is refused. Empty: any."""
     access_model: AccessModel = AccessModel.OPEN
+    """Who may subscribe: `open` for all, `authorize` for whom an owner approves, `presence` and `roster` for contacts
+    of an owner where the server lets the service ask for rosters (XEP-0356), `whitelist` for members, publishers
+    and owners. A node that becomes a queue is `whitelist` unless it says otherwise."""
     publish_model: PublishModel = PublishModel.PUBLISHERS
+    """Who may publish: `publishers`, `subscribers` or `open`."""
     max_items: int | None = None
+    """How many items it keeps. A full queue refuses and never drops; on a plain node `publish_node_full` says what
+    happens, and when the number is lowered the oldest go at once."""
     max_payload_size: int = 65_536
+    """Bytes of a payload; at most 262144 by XMPP."""
     item_expire: int | None = None
+    """Seconds after which an item that nobody holds is dead, or on a plain node gone; lowered, it holds for what is
+    there too, raised, for what is published from then on."""
     notify_retract: bool = True
+    """Whether subscribers of a plain node are told of retracted items."""
     notify_delete: bool = True
+    """Whether subscribers are told of the end of the node."""
     queueing: bool = False
+    """Whether the node is a work queue; changes only while it has no items and no subscribers."""
     lock_timeout: int = 300
+    """Seconds for which a worker may hold an item without extending its lock."""
     max_failures: int = 20
+    """Lock timeouts, lost workers and failures told, after which an item is dead; a plain unlock is none."""
     dead_letter_node: str = ""
+    """Where dead items go; empty: they stay where they are, dead."""
     backoff_min: int = 1
+    """Seconds of the pause before an item that failed for the first time goes out again; it doubles with each failure."""
     backoff_max: int = 60
+    """Seconds of the longest pause before an item that failed again goes out."""
     dedup_window: int = 0
+    """Seconds for which the id of finished work absorbs a re-publish of the same payload."""
     max_queue_requests: int = 1000
+    """The largest window of a subscriber; larger wishes are clamped."""
     unsubscribe_on_unavailable: bool = True
+    """Whether a worker that goes offline loses its subscription; its locks it loses anyway."""
     paused: bool = False
+    """Whether nothing is handed out for now."""
     publish_paused: bool = False
+    """Whether publishes are refused for now, with an error of type `wait`."""
     event_log: bool = False
+    """Whether the node keeps a log of what happens to its items."""
     # most of these are for plain nodes to choose: `nodeconfig.OF_QUEUES` says what holds in queues
     persist_items: bool = True
+    """Whether items are kept; with 0 the last one alone is, for whoever asks or subscribes later."""
     deliver_notifications: bool = True
+    """Whether subscribers are told of anything at all."""
     deliver_payloads: bool = True
+    """Whether events have the payloads; with 0 they name the items, which are read with `items`. With `persist_items`
+    0 as well nothing is kept, a publish has no item, and its event says that something happened."""
     publish_node_full: NodeFull = NodeFull.RETRACT_OLDEST
+    """What a full node does: `retract-oldest`, the oldest item goes and subscribers hear of it, as `notify_retract`
+    says; `discard-oldest`, without a word; `reject`, the publish is refused. Nodes with a bound that were made
+    before this setting was there reject, as they did."""
     send_last_published_item: SendLast = SendLast.NEVER
+    """`on_sub`: whoever subscribes is sent the last item; or `never`."""
     notification_type: NotificationType = NotificationType.HEADLINE
+    """The kind of message for events: `headline`, for those who are online, or `normal`."""
     presence_based_delivery: bool = False
+    """Whether only subscribers are told who are known to be online: those who sent their presence to the service,
+    which is all that a component sees."""
     notify_config: bool = False
+    """Whether subscribers are told when these settings change."""
     itemreply: ItemReply = ItemReply.PUBLISHER
+    """With `none` items do not name their publisher; else `publisher`."""
     language: str = ""
+    """The language of the items, which discovery tells."""
     contact: str = ""
-    """Bare JIDs, one to a line."""
-
+    """Who answers questions about the node, which discovery tells: bare JIDs, one to a line."""
     subscribe: bool = True
+    """With 0 nobody new may subscribe."""
     tempsub: bool = False
+    """Whether every subscription ends when its subscriber goes offline, on plain nodes too."""
     notify_sub: bool = False
+    """Whether owners are told who subscribes and unsubscribes."""
     multi_subscribe: bool = False
     """Each subscribe of a JID makes one more subscription (XEP-0060 6.1.6)."""
 
     roster_groups_allowed: str = ""
-    """Names of groups, one a line."""
+    """With the access model `roster`: the groups of an owner's roster whose members may subscribe, one to a line."""
 
     @property
     def persists(self) -> bool:
