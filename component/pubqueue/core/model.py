@@ -250,7 +250,6 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Whether owners are told who subscribes and unsubscribes."""
     multi_subscribe: bool = False
     """Each subscribe of a JID makes one more subscription (XEP-0060 6.1.6)."""
-
     roster_groups_allowed: str = ""
     """With the access model `roster`: the groups of an owner's roster whose members may subscribe, one to a line."""
 
