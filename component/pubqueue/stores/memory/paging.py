@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import listings as l
-from pubqueue.stores.memory import item_pages, moving, node_pages
+from pubqueue.stores.memory import item_pages, moving, node_pages, schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -139,6 +139,7 @@ def _winning_drafts(choice: Choice, which: l.WinningDrafts) -> list[Draft]:
 LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     **node_pages.LISTINGS,
     **item_pages.LISTINGS,
+    **schedules.LISTINGS,
     l.Total:                 _total,
     l.Backward:              _backward,
     l.Events:                _events,
