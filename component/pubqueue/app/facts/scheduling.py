@@ -81,6 +81,9 @@ def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
     """Return the next schedules, for those who may see them."""
     if not request.by.admin:
         return SchedulesFacts(context.now, ())
+    if request.name is not None:
+        known = context.rows.schedule(request.name)
+        return SchedulesFacts(context.now, () if known is None else (known,))
     found = context.rows.page(Schedules(), request.after, SHOWN + 1)
     return SchedulesFacts(context.now, tuple(found[:SHOWN]), len(found) > SHOWN)
 

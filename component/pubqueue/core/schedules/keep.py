@@ -37,10 +37,11 @@ OF_THE_FILE: Final = (
 
 
 class ListSchedules(Struct, frozen=True, gc=False):
-    """Ask for schedules by name, behind the name `after`."""
+    """Ask for schedules by name, behind the name `after`; or for the one called `name`, if it is there."""
 
     by: Asker
     after: str | None = None
+    name: str | None = None
 
 
 class SchedulesFacts(Struct, frozen=True, gc=False):

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands import control, items, pending, people, queues, service
+from pubqueue.faces.xmpp.commands import (
+    control,
+    items,
+    pending,
+    people,
+    queues,
+    schedules,
+    service,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +21,6 @@ if TYPE_CHECKING:
 
 COMMANDS: Final[Mapping[str, Command]] = {
     command.node: command
-    for part in (queues, control, items, people, pending, service)
+    for part in (queues, control, items, people, pending, schedules, service)
     for command in part.COMMANDS
 }
