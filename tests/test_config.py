@@ -18,6 +18,7 @@ from pubqueue.config import (
     ENVIRONMENT,
     ConfigError,
     NodeSettings,
+    ScheduleSettings,
     Settings,
     TransactionSettings,
     load,
@@ -48,7 +49,7 @@ def docstrings(kind):
     }
 
 
-@pytest.mark.parametrize("kind", [Settings, NodeSettings, TransactionSettings])
+@pytest.mark.parametrize("kind", [Settings, NodeSettings, ScheduleSettings, TransactionSettings])
 def test_every_key_is_documented(kind):
     found = docstrings(kind)
     assert set(found) == set(kind.__struct_fields__)
@@ -96,6 +97,10 @@ VARIABLES = {
                 "jobs", queueing=True, options={"pubsub#title": "Work", "x-queueing#paused": True}
             ),
         ),
+    ),
+    "PUBQUEUE_SCHEDULE": (
+        '[{"name": "nightly", "cron": "0 3 * * *", "node": "jobs", "json": {"a": [1]}}]',
+        (ScheduleSettings("nightly", "0 3 * * *", "jobs", json={"a": [1]}),),
     ),
     **{
         f"PUBQUEUE_TRANSACTIONS_{key.upper()}": ("7", 7)

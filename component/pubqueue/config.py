@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from slixmpp.jid import JID, InvalidJID
@@ -17,13 +17,14 @@ from pubqueue import environment
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.schedules.model import LONGEST_NAME
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import shown as shown_address
 from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pubqueue.app.ports import Store
 
@@ -54,6 +55,33 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def people(self) -> tuple[str, ...]:
         """All that are named, as they stand."""
         return (*self.owners, *self.publishers, *self.members, *self.outcasts)
+
+
+class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that is published at set times."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+    """Its name, unique in the file; the ids of its items begin with it."""
+    cron: str
+    """When: minute, hour, day of the month, month and day of the week, as cron has them."""
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
+    """The node that is published to, a queue or not."""
+    payload: str | None = None
+    """What is published: an XML element in a namespace. Either this or `json`."""
+    json: Any = None
+    """What is published: a value that goes as JSON (XEP-0335)."""
+    zone: str = "UTC"
+    """The time zone that the times are in, as the IANA calls it: Europe/Berlin."""
+    missed: Literal["once", "skip", "all"] = "once"
+    """What becomes of times that were missed: one item for all of them, none, or one for each of the last hundred."""
+    priority: int = 0
+    """The items' priority in a queue; the higher goes first."""
+    ttl: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Seconds that an item may wait; without it as long as the node says."""
+    headers: dict[str, str] = {}
+    """What workers are told beside the payload (XEP-0131)."""
+    enabled: bool = True
+    """Whether it publishes. Times while it does not are not missed."""
 
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
@@ -125,6 +153,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     node: tuple[NodeSettings, ...] = ()
     """Nodes that are made at start, or brought to what is declared; tables `[[node]]` in the file, JSON in the
     variable."""
+    schedule: tuple[ScheduleSettings, ...] = ()
+    """What is published at set times; tables `[[schedule]]` in the file, JSON in the variable. One that leaves the
+    file is ended."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return every setting to show; of a secret or password only that there is one."""
@@ -253,13 +284,17 @@ def _check(settings: Settings) -> None:
     for jid in people:
         if "/" in jid or not _is_jid(jid):
             raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
-    names = [node.name for node in settings.node]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"node {twice[0]!r} is there twice")
+    _check_names("node", [node.name for node in settings.node])
+    _check_names("schedule", [schedule.name for schedule in settings.schedule])
     for node in settings.node:
         friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
         if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
             raise ConfigError(f"node {node.name!r}: {torn[0]!r} is an outcast and something else")
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"{kind} {twice[0]!r} is there twice")
 
 
 def _is_jid(text: str) -> bool:

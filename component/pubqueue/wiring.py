@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from pubqueue import __version__, declared_nodes
+from pubqueue import __version__, declared_nodes, declared_schedules
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
@@ -19,6 +19,7 @@ from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.overviews import About
 from pubqueue.declared_nodes import Comparison
+from pubqueue.declared_schedules import Preview
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.payload import fingerprint, same
@@ -150,6 +151,7 @@ def _broker(
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
         about=About(__version__, shown_address(settings.store), clock()),
+        service=_service(settings),
     )
     return broker, reaper
 
@@ -170,6 +172,7 @@ async def _at_work(
             ends.push_async_callback(part.stop)
         broker.start()
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
+        await declared_schedules.bring(broker, settings.schedule, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
         yield
@@ -242,7 +245,8 @@ async def _admitted(
 
     async def prepare() -> None:
         await store.open()
-        # a declared node that does not fit is told now, not after a long wait for the place
+        # a declared node or schedule that does not fit is told now, not after a long wait for the place
+        declared_schedules.read_all(settings.schedule)
         await store.read(Comparison(settings.node, _service(settings)).lines)
 
     async def enter() -> None:
@@ -316,10 +320,12 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
             there is one, is the condition of its last stream error.
 
     """
+    schedules = Preview(settings.schedule, {node.name for node in settings.node}, now())
     store = settings.make_store()
     await store.open()
     try:
         nodes, about_nodes = await store.read(Comparison(settings.node, _service(settings)).lines)
+        about_schedules = await store.read(schedules.lines)
         doubts = await store.doubts() if isinstance(store, Doubtful) else []
     finally:
         await store.close()
@@ -338,4 +344,4 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
         await component.leave()
     server = f"server: {settings.server} accepts {settings.jid}"
     about_store = [f"store: good, {nodes} nodes", *(f"store: {doubt}" for doubt in doubts)]
-    return [*about_store, *about_nodes, server]
+    return [*about_store, *about_nodes, *about_schedules, server]

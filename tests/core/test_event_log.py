@@ -9,6 +9,7 @@ from harness.facts import (
     BOSS,
     ETL,
     JOBS,
+    NIGHTLY,
     NOW,
     after,
     draft,
@@ -32,6 +33,7 @@ from pubqueue.core.event_log import (
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State, Terms
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, Verb
+from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t
 
 DEAD_LETTERS, ETL_ACCOUNT = NodeName("dead-letters"), Jid("etl@x")
@@ -137,6 +139,8 @@ TABLE = [
             PublishedByCommit(DEAD_LETTERS, queueing=False, publisher=ETL_ACCOUNT),
         ],
     ),
+    (s.PutSchedule(NIGHTLY), []),
+    (s.DropSchedule("nightly"), []),
     (t.Moved("app", 1, ((0, 0, 9),)), []),
     (t.Abort("app", 1), []),
     (t.SetAside(None, NOW), []),

@@ -84,8 +84,26 @@ def _people(draw: Random) -> Rows:
     for number in (20, 21):
         yield "former_node", {"id": number, "name": _name(draw), "telling": number % 2}
         yield "subscription", _subscription(draw, number, 0)
+    for paused in (0, 1):
+        yield "schedule", _schedule(draw, paused)
     for number in (2, 5):
         yield "resource", {"id": number, "jid": f"ann@x/{number}", "account": "ann@x"}
+
+
+def _schedule(draw: Random, paused: int) -> dict[str, Any]:
+    return {
+        "name": f"{_name(draw)}/{paused}",
+        "definition": f'{{"name": "{_name(draw)}"}}',
+        "source": ("file", "command")[paused],
+        "author": "boss@x",
+        "fired_through": draw.randrange(HIGHEST),
+        "due": None if paused else draw.randrange(HIGHEST),
+        "last": draw.randrange(HIGHEST),
+        "error": "node full\nagain",
+        "tries": draw.randrange(9),
+        "paused": paused,
+        "revision": draw.randrange(1, HIGHEST),
+    }
 
 
 def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from stores.of_items import OfItems
 from stores.of_names import OfNames
 from stores.of_nodes import OfNodes
 from stores.of_plain_nodes import OfPlainNodes
+from stores.of_schedules import OfSchedules
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
 from stores.of_subscriptions import OfSeveral, OfSubscriptions
@@ -41,6 +42,7 @@ class StoreContract(
     OfCommits,
     OfSlices,
     OfHistory,
+    OfSchedules,
 ):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 

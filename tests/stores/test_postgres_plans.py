@@ -48,6 +48,7 @@ FULL = """
     INSERT INTO staged
         SELECT 1 + g % 9000, g, 1 + g % 5000, 'n' || g % 2000, 's' || g, 'queued', 0, NULL, NULL, false, 1, NULL, 'x'
         FROM generate_series(1, 20000) g;
+    INSERT INTO schedule SELECT 's' || g, '{}', 'file', 'b@x', g, CASE WHEN g % 2 = 0 THEN g END FROM generate_series(1, 1000) g;
     INSERT INTO staged_usage SELECT 'e' || g || '@x', 1, 1 FROM generate_series(1, 500) g;
     INSERT INTO event (seq, at, kind, node_id, detail)
         SELECT g, g, 'published', 1 + g % 2000, '' FROM generate_series(1, 20000) g;
@@ -132,6 +133,11 @@ PLANS = {
     "drop_finished": "finished_pkey (node_id id)",
     "forget": "finished_pkey (node_id id)",
     "outdated": "finished_until (until)",
+    "schedules": "schedule_pkey (name)",
+    "all_schedules": "schedule_pkey (name)",
+    "due_schedules": "schedule_due (due)",
+    "change_schedule": "schedule_pkey (name)",
+    "drop_schedule": "schedule_pkey (name)",
     "restage": "staged_id (txn_id node id attempt_id)",
     "judge": "met_pkey (attempt_id place)",
     "unmeet": "met_pkey (attempt_id place)",

@@ -16,7 +16,7 @@ import structlog
 
 from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
-from pubqueue.app.facts.context import Context
+from pubqueue.app.facts.context import SERVICE, Context
 from pubqueue.app.long_work import LongWork, at_the_end
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.core.model import Asker, Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.notices import News, Notice
     from pubqueue.core.reading.overviews import About
@@ -81,9 +81,11 @@ class Broker:
         auto_creation: AutoCreation = AutoCreation.NEVER,
         instance: Instance = ALONE,
         about: About = UNKNOWN,
+        service: Asker = SERVICE,
     ) -> None:
         self._store, self._clock, self._on_moment = store, clock, on_moment
         self._same_payload, self._fingerprint, self._about = same_payload, fingerprint, about
+        self._service = service
         self._policy, self._limits = policy, limits
         self._auto_creation, self._most_subscriptions = auto_creation, most_subscriptions
         self._rates = Rates()
@@ -426,6 +428,7 @@ class Broker:
             is_behind=self.is_behind,
             rate=self._rate,
             about=self._about,
+            service=self._service,
         )
 
     def _rate(self, node: NodeName) -> float:

@@ -27,6 +27,7 @@ from pubqueue.core.after import (
     staged,
     subscription_after,
 )
+from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -114,6 +115,19 @@ class ChangeApplier(ItemChanges):
         else:
             group.pop(change.jid, None)
 
+    def _schedule(self, _asked: object, change: s.PutSchedule | s.DropSchedule) -> None:
+        now = change.schedule if isinstance(change, s.PutSchedule) else None
+        name = change.name if isinstance(change, s.DropSchedule) else change.schedule.name
+        before = self._cache.schedules.get(name, ABSENT)
+        if before is ABSENT:
+            self._rows.needs.schedules.add(name)
+            self._rows.load()
+            before = self._cache.schedules[name]
+        self._unwritten.schedules.setdefault(name, before)
+        self._cache.schedules[name] = now
+        if now is not None and now.due is not None:
+            self.soonest = min(self.soonest, now.due)
+
     def _stage(self, _asked: object, change: t.Stage) -> None:
         mark, cache, unwritten = change.mark, self._cache, self._unwritten
         attempt = mark.app, mark.version, mark.part, mark.attempt
@@ -194,6 +208,8 @@ class ChangeApplier(ItemChanges):
         **ItemChanges.OF_ITEMS,
         c.Forget:          _bulk,
         c.ForgetEvents:    _bulk,
+        s.PutSchedule:     _schedule,
+        s.DropSchedule:    _schedule,
         t.Stage:           _stage,
         t.SetAside:        _bulk,
         t.Commit:          _bulk,

@@ -25,6 +25,7 @@ from pubqueue.core.model import (
     SubscriptionState,
 )
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.core.schedules.model import Schedule
 from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
 
 R = TypeVar("R")
@@ -395,3 +396,13 @@ class WinningDrafts(Listing[Draft], frozen=True, gc=False):
     """The winners of a node, in their order, superseded ones left out."""
 
     node: NodeName
+
+
+class Schedules(Listing[Schedule], frozen=True, gc=False):
+    """All schedules by name; `after` is a name."""
+
+
+class DueSchedules(Listing[str], frozen=True, gc=False):
+    """The names of schedules that have something to do at `now`, the longest overdue first."""
+
+    now: Millis

@@ -66,7 +66,7 @@ class Transaction(Protocol):
         """Return what has run out by now, of each kind so many at most."""
 
     def next_due(self) -> Millis | None:
-        """Return when the next lock, pause, life or wait for a commit ends; the past if there is litter."""
+        """Return when the next lock, pause, life or wait for a commit ends, or a schedule is due; the past if there is litter."""
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
         """Return rows of a listing behind `after` (None: from its beginning), so many at most."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rows import Finished, Needs, NotedKey, Rows, StagedKey
     from pubqueue.core.model import Item, ItemId, Node, Subscription
     from pubqueue.core.notices import Several
+    from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 ABSENT: Final[Any] = object()
@@ -62,6 +63,7 @@ class RowCache:
         self.waiting: dict[str, StagedTotals | None] = {}
         self.staged: dict[StagedKey, int | None] = {}
         self.noted: dict[NotedKey, tuple[bytes, bool] | None] = {}
+        self.schedules: dict[str, Schedule | None] = {}
         self.ready: defaultdict[NodeName, dict[int, Item]] = defaultdict(dict)
         """Items that can be handed out and are not written yet."""
         self.idle: set[NodeName] = set()
@@ -116,6 +118,8 @@ class RowCache:
             self.receipts[seq][jid] = None
         for done in found.finished:
             self.finished[done.node, done.id] = done
+        for schedule in found.schedules:
+            self.schedules[schedule.name] = schedule
         self._fill_staging(found)
 
     def _fill_absent(self, asked: Needs) -> None:
@@ -145,6 +149,7 @@ class RowCache:
         self.waiting.update(dict.fromkeys(asked.waiting))
         self.staged.update(dict.fromkeys(asked.staged))
         self.noted.update(dict.fromkeys(asked.noted))
+        self.schedules.update(dict.fromkeys(asked.schedules))
 
     def _fill_subscription(self, row: Subscription) -> None:
         account = account_of(row.jid)
@@ -198,6 +203,7 @@ class RowCache:
         for table in (
             *(self.payloads, self.receipts, self.finished, self.staged, self.noted),
             *(self.apps, self.versions, self.attempts, self.waiting, self.ready),
+            self.schedules,
         ):
             table.clear()
         for node, item_id, seq in self.passing:

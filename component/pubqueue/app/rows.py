@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
+    from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import (
         Abort,
         App,
@@ -120,6 +121,8 @@ class Needs(Struct):
     waiting: set[str] = field(default_factory=set)
     staged: set[StagedKey] = field(default_factory=set)
     noted: set[NotedKey] = field(default_factory=set)
+    schedules: set[str] = field(default_factory=set)
+    """By name."""
 
 
 class Rows(Struct):
@@ -143,6 +146,7 @@ class Rows(Struct):
     """With the size of what is staged there."""
     noted: list[tuple[NotedKey, bytes, bool]] = field(default_factory=list)
     """With a payload, and whether the node knew the id before the version."""
+    schedules: list[Schedule] = field(default_factory=list)
 
 
 class Write(Struct, Generic[R], frozen=True, gc=False):
@@ -213,6 +217,7 @@ class Writes(Struct):
     attempts: list[Write[Attempt]] = field(default_factory=list)
     waiting: list[Write[StagedTotals]] = field(default_factory=list)
     staged: list[StagedRow] = field(default_factory=list)
+    schedules: list[Write[Schedule]] = field(default_factory=list)
     events: list[LogEntry] = field(default_factory=list)
     """Appended to the event log before anything else is written, each under the next number."""
     bulk: list[Bulk] = field(default_factory=list)

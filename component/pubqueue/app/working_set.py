@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.listings import Listing
     from pubqueue.app.ports import Transaction
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+    from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import App, Mark
 
 R = TypeVar("R")
@@ -276,6 +277,17 @@ class WorkingSet:
             self.lacking = True
             return None
         return None if row is None else NotedItem(*row)
+
+    # --- schedules ---
+
+    def schedule(self, name: str) -> Schedule | None:
+        """Return the schedule."""
+        row = self.cache.schedules.get(name, ABSENT)
+        if row is ABSENT:
+            self.needs.schedules.add(name)
+            self.lacking = True
+            return None
+        return row  # type: ignore[no-any-return]  # what the table holds
 
     # --- what is read in its turn ---
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pubqueue.core.schedules import model as schedules
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
@@ -360,5 +361,6 @@ Change = (
     | Forget
     | ForgetEvents
     | ItemChange
+    | schedules.Change
     | transactions.Change
 )

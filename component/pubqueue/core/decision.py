@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pubqueue.core.reading import pages
 from pubqueue.core.reading.listing import WHOLE, Part
+from pubqueue.core.schedules import model as schedules
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
@@ -343,6 +344,7 @@ Reply = (
     | SubscriberPage
     | Untold
     | transactions.Reply
+    | schedules.Reply
     | pages.Reply
 )
 

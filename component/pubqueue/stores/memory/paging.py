@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app import listings as l
 from pubqueue.core.model import Subscription
 from pubqueue.core.several import counted
-from pubqueue.stores.memory import item_pages, moving, node_pages
+from pubqueue.stores.memory import item_pages, moving, node_pages, schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -142,6 +142,7 @@ def _winning_drafts(choice: Choice, which: l.WinningDrafts) -> list[Draft]:
 LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     **node_pages.LISTINGS,
     **item_pages.LISTINGS,
+    **schedules.LISTINGS,
     l.Total:                 _total,
     l.Backward:              _backward,
     l.Events:                _events,

@@ -10,6 +10,7 @@ from pubqueue.core.model import Affiliation, Jid
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 from pubqueue.stores.relational.columns import items_of, node_of, subscription_of
 from pubqueue.stores.relational.node_ids import packed_keys
+from pubqueue.stores.relational.schedules import load_schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -204,6 +205,7 @@ LOADERS: Final[dict[str, Callable[[Session, Needs, Rows], Iterator[None]]]] = {
     "waiting":      _waiting,
     "staged":       _staged,
     "noted":        _noted,
+    "schedules":    load_schedules,
 }
 # fmt: on
 """Of each kind of key that is a kind of row too what asks for the rows, and on its second step makes them."""

@@ -14,7 +14,7 @@ _ITEM: Final = """
 ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
 """The columns of an item, in the order in which `columns.item_of` takes them; the table is called i."""
 
-FILES: Final = ("load", "page", "write", "staging", "commit", "event")
+FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule")
 
 _HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 

@@ -189,13 +189,14 @@ WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= ? ORDER BY coales
 SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= ? ORDER BY t.until LIMIT ?;
 
--- next_due: when the next lock, pause, life or wait for a commit ends, or 0 if there is something to sweep;
+-- next_due: when the next lock, pause, life or wait for a commit ends, or a schedule has something to do, or 0 if there is something to sweep;
 -- each part reads one end of one index
 SELECT min(moment) FROM (
     SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT min(due) FROM schedule WHERE due IS NOT NULL
     UNION ALL SELECT * FROM (
         SELECT coalesce(s.remind, s.expire) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
         WHERE s.expire IS NOT NULL ORDER BY coalesce(s.remind, s.expire) LIMIT 1

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.commands import control, items, pending, people, queues, service
+from pubqueue.faces.xmpp.commands import (
+    control,
+    items,
+    pending,
+    people,
+    queues,
+    schedules,
+    service,
+)
 from pubqueue.faces.xmpp.commands.stages import own
 
 if TYPE_CHECKING:
@@ -15,7 +23,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final[Mapping[str, Command]] = {
     command.node: command
-    for part in (queues, control, items, people, pending, service)
+    for part in (queues, control, items, people, pending, schedules, service)
     for command in part.COMMANDS
 }
 
@@ -33,6 +41,13 @@ DOES: Final[Mapping[str, str]] = {
     own("purge"):             "deletes all items of a node, after asking once more",
     own("end-subscription"):  "ends the subscription of a worker, and takes away what it holds",
     own("create"):            "makes a node, for those who run one and may create others",
+    own("schedules"):         "lists what is published at set times, with the next and the last time and the last error",
+    own("schedule-add"):      "adds a schedule",
+    own("schedule-change"):   "changes a schedule that a command has made",
+    own("schedule-remove"):   "ends a schedule that a command has made; what it has published stays",
+    own("schedule-pause"):    "stops a schedule for a while; it misses nothing meanwhile",
+    own("schedule-resume"):   "lets a schedule go on",
+    own("schedule-fire"):     "publishes the item of a schedule now",
     own("service"):           "version, uptime and store, for administrators",
     f"{ns.PUBSUB}#get-pending": "sends you a form for each subscription that waits for your approval (XEP-0060 8.7)",
 }
