@@ -43,12 +43,25 @@ def beside(
     priority: int | None,
     ttl: float | None,
     given: Mapping[str, str] | None,
+    group: str | None = None,
 ) -> str:
-    """Return what stands beside a publish; raises ValueError for what is no number or no header."""
+    """Return what stands beside a publish; raises ValueError for what is no number, no header or no group."""
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
         raise ValueError(f"priority is {priority!r}; it takes a whole number")
-    span = meta(delay=seconds("delay", delay), priority=priority, ttl=seconds("ttl", ttl))
-    return span + headers(given)
+    span = {"delay": seconds("delay", delay), "ttl": seconds("ttl", ttl)}
+    return meta(priority=priority, group=named(group), **span) + headers(given)
+
+
+def named(group: str | None) -> str | None:
+    """Return the name of a group as it is written; raises ValueError for what is none."""
+    if group == "":
+        raise ValueError("group is empty; it takes a name, or None for no group")
+    if group is None:
+        return None
+    try:
+        return legal(group)
+    except ValueError as error:
+        raise ValueError(f"group {group!r} {error}") from None
 
 
 def seconds(name: str, value: object) -> str | None:
@@ -61,9 +74,11 @@ def seconds(name: str, value: object) -> str | None:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-def meta(*, delay: object = None, priority: object = None, ttl: object = None) -> str:
-    """Return when items may go out, how urgent they are, and how long they live; times in seconds."""
-    given = attributes(delay=delay, priority=priority, ttl=ttl)
+def meta(
+    *, delay: object = None, priority: object = None, ttl: object = None, group: object = None
+) -> str:
+    """Return when items may go out, how urgent they are, how long they live, and of what group they are; times in seconds."""
+    given = attributes(delay=delay, priority=priority, ttl=ttl, group=group)
     return f"<meta xmlns='{PUBQUEUE}'{given}/>" if given else ""
 
 

@@ -171,16 +171,18 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         priority: int | None = None,
         ttl: float | None = None,
         headers: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> str:
         """Publish an item and return its id; the service has it when this returns.
 
-        `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing
+        `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Of the items of a `group` the
+        service hands out only so many at a time as the node says, by default one, in the order of their publish. Publishing
         the same id and payload again is harmless, so who does not know whether it went through publishes
         again. Raises ItemDead when the item is there, but dead; NoSuchNode, ServiceUnavailable or Refused;
         TypeError for a payload that is no element, and ValueError for what cannot be written as XML.
         """
         name = id or uuid4().hex
-        beside = publishing.beside(delay, priority, ttl, headers)
+        beside = publishing.beside(delay, priority, ttl, headers, group)
         wanted = publication(name, node, payload, beside)
         answer = await ask_about(self.xmpp, service, node, wanted)
         if (reason := publishing.death(answer)) is not None:
