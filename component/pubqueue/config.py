@@ -48,7 +48,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` say otherwise."""
     outcasts: tuple[str, ...] = ()
     """Bare JIDs that may do nothing with it."""
-    options: dict[str, str | int | bool] = {}
+    options: dict[str, str | int | float | bool] = {}
     """Further fields of its configuration form, by their names."""
 
     @property

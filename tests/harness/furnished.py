@@ -68,6 +68,7 @@ def _people(draw: Random) -> Rows:
     for number in range(1, NODES + 1):
         config = NodeConfig(title=_name(draw), queueing=number % 2 == 0, event_log=number == 2)
         facts = {"created": draw.randrange(HIGHEST), "items": number, "subscriptions": 2}
+        facts["spent"] = draw.choice((0, HIGHEST))
         who = {"name": f"{_name(draw)}/{number}", "creator": "boss@x"}
         yield "node", {"id": number, "config": packed_config(config), **who, **facts}
         purged = number == 1
@@ -150,6 +151,8 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
     state = ("queued", "locked", "delayed", "dead")[seq % 4]
     held, dead = state == "locked", state == "dead" or seq % 5 == 0
     time = draw.randrange(HIGHEST)
+    # what is put aside has its turn, or is of no group
+    group = _name(draw) if seq % 3 == 0 and seq % 8 != 2 else None
     return {
         "seq": seq,
         "node_id": LATER if seq % 7 == 0 else draw.randrange(1, NODES + 1),
@@ -176,6 +179,8 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
         "taken": time if held else None,
         "txn_app": draw.choice((None, "nightly")),
         "txn_version": draw.choice((None, 3)),
+        "group_name": group,
+        "turn": seq + 5_000 if group and (held or draw.randrange(2)) and state != "dead" else None,
         "headers": packed((("kind", _name(draw)), ("kind", '"\\\x01')))
         if seq % 2
         else draw.choice((None, "[]")),
@@ -190,7 +195,13 @@ def _transactions(draw: Random) -> Rows:
         for committed in (None, 9):
             yield "txn", _version(draw, number, committed)
     for number, of in ((1, 10), (2, None), (3, 19)):
-        counts = {"items": 4, "bytes": 40, "known": number, "committed": int(number == 3)}
+        counts = {
+            "items": 4,
+            "bytes": 40,
+            "known": number,
+            "grouped": number,
+            "committed": int(number == 3),
+        }
         yield "attempt", {"id": number, "txn_id": of, "part": 0, "number": number, **counts}
         for place in range(4):
             yield "staged", _staged(draw, number, place)
@@ -233,6 +244,7 @@ def _staged(draw: Random, attempt: int, place: int) -> dict[str, Any]:
         "known": place % 2,
         "size": 10,
         "headers": packed((("a", "b"),)) if place == 2 else None,
+        "group_name": draw.choice((None, "g")),
         "payload": draw.randbytes(10),
     }
 

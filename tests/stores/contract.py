@@ -12,6 +12,7 @@ from stores.of_commits import OfCommits
 from stores.of_contents import OfContents
 from stores.of_crowds import OfCrowds
 from stores.of_event_log import OfHistory
+from stores.of_groups import OfGroups
 from stores.of_instances import OfInstances
 from stores.of_items import OfItems
 from stores.of_names import OfNames
@@ -37,6 +38,7 @@ class StoreContract(
     OfItems,
     OfContents,
     OfTime,
+    OfGroups,
     OfBatches,
     OfStaging,
     OfCommits,

@@ -48,16 +48,23 @@ def beside(
     given: Mapping[str, str] | None,
     group: str | None = None,
 ) -> str:
-    """Return what stands beside a publish; raises ValueError for what is no number, header or group."""
+    """Return what stands beside a publish; raises ValueError for what is no number, no header or no group."""
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
         raise ValueError(f"priority is {priority!r}; it takes a whole number")
-    span = meta(
-        delay=seconds("delay", delay),
-        priority=priority,
-        ttl=seconds("ttl", ttl),
-        group=_group(group),
-    )
-    return span + headers(given)
+    span = {"delay": seconds("delay", delay), "ttl": seconds("ttl", ttl)}
+    return meta(priority=priority, group=named(group), **span) + headers(given)
+
+
+def named(group: str | None) -> str | None:
+    """Return the name of a group as it is written; raises ValueError for what is none."""
+    if group == "":
+        raise ValueError("group is empty; it takes a name, or None for no group")
+    if group is None:
+        return None
+    try:
+        return legal(group)
+    except ValueError as error:
+        raise ValueError(f"group {group!r} {error}") from None
 
 
 def seconds(name: str, value: object) -> str | None:
@@ -71,13 +78,9 @@ def seconds(name: str, value: object) -> str | None:
 
 
 def meta(
-    *,
-    delay: object = None,
-    priority: object = None,
-    ttl: object = None,
-    group: str | None = None,
+    *, delay: object = None, priority: object = None, ttl: object = None, group: object = None
 ) -> str:
-    """Return when items may go out, how urgent they are, how long they live, and their group; times in seconds."""
+    """Return when items may go out, how urgent they are, how long they live, and of what group they are; times in seconds."""
     given = attributes(delay=delay, priority=priority, ttl=ttl, group=group)
     return f"<meta xmlns='{PUBQUEUE}'{given}/>" if given else ""
 
@@ -107,13 +110,6 @@ def known(answer: Element) -> bool | None:
     if len(answer) == 0:
         return False
     return True if answer.find(KNOWN_ITEM) is not None or answer.find(DEAD) is not None else None
-
-
-def _group(name: str | None) -> str | None:
-    try:
-        return name if name is None else legal(name)
-    except ValueError as error:
-        raise ValueError(f"group {error}") from None
 
 
 def _header(name: str, value: str) -> str:

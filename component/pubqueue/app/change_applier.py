@@ -107,6 +107,13 @@ class ChangeApplier(ItemChanges):
                 by = 1 if before is None else -1
                 self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
 
+    def _call_groups(self, _asked: object, change: c.CallGroups) -> None:
+        self.groups.update(dict.fromkeys((change.node, group) for group in change.groups))
+
+    def _spend(self, _asked: object, change: c.SpendRate) -> None:
+        if (row := self._cache.nodes.get(change.node)) is not None:
+            self._put_node(change.node, replace(row, spent=change.spent))
+
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
         group = self._cache.resources.get(account_of(change.jid), {})
         self._unwritten.resources.setdefault(change.jid, change.jid in group)
@@ -206,6 +213,8 @@ class ChangeApplier(ItemChanges):
         c.NoteResource:    _resource,
         c.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,
+        c.CallGroups:      _call_groups,
+        c.SpendRate:       _spend,
         c.Forget:          _bulk,
         c.ForgetEvents:    _bulk,
         s.PutSchedule:     _schedule,

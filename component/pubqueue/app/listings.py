@@ -146,6 +146,24 @@ class Reviews(Listing[NodeName], frozen=True, gc=False):
     """Nodes whose subscribers are to be looked through, by name; `after` is a name."""
 
 
+class GroupTurns(Listing[int], frozen=True, gc=False):
+    """How many turns of each of these groups are under way, in their order."""
+
+    groups: tuple[tuple[NodeName, str], ...]
+
+
+class GroupLines(Listing[Item], frozen=True, gc=False):
+    """The first items in line of each of these groups, `limit` of each at most, in the order of their publish."""
+
+    groups: tuple[tuple[NodeName, str], ...]
+
+
+class WaitingGroups(Listing[str], frozen=True, gc=False):
+    """Groups of a node with items in line, by name; `after` is a name."""
+
+    node: NodeName
+
+
 class Trims(Listing[NodeName], frozen=True, gc=False):
     """Nodes that are to be trimmed, by name; `after` is a name."""
 

@@ -224,15 +224,21 @@ class Writes(Struct):
 
 
 Rank = tuple[int, int]
-"""The place of an item among those that are ready: its priority, negated, and its number."""
+"""The place of an item among those that are ready: its priority, negated, and its number, or that of its turn."""
 
 BEGINNING: Final[Rank] = (-(1 << 62), 0)
 """In front of all."""
 
 
 def rank(item: Item) -> Rank:
-    """Return the place of an item: the higher priority first, then the older."""
-    return -item.priority, item.seq
+    """Return the place of an item: the higher priority first, then the older; of a group, whose turn came first."""
+    return -item.priority, item.turn or item.seq
+
+
+def up_to(first: Item) -> Rank:
+    """Return the last place in front of an item."""
+    priority, place = rank(first)
+    return priority, place - 1
 
 
 class Passed(Struct, frozen=True, gc=False):

@@ -35,6 +35,7 @@ from pubqueue.core.changes import (
     SetTerms,
     SetWindow,
     SubscriptionChange,
+    TakeTurn,
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState, Terms
@@ -55,7 +56,7 @@ class ImpossibleChangeError(Exception):
         self.event = event
 
 
-def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case for each change
+def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  # one case for each change
     """Return the item as the change leaves it, None when it is gone.
 
     Raises:
@@ -83,6 +84,8 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case
             return replace(change.item, state=state, due=change.due, aside=True)
         case Ripen():
             return replace(change.item, state=_next(change.item, Transition.RIPEN), aside=False)
+        case TakeTurn():
+            return replace(change.item, turn=change.turn)
         case GiveUp():
             return _given_up(change)
         case Revive():
@@ -113,6 +116,7 @@ def _added(change: AddItem) -> Item:
         change.expires,
         headers=draft.headers,
         transaction=change.transaction,
+        group=draft.group,
     )
 
 
@@ -141,6 +145,8 @@ def _locked(change: Lock) -> Item:
         was.headers,
         was.dead_letter,
         was.transaction,
+        was.group,
+        was.turn,
     )
 
 
@@ -178,6 +184,7 @@ def _given_up(change: GiveUp) -> Item:
         holder=None,
         deadline=None,
         dead_letter=dead,
+        turn=0,
     )
 
 
@@ -198,6 +205,7 @@ def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
         aside=False,
         taken=None,
         dead_letter=dead_letter,
+        turn=0,
     )
 
 
@@ -218,7 +226,9 @@ def begins_anew(before: Item | None, now: Item | None) -> bool:
 
 def is_ready(item: Item | None) -> bool:
     """Say whether the item can be handed out, to somebody at least."""
-    return item is not None and (item.state is State.QUEUED or item.aside)
+    return item is not None and (
+        item.aside or (item.state is State.QUEUED and (item.turn > 0 or not item.group))
+    )
 
 
 # --- nodes and those around them -----------------------------------------------------------------
@@ -305,6 +315,7 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
     items = sum(row.over is None for row in change.rows)
     size = sum(row.size - (row.over or 0) for row in change.rows)
     known = sum(row.known for row in change.rows if row.over is None)
+    grouped = sum(row.draft.group != "" for row in change.rows)
     app = App(mark.app, change.owner) if app is None else app
     if version is None:
         version = Version(mark.app, mark.version, change.owner, mark.immediate, at, change.until)
@@ -321,6 +332,7 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
             items=attempt.items + items,
             bytes=attempt.bytes + size,
             known=attempt.known + known,
+            grouped=attempt.grouped + grouped,
         ),
         replace(mine, items=mine.items + items, bytes=mine.bytes + size),
         replace(everybody, items=everybody.items + items, bytes=everybody.bytes + size),

@@ -282,6 +282,27 @@ class Ripen(Struct, frozen=True, gc=False):
     item: Item
 
 
+class TakeTurn(Struct, frozen=True, gc=False):
+    """A queued item of a group is ready from now on, at this place among what is ready."""
+
+    item: Item
+    turn: int
+
+
+class CallGroups(Struct, frozen=True, gc=False):
+    """More items of these groups of the node may be ready than are: its settings say so since."""
+
+    node: NodeName
+    groups: tuple[str, ...]
+
+
+class SpendRate(Struct, frozen=True, gc=False):
+    """The rate of the node is used up until then, in microseconds since 1970."""
+
+    node: NodeName
+    spent: int
+
+
 class Forget(Struct, frozen=True, gc=False):
     """Ids of finished work that no longer absorb a re-publish at `now`: so many at most, the longest overdue first."""
 
@@ -338,6 +359,7 @@ ItemChange = (
     | SetLife
     | Revive
     | Ripen
+    | TakeTurn
     | GiveUp
     | RemoveItem
 )
@@ -358,6 +380,8 @@ Change = (
     | SubscriptionChange
     | NoteResource
     | ForgetResource
+    | CallGroups
+    | SpendRate
     | Forget
     | ForgetEvents
     | ItemChange

@@ -201,6 +201,9 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.SetLife:         _nothing,
     c.Revive:          _revived,
     c.Ripen:           _nothing,
+    c.TakeTurn:        _nothing,   # for who looks at the queue it waits as before
+    c.CallGroups:      _nothing,
+    c.SpendRate:       _nothing,
     c.Forget:          _nothing,
     c.ForgetEvents:    _nothing,
     c.GiveUp:          _gave_up,

@@ -207,6 +207,10 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Seconds for which the id of finished work absorbs a re-publish of the same payload."""
     max_queue_requests: int = 1000
     """The largest window of a subscriber; larger wishes are clamped."""
+    group_limit: int = 1
+    """Items of one group that are in flight at a time, at most."""
+    rate: float | None = None
+    """Items that are handed out in a second, at most."""
     unsubscribe_on_unavailable: bool = True
     """Whether a worker that goes offline loses its subscription; its locks it loses anyway."""
     paused: bool = False
@@ -265,7 +269,10 @@ class NodeConfig(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """A node as stored. The counts are kept by the store with every change."""
+    """A node as stored. The counts are kept by the store with every change.
+
+    `spent` is until when its rate is used up, in microseconds since 1970 (`core.queue.rate`); 0 before the first item.
+    """
 
     name: NodeName
     config: NodeConfig
@@ -273,6 +280,7 @@ class Node(Struct, frozen=True, gc=False):
     created: Millis
     items: int = 0
     subscriptions: int = 0
+    spent: int = 0
 
 
 class Terms(Struct, frozen=True, gc=False):
@@ -351,7 +359,9 @@ class Item(Struct, frozen=True, gc=False):
     of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
     the item has waited its turn. `taken` is when it was handed out last. `aside` says that it is delayed only for the one it avoids.
     `dead_letter` is set when the item dies, until it lives again or goes, in a dead-letter node too. `transaction` is the app
-    and the version that published it, if it came in a transaction.
+    and the version that published it, if it came in a transaction. `group` is the group of the node's items that it is of,
+    empty if it is of none; `turn` is set while it is the group's turn with this item: it is ready, in work, or waits for
+    another try, and stands at this number in the order of what is ready (`core.queue.groups`).
     """
 
     seq: int
@@ -375,12 +385,14 @@ class Item(Struct, frozen=True, gc=False):
     headers: Headers = ()
     dead_letter: DeadLetter | None = None
     transaction: tuple[str, int] | None = None
+    group: str = ""
+    turn: int = 0
 
 
 class Draft(Struct, frozen=True, gc=False):
     """An item as a publisher hands it in. `id` is already chosen, by them or by the face.
 
-    `type` is the namespace of the payload.
+    `type` is the namespace of the payload; `group` is the group that the item is of, empty for none.
     """
 
     id: ItemId
@@ -390,3 +402,4 @@ class Draft(Struct, frozen=True, gc=False):
     ttl: Millis | None = None
     headers: Headers = ()
     type: str = ""
+    group: str = ""

@@ -44,7 +44,7 @@ OPERATOR: Final = f"operator@{DOMAIN}"
 OPEN: Final = {"pubsub#access_model": "open", "pubsub#publish_model": "open"}
 """Any account may publish to a node and work on it, unless the test says otherwise."""
 
-Option = str | int | bool
+Option = str | int | float | bool
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -113,7 +113,7 @@ class Engine:
 
         """
         named = {name if "#" in name else field_name(name): v for name, v in options.items()}
-        words = {**OPEN, "x-queueing#event_log": True, **named}
+        words: dict[str, Option] = {**OPEN, "x-queueing#event_log": True, **named}
         asked = read_node(
             NodeSettings(name=node, queueing=True, owners=(OPERATOR,), options=words), _operator()
         )

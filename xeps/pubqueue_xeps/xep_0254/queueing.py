@@ -175,7 +175,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         """Publish an item and return its id; the service has it when this returns.
 
         An Element is sent as it is, anything else as JSON (`pubqueue_xeps.payloads`). `delay` and `ttl` are
-        seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing
+        seconds; `headers` (XEP-0131) are delivered beside the payload. Of the items of a `group` the
+        service hands out only so many at a time as the node says, by default one, in the order of their publish. Publishing
         the same id and payload again is harmless, so who does not know whether it went through publishes
         again. Raises ItemDead when the item is there, but dead; NoSuchNode, ServiceUnavailable or Refused;
         TypeError for a payload that has no form in JSON, and ValueError for what cannot be written as XML.

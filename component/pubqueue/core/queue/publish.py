@@ -211,8 +211,9 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
         return refuse(Refusal.FORBIDDEN)
     if node.config.publish_paused:
         return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
-    if not node.config.queueing and any(draft.delay or draft.priority for draft in request.drafts):
-        return refuse(Refusal.BAD_REQUEST, "delay and priority mean something on queues alone")
+    if not node.config.queueing and any(d.delay or d.priority or d.group for d in request.drafts):
+        reason = "delay, priority and group mean something on queues alone"
+        return refuse(Refusal.BAD_REQUEST, reason)
     options = request.options
     if options is not None and (unmet := agrees(node.config, options)) is not None:
         return Decision(unmet)

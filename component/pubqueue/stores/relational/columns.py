@@ -64,8 +64,8 @@ def unpacked_terms(text: str) -> tuple[Terms, ...]:
 
 def node_of(row: Sequence[Any]) -> Node:
     """Make a node of its columns; the first is its id."""
-    _, name, config, creator, created, items, subscriptions = row
-    return Node(name, unpacked_config(config), creator, created, items, subscriptions)
+    _, name, config, creator, created, items, subscriptions, spent = row
+    return Node(name, unpacked_config(config), creator, created, items, subscriptions, spent)
 
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
@@ -103,6 +103,8 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         () if row[18] is None else unpacked(row[18]),
         None if row[19] is None else DeadLetter(*row[19:24]),
         None if row[24] is None else (row[24], row[25]),
+        row[26] or "",
+        row[27] or 0,
     )
 
 

@@ -66,8 +66,8 @@ def _nodes(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     yield
     for row in asked:
         session.nodes.note(row[1], row[0])
-        session.nodes.note_contents(row[1], row[7])
-        rows.nodes.append(node_of(row[:7]))
+        session.nodes.note_contents(row[1], row[8])
+        rows.nodes.append(node_of(row[:8]))
 
 
 def _affiliations(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:

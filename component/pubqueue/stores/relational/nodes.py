@@ -38,14 +38,14 @@ def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
     for write in writes:
         if write.before is None and (node := write.after) is not None:
             facts = node.name, packed_config(node.config), node.creator, node.created
-            session.must("add_node", 1, *facts, node.items, node.subscriptions)
+            session.must("add_node", 1, *facts, node.items, node.subscriptions, node.spent)
             session.must("add_contents", 1, node.name)
             session.run("settle_node", node.name)
 
 
 def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
     """Write other settings and counts."""
-    counts = []
+    counts, rates = [], []
     for write in writes:
         before, now = write.before, write.after
         if before is None or now is None:
@@ -57,7 +57,10 @@ def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
             session.must("configure", 1, packed_config(now.config), node)
         if more != (0, 0):
             counts.append((*more, node))
+        if before.spent != now.spent:
+            rates.append((now.spent, node, before.spent))
     session.each("count_node", counts)
+    session.each("spend_rate", rates)
 
 
 def _check_config(session: Session, node: int, before: Node) -> None:
