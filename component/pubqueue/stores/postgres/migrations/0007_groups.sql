@@ -1,4 +1,4 @@
--- Groups of items, of which only so many are in flight at a time, and rates. Programs of four migrations cannot run on this
+-- Groups of items, of which only so many are in flight at a time, and rates. Programs of six migrations cannot run on this
 -- schema.
 
 -- The group that an item is of, and while it is its turn the number of that: where it stands among what is ready. An item of

@@ -1,5 +1,5 @@
 -- What is published at set times. All times up to fired_through are settled, and that only rises; due is when there is
--- something to do next. Programs of ten migrations cannot run on this schema.
+-- something to do next. Programs of eleven migrations cannot run on this schema.
 CREATE TABLE schedule (
     name TEXT PRIMARY KEY,
     definition TEXT NOT NULL,
