@@ -19,10 +19,10 @@ PROCESSES ?= 3
 PYTEST := $(PY)m pytest -n $(PROCESSES)
 # what starts a server, Java or many processes, and what takes ten seconds, is left to `make test`
 QUICK := -m "not e2e and not spark" \
-	$(addprefix --ignore ,tests/e2e tests/faults tests/test_cli.py tests/stores/test_power_loss.py)
+	$(addprefix --ignore ,tests/e2e tests/faults tests/test_cli.py tests/test_installed.py tests/stores/test_power_loss.py)
 
 help: ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages, then .venv from the lock file
 	@tools/setup
@@ -72,14 +72,22 @@ fuzz: setup ## 100,000 stanzas for the XMPP face, and a queue's life at random (
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 
-peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the README's table
+peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the table of docs/explanation/other-services.md
 	cd tests && ../.venv/bin/python -m peers --write
+
+docs: setup ## build the documentation into site/; a warning is an error
+	$(PY) tools/reference
+	@NO_MKDOCS_2_WARNING=1 $(PY)m mkdocs build --quiet
+	@echo "site/index.html is the first page"
+
+five-minutes: setup ## do what the README says for the first five minutes, and tell how long each step takes
+	$(PY) tools/five-minutes
 
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock
 
 clean: ## remove .venv and every cache
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz peers lock clean
+.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz peers docs five-minutes lock clean

@@ -1,5 +1,105 @@
-"""pubqueue: a durable work queue in an XMPP network (XEP-0060 nodes, XEP-0254 queueing)."""
+"""pubqueue: a durable work queue in an XMPP network (XEP-0060 nodes, XEP-0254 queueing).
 
+For workers and publishers everything they need is here: `from pubqueue import Publisher, Worker, Item`. The names are
+those of `pubqueue_xeps`, imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pubqueue_xeps.blocking import BlockingItem, BlockingPublisher
+    from pubqueue_xeps.codec import DecodeError
+    from pubqueue_xeps.errors import (
+        ConfigurationError,
+        GoneUnconfirmed,
+        ItemDead,
+        LockLost,
+        LoginFailed,
+        LoginRefused,
+        NoReply,
+        NoReplyWanted,
+        NoSuchNode,
+        NotAllPublished,
+        NotAQueue,
+        NotConfirmed,
+        PubqueueError,
+        Refused,
+        Replaced,
+        ServerUnreachable,
+        ServiceUnavailable,
+    )
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.outcome import Outcome, Reject, Release
+    from pubqueue_xeps.published import NewItem, Published
+    from pubqueue_xeps.publisher import Publisher
+    from pubqueue_xeps.replies import Reply
+    from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.worker import Worker
+
+__all__ = [
+    "BlockingItem",
+    "BlockingPublisher",
+    "ConfigurationError",
+    "DecodeError",
+    "GoneUnconfirmed",
+    "Item",
+    "ItemDead",
+    "LockLost",
+    "LoginFailed",
+    "LoginRefused",
+    "NewItem",
+    "NoReply",
+    "NoReplyWanted",
+    "NoSuchNode",
+    "NotAQueue",
+    "NotAllPublished",
+    "NotConfirmed",
+    "Outcome",
+    "Published",
+    "Publisher",
+    "PubqueueError",
+    "Refused",
+    "Reject",
+    "Release",
+    "Replaced",
+    "Reply",
+    "ServerUnreachable",
+    "ServiceUnavailable",
+    "Timings",
+    "Worker",
+]
 
 __version__ = version("pubqueue")
+
+_HOME: Final[dict[str, tuple[str, ...]]] = {
+    "blocking": ("BlockingItem", "BlockingPublisher"),
+    "codec": ("DecodeError",),
+    "item": ("Item",),
+    "outcome": ("Outcome", "Reject", "Release"),
+    "published": ("NewItem", "Published"),
+    "publisher": ("Publisher",),
+    "replies": ("Reply",),
+    "timings": ("Timings",),
+    "worker": ("Worker",),
+}
+"""The module of each name; what stands in none is an error."""
+
+_MODULES: Final = dict.fromkeys(__all__, "errors") | {
+    name: module for module, names in _HOME.items() for name in names
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"pubqueue_xeps.{module}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from slixmpp.jid import JID, InvalidJID
@@ -17,13 +17,14 @@ from pubqueue import environment
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.schedules.model import LONGEST_NAME
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import shown as shown_address
 from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pubqueue.app.ports import Store
 
@@ -33,7 +34,7 @@ class ConfigError(Exception):
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that is made at start, or brought to what is declared of it."""
+    """A node that is made at start, or brought to what is declared; what is not named stays as its owners left it."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
     """The NodeID."""
@@ -47,7 +48,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` say otherwise."""
     outcasts: tuple[str, ...] = ()
     """Bare JIDs that may do nothing with it."""
-    options: dict[str, str | int | bool] = {}
+    options: dict[str, str | int | float | bool] = {}
     """Further fields of its configuration form, by their names."""
 
     @property
@@ -56,24 +57,52 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (*self.owners, *self.publishers, *self.members, *self.outcasts)
 
 
+class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that is published at set times."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+    """Its name, unique in the file; the ids of its items begin with it."""
+    cron: str
+    """When: minute, hour, day of the month, month and day of the week, as cron has them."""
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
+    """The node that is published to, a queue or not."""
+    payload: str | None = None
+    """What is published: an XML element in a namespace. Either this or `json`."""
+    json: Any = None
+    """What is published: a value that goes as JSON (XEP-0335)."""
+    zone: str = "UTC"
+    """The time zone that the times are in, as the IANA calls it: Europe/Berlin."""
+    missed: Literal["once", "skip", "all"] = "once"
+    """What becomes of times that were missed: one item for all of them, none, or one for each of the last hundred."""
+    priority: int = 0
+    """The items' priority in a queue; the higher goes first."""
+    ttl: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Seconds that an item may wait; without it as long as the node says."""
+    headers: dict[str, str] = {}
+    """What workers are told beside the payload (XEP-0131)."""
+    enabled: bool = True
+    """Whether it publishes. Times while it does not are not missed."""
+
+
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
 class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may wait for commits. Beyond a quota a publisher is told to wait."""
+    """What may wait for the commits of publishers. Beyond it a publish is refused with `resource-constraint` of type `wait`."""
 
     items_per_account: _Count = DEFAULTS.items_per_account
     """Staged items of one account."""
     bytes_per_account: _Count = DEFAULTS.bytes_per_account
-    """Their payloads and headers."""
+    """Bytes of payloads and headers that are staged by one account."""
     items: _Count = DEFAULTS.items
     """Staged items in all."""
     bytes: _Count = DEFAULTS.bytes
-    """Their payloads and headers."""
+    """Bytes of payloads and headers that are staged in all."""
     staged_for: _Count = DEFAULTS.staged_for // 1000
-    """Seconds after which what nobody has committed is dropped; each publish begins them anew."""
+    """Seconds after which what nobody has committed is dropped; each publish begins the time anew."""
     kept_for: _Count = DEFAULTS.kept_for // 1000
-    """Seconds for which a committed version is remembered: so long a writer may repeat itself."""
+    """Seconds after its last commit for which an app's version is remembered, and each record after its own: so long a
+    publisher may repeat itself."""
 
     def limits(self) -> Limits:
         """Return these as the rules take them."""
@@ -90,41 +119,46 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     jid: str
     """The component's address, a domain: queue.example.org."""
     secret: str | None = None
-    """The secret that the server knows for the component."""
+    """The secret itself; better is `secret_file`."""
     secret_file: str | None = None
-    """A file with the secret in its first line; better than `secret`."""
+    """A file with the secret, which the server knows for the component, in its first line."""
     server: str = "127.0.0.1:5347"
     """The server's component port, as host:port."""
     store: str = "sqlite:///var/lib/pubqueue/pubqueue.db"
-    """Where items are kept: sqlite:///absolute/path, sqlite:relative/path, or postgresql://role@host/database."""
+    """Where items are kept: `sqlite:///path/to/file` (`sqlite:path` is relative), for its owner alone (mode 0600),
+    `postgresql://role@host/database`, or `memory:`, for trials."""
     admins: tuple[str, ...] = ()
     """Bare JIDs that may do everything on every node."""
     node_creation: CreationPolicy = CreationPolicy.LOCAL
-    """Who may create nodes: anyone, local (accounts of the domain above the component's), admins."""
+    """Who may create nodes: `anyone`, `local` (accounts of the domain above the component's), `admins`."""
     auto_creation: AutoCreation = AutoCreation.WITH_OPTIONS
-    """When a publish makes the node that it names, for who may create nodes: always, with-options (when it
-    says by publish-options what node that is), never."""
+    """When a publish makes the node that it names, for who may create nodes: `always`, `with-options` (when it says by
+    publish-options what node that is, so that a mistyped name makes none), `never`."""
     subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
     """Subscriptions that the JIDs of one account may have to one node, together."""
     anonymous_domains: tuple[str, ...] = ()
     """Domains whose accounts nobody stands behind: they subscribe to nothing."""
     settle_by_get: bool = True
-    """Whether `get` retracts and unlocks items of queues, as the examples of XEP-0254 have it."""
+    """Whether an IQ of type `get` retracts and unlocks on queues, as XEP-0254 prints it; `set` always does."""
     log_level: str = "info"
-    """The least urgent log lines to write: debug, info, warning, error."""
+    """The least urgent log lines to write: `debug`, `info`, `warning`, `error`."""
     log_format: str = "logfmt"
-    """How a log line is written: logfmt (key=value) or json (an object)."""
+    """How log lines are written: `logfmt` (key=value) or `json` (an object)."""
     http: str = ""
     """Where metrics, health and readiness are told over HTTP, as host:port or a port of the loopback
     interface; empty: nowhere."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
-    """Days after which events of the nodes that keep a log (`x-queueing#event_log`) are forgotten."""
+    """Days after which the events of nodes that keep a log (`x-queueing#event_log`) are forgotten."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
-    """Events that are kept at most, of all nodes; each needs some 200 bytes of disk."""
+    """Events that are kept at most, of all nodes together; each needs some 200 bytes of disk."""
     transactions: TransactionSettings = TransactionSettings()
-    """How much may wait for the commits of its publishers, and for how long."""
+    """How much may wait for the commits of its publishers, and for how long; the table `[transactions]`."""
     node: tuple[NodeSettings, ...] = ()
-    """Nodes to make at start, or to bring to what is declared; [[node]] in the file."""
+    """Nodes that are made at start, or brought to what is declared; tables `[[node]]` in the file, JSON in the
+    variable."""
+    schedule: tuple[ScheduleSettings, ...] = ()
+    """What is published at set times; tables `[[schedule]]` in the file, JSON in the variable. One that leaves the
+    file is ended."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return every setting to show; of a secret or password only that there is one."""
@@ -268,13 +302,17 @@ def _check(settings: Settings) -> None:
     for jid in people:
         if "/" in jid or not _is_jid(jid):
             raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
-    names = [node.name for node in settings.node]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"node {twice[0]!r} is there twice")
+    _check_names("node", [node.name for node in settings.node])
+    _check_names("schedule", [schedule.name for schedule in settings.schedule])
     for node in settings.node:
         friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
         if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
             raise ConfigError(f"node {node.name!r}: {torn[0]!r} is an outcast and something else")
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"{kind} {twice[0]!r} is there twice")
 
 
 def _is_jid(text: str) -> bool:

@@ -58,7 +58,7 @@ def _jids(node: NodeSettings, names: Iterable[str]) -> tuple[Jid, ...]:
     return tuple(found)
 
 
-def _form_value(value: str | int | bool) -> str:  # noqa: FBT001  # what TOML may hold
+def _form_value(value: str | float | bool) -> str:  # noqa: FBT001  # what TOML may hold
     return ("1" if value else "0") if isinstance(value, bool) else str(value)
 
 

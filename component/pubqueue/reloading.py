@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 import structlog
 from msgspec.structs import replace
 
-from pubqueue import declared_nodes, logs
+from pubqueue import declared_nodes, declared_schedules, logs
 from pubqueue.config import ConfigError
 from pubqueue.core.model import Jid, seconds
 from pubqueue.core.reading.trim import Trim
@@ -96,6 +96,7 @@ class Reloader:
                     )
             try:
                 await declared_nodes.bring(broker, store, settings.node, by)
+                await declared_schedules.bring(broker, settings.schedule, by)
             except ConfigError as problem:
                 _refuse(problem)
 

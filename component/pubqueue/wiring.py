@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from pubqueue import __version__, declared_nodes
+from pubqueue import __version__, declared_nodes, declared_schedules
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
@@ -20,6 +20,7 @@ from pubqueue.app.watching import Phase
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.overviews import About
 from pubqueue.declared_nodes import Comparison
+from pubqueue.declared_schedules import Preview
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.payload import fingerprint, same
@@ -104,8 +105,8 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 
 
 @asynccontextmanager
-async def queue(settings: Settings) -> AsyncIterator[Broker]:
-    """Run the queue without a face.
+async def queue(settings: Settings, *, clock: Callable[[], Millis] = now) -> AsyncIterator[Broker]:
+    """Run the queue without a face, by this clock.
 
     Raises:
         ForeignStoreError: the store cannot be used.
@@ -114,7 +115,7 @@ async def queue(settings: Settings) -> AsyncIterator[Broker]:
     """
     async with _stored(settings) as store:
         await store.open()
-        broker, reaper = _broker(settings, store)
+        broker, reaper = _broker(settings, store, clock)
         async with _at_work(settings, store, broker, reaper):
             yield broker
 
@@ -142,12 +143,17 @@ async def _reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, 
     return False
 
 
-def _broker(settings: Settings, store: Store, watch: Watch | None = None) -> tuple[Broker, Reaper]:
+def _broker(
+    settings: Settings,
+    store: Store,
+    clock: Callable[[], Millis] = now,
+    watch: Watch | None = None,
+) -> tuple[Broker, Reaper]:
     """Return the broker, not at work yet, and who tells it what has run out."""
-    reaper = Reaper(clock=now, trim=trim_of(settings))
+    reaper = Reaper(clock=clock, trim=trim_of(settings))
     broker = Broker(
         store,
-        clock=now,
+        clock=clock,
         policy=settings.node_creation,
         same_payload=same,
         fingerprint=fingerprint,
@@ -155,7 +161,8 @@ def _broker(settings: Settings, store: Store, watch: Watch | None = None) -> tup
         limits=settings.transactions.limits(),
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
-        about=About(__version__, shown_address(settings.store), now()),
+        about=About(__version__, shown_address(settings.store), clock()),
+        service=_service(settings),
         watch=watch,
     )
     return broker, reaper
@@ -177,6 +184,7 @@ async def _at_work(
             ends.push_async_callback(part.stop)
         broker.start()
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
+        await declared_schedules.bring(broker, settings.schedule, _service(settings))
         reaper.start(broker)
         other_processes.start(broker)
         yield
@@ -228,7 +236,7 @@ async def _serve(
     reloader: Reloader | None,
 ) -> None:
     async with _stored(settings) as store:
-        broker, reaper = _broker(settings, store, monitor.watch)
+        broker, reaper = _broker(settings, store, watch=monitor.watch)
         faces = [make(broker, settings, on_ready) for make in FACES.values()]
 
         def waiting() -> None:
@@ -269,7 +277,8 @@ async def _admitted(
 
     async def prepare() -> None:
         await store.open()
-        # a declared node that does not fit is told now, not after a long wait for the place
+        # a declared node or schedule that does not fit is told now, not after a long wait for the place
+        declared_schedules.read_all(settings.schedule)
         await store.read(Comparison(settings.node, _service(settings)).lines)
 
     async def enter() -> None:
@@ -343,10 +352,12 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
             there is one, is the condition of its last stream error.
 
     """
+    schedules = Preview(settings.schedule, {node.name for node in settings.node}, now())
     store = settings.make_store()
     await store.open()
     try:
         nodes, about_nodes = await store.read(Comparison(settings.node, _service(settings)).lines)
+        about_schedules = await store.read(schedules.lines)
         doubts = await store.doubts() if isinstance(store, Doubtful) else []
     finally:
         await store.close()
@@ -365,4 +376,4 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
         await component.leave()
     server = f"server: {settings.server} accepts {settings.jid}"
     about_store = [f"store: good, {nodes} nodes", *(f"store: {doubt}" for doubt in doubts)]
-    return [*about_store, *about_nodes, server]
+    return [*about_store, *about_nodes, *about_schedules, server]

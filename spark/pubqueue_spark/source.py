@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+try:
+    from pyspark.sql.datasource import DataSource
+except ModuleNotFoundError as problem:
+    sentence = f"the Spark format needs pip install 'pubqueue[spark]' (no module {problem.name})"
+    raise ImportError(sentence) from None
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (

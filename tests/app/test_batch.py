@@ -339,7 +339,7 @@ def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotte
     shell.batch(publishes("a"))
     again = shell.batch(retracts(ANN, "none"), Expire(), retracts(ANN, "a"))
     assert [decision.reply for decision in again.decisions[1:]] == [Done(), Done()]
-    assert shell.do(publishes("a")) == Published(JOBS, (ItemId("a"),))
+    assert shell.do(publishes("a")) == Published(JOBS, (ItemId("a"),), known=(ItemId("a"),))
     assert shell.look(lambda tx: tx.item_ids(JOBS)) == []
 
 

@@ -110,6 +110,58 @@ CHANGES = {
         c.Ripen(replace(FREE, state=State.DELAYED, due=NOW, aside=True)),
         replace(FREE, due=NOW),
     ),
+    "it is its turn": (c.TakeTurn(replace(FREE, group="g"), 40), replace(FREE, group="g", turn=40)),
+    "it is locked in its turn": (
+        c.Lock(replace(FREE, group="g", turn=40), ANN, 12, after(60), NOW),
+        replace(
+            FREE,
+            group="g",
+            turn=40,
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=NOW,
+            acquired=1,
+        ),
+    ),
+    "it fails in its turn, and keeps it": (
+        c.Release(replace(LOCKED, group="g", turn=40), State.DELAYED, after(5), 1, 0),
+        replace(
+            LOCKED,
+            group="g",
+            turn=40,
+            state=State.DELAYED,
+            due=after(5),
+            failed=1,
+            avoid=ANN,
+            holder=None,
+            deadline=None,
+        ),
+    ),
+    "it dies in its turn, which is over": (
+        c.GiveUp(replace(LOCKED, group="g", turn=40), after(1), "worn out", 20, number=9),
+        replace(
+            LOCKED,
+            group="g",
+            state=State.DEAD,
+            failed=20,
+            holder=None,
+            deadline=None,
+            dead_letter=DeadLetter(9, after(1), "worn out", None, ANN),
+        ),
+    ),
+    "it moves with its group, and has no turn there": (
+        c.GiveUp(
+            replace(LOCKED, group="g", turn=40), after(1), "worn out", 20, ELSEWHERE, number=9
+        ),
+        replace(
+            LOCKED,
+            **AS_NEW | {"node": ELSEWHERE},
+            group="g",
+            dead_letter=DeadLetter(9, after(1), "worn out", JOBS, ANN),
+        ),
+    ),
     "it dies where it is": (
         c.GiveUp(LOCKED, after(1), "worn out", 20, number=9),
         replace(
@@ -189,6 +241,12 @@ def test_what_is_ready_can_be_handed_out_to_somebody():
     aside = replace(FREE, state=State.DELAYED, due=NOW, aside=True)
     ready = [FREE, aside, IN_STATE[State.DELAYED], LOCKED, DEAD, None]
     assert [a.is_ready(item) for item in ready] == [True, True, False, False, False, False]
+
+
+def test_of_a_group_only_that_is_ready_whose_turn_it_is():
+    assert not a.is_ready(replace(FREE, group="g"))
+    assert a.is_ready(replace(FREE, group="g", turn=40))
+    assert not a.is_ready(replace(LOCKED, group="g", turn=40))
 
 
 MARK = t.Mark("app", 3, 1, 2)

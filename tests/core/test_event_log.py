@@ -9,6 +9,7 @@ from harness.facts import (
     BOSS,
     ETL,
     JOBS,
+    NIGHTLY,
     NOW,
     after,
     draft,
@@ -29,9 +30,10 @@ from pubqueue.core.event_log import (
     EventKind,
     PublishedByCommit,
 )
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State, Terms
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, Verb
+from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t
 
 DEAD_LETTERS, ETL_ACCOUNT = NodeName("dead-letters"), Jid("etl@x")
@@ -80,6 +82,7 @@ TABLE = [
     (c.PurgeNode(JOBS, 7), [Event(EventKind.PURGED, JOBS, detail="7")]),
     (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
     (c.AddSubscription(window()), []),
+    (c.AddAnother(JOBS, ANN, Terms("two")), []),
     (c.SetWindow(JOBS, ANN, 3), []),
     (c.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
     (c.Approve(JOBS, ANN), []),
@@ -112,6 +115,9 @@ TABLE = [
         ],
     ),
     (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
+    (c.TakeTurn(replace(FREE, group="g"), 9), []),
+    (c.CallGroups(JOBS, ("g",)), []),
+    (c.SpendRate(JOBS, 9), []),
     (c.Forget(NOW, 9), []),
     (c.ForgetEvents(7), []),
     (c.GiveUp(FREE, LATER, "too old", 0), [told(EventKind.DEAD, detail="too old")]),
@@ -136,6 +142,8 @@ TABLE = [
             PublishedByCommit(DEAD_LETTERS, queueing=False, publisher=ETL_ACCOUNT),
         ],
     ),
+    (s.PutSchedule(NIGHTLY), []),
+    (s.DropSchedule("nightly"), []),
     (t.Moved("app", 1, ((0, 0, 9),)), []),
     (t.Abort("app", 1), []),
     (t.SetAside(None, NOW), []),

@@ -64,7 +64,7 @@ async def a_dead_item(server, folder):
 
 
 def in_profanity(server, home):
-    """Do all of it as somebody at a terminal; what is typed is what README says."""
+    """Do all of it as somebody at a terminal; what is typed is what docs/operations/chat-client.md says."""
     with terminal("profanity", home) as screen:
         screen.until("Type '/help' to show complete help.")
         screen.type(

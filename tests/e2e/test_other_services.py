@@ -1,14 +1,14 @@
-"""What the README says that other pubsub services have, asked of them and of this one."""
+"""What docs/explanation/other-services.md says that other pubsub services have, asked of them and of this one."""
 
 import pytest
-from peers.report import README, heads, own_column, table, written
+from peers.report import PAGE, heads, own_column, table, written
 from peers.run import asked
 
 pytestmark = pytest.mark.e2e
 
 
-async def test_the_readme_says_what_each_service_does(tmp_path):
-    found, said = table(await asked(tmp_path)), written(README.read_text())
+async def test_the_page_says_what_each_service_does(tmp_path):
+    found, said = table(await asked(tmp_path)), written(PAGE.read_text())
     assert own_column(said) == own_column(found), "`make peers` writes it anew"
     if heads(said) == heads(
         found

@@ -19,6 +19,7 @@ from pubqueue.core.model import (
     State,
     Subscription,
 )
+from pubqueue.core.schedules.model import Definition, Schedule, Source
 
 NOW: Final = Millis(1_000_000)
 FLEETING: Final = True
@@ -29,6 +30,11 @@ BOB: Final = Jid("bob@x/1")
 EVE: Final = Jid("eve@x/1")
 BOSS: Final = Jid("boss@x/desk")
 ETL: Final = Jid("etl@x/spark")
+
+NIGHTLY: Final = Schedule(
+    Definition("nightly", "0 3 * * *", "UTC", JOBS, b"<job/>"), Source.COMMAND, Jid("boss@x"), NOW
+)
+"""A schedule that has nothing to do yet."""
 
 
 def after(seconds: float) -> Millis:

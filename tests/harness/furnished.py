@@ -10,8 +10,8 @@ from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core.model import NodeConfig
-from pubqueue.stores.relational.columns import packed, packed_config
+from pubqueue.core.model import NodeConfig, Terms
+from pubqueue.stores.relational.columns import packed, packed_config, packed_terms
 from pubqueue.stores.sqlite.schema import prepare
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def _people(draw: Random) -> Rows:
     for number in range(1, NODES + 1):
         config = NodeConfig(title=_name(draw), queueing=number % 2 == 0, event_log=number == 2)
         facts = {"created": draw.randrange(HIGHEST), "items": number, "subscriptions": 2}
+        facts["spent"] = draw.choice((0, HIGHEST))
         who = {"name": f"{_name(draw)}/{number}", "creator": "boss@x"}
         yield "node", {"id": number, "config": packed_config(config), **who, **facts}
         purged = number == 1
@@ -84,8 +85,26 @@ def _people(draw: Random) -> Rows:
     for number in (20, 21):
         yield "former_node", {"id": number, "name": _name(draw), "telling": number % 2}
         yield "subscription", _subscription(draw, number, 0)
+    for paused in (0, 1):
+        yield "schedule", _schedule(draw, paused)
     for number in (2, 5):
         yield "resource", {"id": number, "jid": f"ann@x/{number}", "account": "ann@x"}
+
+
+def _schedule(draw: Random, paused: int) -> dict[str, Any]:
+    return {
+        "name": f"{_name(draw)}/{paused}",
+        "definition": f'{{"name": "{_name(draw)}"}}',
+        "source": ("file", "command")[paused],
+        "author": "boss@x",
+        "fired_through": draw.randrange(HIGHEST),
+        "due": None if paused else draw.randrange(HIGHEST),
+        "last": draw.randrange(HIGHEST),
+        "error": "node full\nagain",
+        "tries": draw.randrange(9),
+        "paused": paused,
+        "revision": draw.randrange(1, HIGHEST),
+    }
 
 
 def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
@@ -106,7 +125,13 @@ def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
         "expire": ends,
         "remind": draw.choice((None, ends)) if place else ends,
         "temporary": draw.randrange(2),
+        "several": _several(node, place) if place else None,
     }
+
+
+def _several(node: int, place: int) -> str | None:
+    first = f"sub{node}-{place}"
+    return packed_terms((Terms(first), Terms(f"{first}b", deliver=False)))
 
 
 def _items(draw: Random, items: int) -> Rows:
@@ -126,6 +151,8 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
     state = ("queued", "locked", "delayed", "dead")[seq % 4]
     held, dead = state == "locked", state == "dead" or seq % 5 == 0
     time = draw.randrange(HIGHEST)
+    # what is put aside has its turn, or is of no group
+    group = _name(draw) if seq % 3 == 0 and seq % 8 != 2 else None
     return {
         "seq": seq,
         "node_id": LATER if seq % 7 == 0 else draw.randrange(1, NODES + 1),
@@ -152,6 +179,8 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
         "taken": time if held else None,
         "txn_app": draw.choice((None, "nightly")),
         "txn_version": draw.choice((None, 3)),
+        "group_name": group,
+        "turn": seq + 5_000 if group and (held or draw.randrange(2)) and state != "dead" else None,
         "headers": packed((("kind", _name(draw)), ("kind", '"\\\x01')))
         if seq % 2
         else draw.choice((None, "[]")),
@@ -166,7 +195,13 @@ def _transactions(draw: Random) -> Rows:
         for committed in (None, 9):
             yield "txn", _version(draw, number, committed)
     for number, of in ((1, 10), (2, None), (3, 19)):
-        counts = {"items": 4, "bytes": 40, "known": number, "committed": int(number == 3)}
+        counts = {
+            "items": 4,
+            "bytes": 40,
+            "known": number,
+            "grouped": number,
+            "committed": int(number == 3),
+        }
         yield "attempt", {"id": number, "txn_id": of, "part": 0, "number": number, **counts}
         for place in range(4):
             yield "staged", _staged(draw, number, place)
@@ -209,6 +244,7 @@ def _staged(draw: Random, attempt: int, place: int) -> dict[str, Any]:
         "known": place % 2,
         "size": 10,
         "headers": packed((("a", "b"),)) if place == 2 else None,
+        "group_name": draw.choice((None, "g")),
         "payload": draw.randbytes(10),
     }
 

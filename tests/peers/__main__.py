@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m peers`: ask all services, print the table; `--write` puts it into the README."""
+"""`cd tests && ../.venv/bin/python -m peers`: ask all services, print the table; `--write` puts it into docs/explanation/other-services.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from peers.report import README, rewritten, table
+from peers.report import PAGE, rewritten, table
 from peers.run import asked
 
 
@@ -17,7 +17,7 @@ def main() -> None:
         found = table(asyncio.run(asked(Path(folder))))
     print(found)
     if "--write" in sys.argv[1:]:
-        README.write_text(rewritten(README.read_text(), found))
+        PAGE.write_text(rewritten(PAGE.read_text(), found))
 
 
 main()

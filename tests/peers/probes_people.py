@@ -219,12 +219,21 @@ async def while_present(it: Service) -> bool:
     return there and silent
 
 
-async def several(it: Service) -> bool:
-    """One JID subscribes twice, and the subscriptions are told apart by their ids (multi-subscribe, 6.1.6)."""
-    node = await it.create()
+async def _with_two(it: Service, node: str) -> str | None:
+    """Return the node if who subscribes twice has two subscriptions with ids."""
     first, second = await it.subscribe(node), await it.subscribe(node)
     subids = {first.get("subid"), second.get("subid")}
-    if None in subids or len(subids) < 2:
+    return None if None in subids or len(subids) < 2 else node
+
+
+async def several(it: Service) -> bool:
+    """One JID subscribes twice, and the subscriptions are told apart by their ids (multi-subscribe, 6.1.6).
+
+    A service may want to be told of a node that it is to do so: ours does, by a field of its own.
+    """
+    if (node := await _with_two(it, await it.create())) is None:
+        node = await _with_two(it, await it.create(**{"x-pubsub#multi_subscribe": True}))
+    if node is None:
         return False
     child = plain(f"<unsubscribe node='{node}' jid='{it.jid('bob')}'/>")
     return await it.refuses("bob", "set", child, "subid-required")

@@ -1,4 +1,4 @@
-"""The table of the README: what is found, and what is written there."""
+"""The table of docs/explanation/other-services.md: what is found, and what is written there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-README: Final = Path(__file__).parents[2] / "README.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "other-services.md"
 BEGIN: Final = "<!-- what services have: written by `make peers` -->\n"
 END: Final = "<!-- end of what services have -->\n"
 
@@ -25,9 +25,9 @@ def table(found: Mapping[str, Mapping[str, bool]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def written(readme: str) -> str:
-    """Return the table that the README has."""
-    return readme.partition(BEGIN)[2].partition(END)[0]
+def written(page: str) -> str:
+    """Return the table that the page has."""
+    return page.partition(BEGIN)[2].partition(END)[0]
 
 
 def heads(text: str) -> str:
@@ -41,15 +41,15 @@ def own_column(text: str) -> list[tuple[str, str]]:
     return [(row[0], row[-1]) for row in rows]
 
 
-def rewritten(readme: str, found: str) -> str:
-    """Return the README with this table in place of its own."""
-    head, begin, rest = readme.partition(BEGIN)
-    assert begin, "the README has no place for the table"
+def rewritten(page: str, found: str) -> str:
+    """Return the page with this table in place of its own."""
+    head, begin, rest = page.partition(BEGIN)
+    assert begin, "the page has no place for the table"
     return head + BEGIN + found + END + rest.partition(END)[2]
 
 
 def _headed(name: str) -> str:
-    """Name a service with its version; ours is what this is the README of."""
+    """Name a service with its version; ours is what this is the documentation of."""
     return name if name == "pubqueue" else f"{name} {_version(name.lower())} `mod_pubsub`"
 
 

@@ -233,9 +233,14 @@ def publication(
 
 
 def fields_of(settings: dict[str, object]) -> dict[str, str]:
-    """Name the fields of a form as XEP-0060 does; those of ours have an `x_` before their names."""
+    """Name the fields of a form as XEP-0060 does; those of our queues have an `x_` before their names, or all is said."""
     names = {
-        it: it.replace("x_", "x-queueing#") if it[:2] == "x_" else f"pubsub#{it}" for it in settings
+        it: it
+        if "#" in it
+        else it.replace("x_", "x-queueing#")
+        if it[:2] == "x_"
+        else f"pubsub#{it}"
+        for it in settings
     }
     values = {
         it: str(int(value)) if isinstance(value, bool) else str(value)

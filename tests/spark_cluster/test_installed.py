@@ -5,9 +5,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from harness.pythons import ROOT, build_wheel, install, python_with
 from spark_cluster import jobs
 from spark_cluster.connect import ConnectServer
-from spark_cluster.pythons import ROOT, build_wheel, install, python_with
 from spark_cluster.queue_store import assert_once, numbers, visible
 from spark_cluster.standalone import SPARK_HOME
 

@@ -12,14 +12,16 @@ from stores.of_commits import OfCommits
 from stores.of_contents import OfContents
 from stores.of_crowds import OfCrowds
 from stores.of_event_log import OfHistory
+from stores.of_groups import OfGroups
 from stores.of_instances import OfInstances
 from stores.of_items import OfItems
 from stores.of_names import OfNames
 from stores.of_nodes import OfNodes
 from stores.of_plain_nodes import OfPlainNodes
+from stores.of_schedules import OfSchedules
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
-from stores.of_subscriptions import OfSubscriptions
+from stores.of_subscriptions import OfSeveral, OfSubscriptions
 from stores.of_time import OfTime
 from stores.steps import EMPTY, make
 
@@ -31,15 +33,18 @@ class StoreContract(
     OfNames,
     OfCrowds,
     OfPlainNodes,
+    OfSeveral,
     OfSubscriptions,
     OfItems,
     OfContents,
     OfTime,
+    OfGroups,
     OfBatches,
     OfStaging,
     OfCommits,
     OfSlices,
     OfHistory,
+    OfSchedules,
 ):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 

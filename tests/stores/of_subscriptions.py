@@ -5,9 +5,17 @@ from __future__ import annotations
 from harness.facts import ANN, BOB, EVE, JOBS, after, window
 from stores.steps import listed, load, make, sweep, window_row
 
-from pubqueue.app.listings import FormerSubscribers, Subscribers, SubscriptionsOf, Total
+from pubqueue.app.listings import (
+    FormerSubscribers,
+    SeveralOf,
+    Subscribers,
+    SubscriptionsOf,
+    SubscriptionsOfAccount,
+    Total,
+)
 from pubqueue.core import changes as c
-from pubqueue.core.model import SubscriptionState
+from pubqueue.core.model import Jid, SubscriptionState, Terms
+from pubqueue.core.several import terms_of, together
 
 PENDING = SubscriptionState.PENDING
 STAND, WAIT = SubscriptionsOf(JOBS), SubscriptionsOf(JOBS, PENDING)
@@ -85,3 +93,81 @@ class OfSubscriptions:
         assert await leases(store, after(9)) == []
         await sweep(store, 99)
         assert await next_due(store) is None
+
+
+TWO = Terms("two", deliver=False)
+THREE = Terms("three", expire=after(9), remind=after(8), temporary=True)
+
+
+def with_others(jid, *others):
+    row = window(jid)
+    return together(row, (*terms_of(row), *others))
+
+
+class OfSeveral:
+    """Part of the contract: several subscriptions of one JID, in one row."""
+
+    async def test_they_are_kept_together(self, store):
+        await make(store, c.AddSubscription(window(ANN)))
+        await make(store, c.AddAnother(JOBS, ANN, TWO))
+        assert await window_row(store, ANN) == with_others(ANN, TWO)
+        await make(store, c.AddAnother(JOBS, ANN, THREE))
+        assert await window_row(store, ANN) == with_others(ANN, TWO, THREE)
+        changed = Terms("two", expire=after(7))
+        await make(store, c.SetTerms(JOBS, ANN, True, after(7), None, False, "two"))  # noqa: FBT003
+        assert await window_row(store, ANN) == with_others(ANN, changed, THREE)
+
+    async def test_each_ends_by_itself_the_first_too(self, store):
+        row = with_others(ANN, TWO, THREE)
+        await make(store, c.AddSubscription(row), c.AddSubscription(window(BOB)))
+        await make(store, c.EndSubscription(JOBS, ANN, row.subid))
+        assert await window_row(store, ANN) == together(row, (TWO, THREE))
+        found = (await load(store, subscribers={JOBS})).subscriptions
+        assert [one.jid for one in found] == [ANN, BOB], "its row has kept its place"
+        await make(store, c.EndSubscription(JOBS, ANN, "three"))
+        assert await window_row(store, ANN) == together(row, (TWO,))
+        await make(store, c.EndSubscription(JOBS, ANN, "two"))
+        assert (await load(store, subscribers={JOBS})).subscriptions == [window(BOB)]
+
+    async def test_one_that_ends_and_one_that_comes_in_one_batch(self, store):
+        row = with_others(ANN, TWO)
+        await make(store, c.AddSubscription(row))
+        await make(store, c.EndSubscription(JOBS, ANN, row.subid), c.AddAnother(JOBS, ANN, THREE))
+        assert await window_row(store, ANN) == together(row, (TWO, THREE))
+
+    async def test_all_are_counted_and_one_row_is_listed(self, store):
+        rows = [with_others(ANN, TWO), window(BOB), with_others(EVE, THREE, Terms("four"))]
+        await make(store, *map(c.AddSubscription, rows))
+        assert await listed(store, STAND) == rows
+        assert await listed(store, Total(STAND)) == [6]
+        assert await listed(store, Total(WAIT)) == [0]
+        mine = SubscriptionsOfAccount(Jid("ann@x"))
+        assert await listed(store, mine) == [rows[0]]
+        assert await listed(store, Total(mine)) == [2]
+
+    async def test_those_with_several_are_found_among_a_page(self, store):
+        rows = [with_others(ANN, TWO), window(BOB), with_others(EVE, THREE)]
+        await make(store, *map(c.AddSubscription, rows))
+        assert await listed(store, Subscribers(JOBS)) == [ANN, BOB, EVE]
+        assert await listed(store, SeveralOf(JOBS, EVE)) == [rows[0], rows[2]]
+        assert await listed(store, SeveralOf(JOBS, BOB)) == [rows[0]]
+        assert await listed(store, SeveralOf(JOBS, EVE), ANN) == [rows[2]]
+        assert await listed(store, SeveralOf(JOBS, EVE), None, 1) == [rows[0]]
+
+    async def test_who_wants_nothing_for_any_of_them_is_not_told(self, store):
+        deaf = together(window(ANN), (TWO, Terms("other", deliver=False)))
+        await make(store, c.AddSubscription(deaf))
+        assert await listed(store, Subscribers(JOBS)) == []
+        await make(store, c.AddAnother(JOBS, ANN, THREE))
+        assert await listed(store, Subscribers(JOBS)) == [ANN]
+        await make(store, c.DeleteNode(JOBS, telling=True))
+        assert await listed(store, FormerSubscribers(JOBS)) == [ANN]
+
+    async def test_the_first_lease_of_them_is_due(self, store):
+        row = with_others(ANN, THREE, Terms("four", expire=after(5)))
+        await make(store, c.AddSubscription(row))
+        assert await next_due(store) == after(5)
+        assert await leases(store, after(5)) == [row]
+        await make(store, c.EndSubscription(JOBS, ANN, "four"))
+        assert await leases(store, after(7)) == []
+        assert await next_due(store) == after(8)

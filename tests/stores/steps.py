@@ -245,6 +245,7 @@ class Desk:
             told = {"items": row.items + more, "bytes": row.bytes + size}
             if kind == "attempts":
                 told["known"] = row.known + sum(one.known for one in change.rows if not one.over)
+                told["grouped"] = row.grouped + sum(bool(one.draft.group) for one in change.rows)
             self._put(kind, key, replace(row, **told))
         self._writes.staged += [
             StagedRow(StagedKey(*place, change.node, row.draft.id), row) for row in change.rows
@@ -278,9 +279,12 @@ async def listed(store: Store, listing: Any, after: object = None, limit: int = 
     return await store.batch(lambda tx: tx.page(listing, after, limit))
 
 
+OF_DRAFT: Final = ("payload", "priority", "headers", "group")
+
+
 def add(name: str, *, node: NodeName = JOBS, **facts) -> c.AddItem:
     """Return the change that adds an item; `facts` are of the item or of its draft."""
-    of_draft = {key: facts.pop(key) for key in ("payload", "priority", "headers") if key in facts}
+    of_draft = {key: facts.pop(key) for key in OF_DRAFT if key in facts}
     known = {"state": State.QUEUED, "due": None, "expires": None} | facts
     return c.AddItem(node, draft(name, **of_draft), Jid("etl@x"), NOW, **known)
 

@@ -29,13 +29,16 @@ FULL = """
         SELECT 1 + g % 7, 'a' || g || '@x/r', 'a' || g || '@x', 's' || g, 3 FROM generate_series(1, 5000) g;
     INSERT INTO subscription (node_id, jid, account, subid, queue_requests)
         SELECT g, 'one@x/r', 'one@x', 't' || g, 3 FROM generate_series(1, 2000) g;
+    UPDATE subscription SET several = '[{"subid": "s"}, {"subid": "t"}]' WHERE node_id = 3 AND jid LIKE 'a%';
     INSERT INTO resource SELECT g, 'a' || g || '@x/r', 'a' || g || '@x' FROM generate_series(1, 5000) g;
-    INSERT INTO item (seq, node_id, id, state, publisher, published, due, expires, holder, deadline, taken, dead_at, death, payload)
+    INSERT INTO item (seq, node_id, id, state, publisher, published, due, expires, holder, deadline, taken, dead_at, death, payload,
+        group_name, turn)
         SELECT g, CASE WHEN g % 3 = 0 THEN 1 + g % 2000 ELSE 1 END, 'i' || g,
             (ARRAY['queued', 'queued', 'queued', 'locked', 'delayed', 'dead'])[1 + g % 6], 'e@x', 1,
             CASE WHEN g % 6 = 4 THEN g END, CASE WHEN g % 5 = 0 THEN g END, CASE WHEN g % 6 = 3 THEN 'a' || g % 50 || '@x/r' END,
             CASE WHEN g % 6 = 3 THEN g END, CASE WHEN g % 6 = 3 THEN g END, CASE WHEN g % 6 = 5 THEN g END,
-            CASE WHEN g % 6 = 5 THEN g END, 'x'
+            CASE WHEN g % 6 = 5 THEN g END, 'x',
+            CASE WHEN g % 7 < 3 THEN 'g' || g % 900 END, CASE WHEN g % 7 < 3 AND g % 6 < 5 AND (g % 6 = 3 OR g % 9 = 0) THEN 100000 + g END
         FROM generate_series(1, 20000) g;
     INSERT INTO receipt SELECT g, 'a' || g % 50 || '@x/r' FROM generate_series(1, 10000) g;
     INSERT INTO finished SELECT 1, 'd' || g, 'x', g FROM generate_series(1, 10000) g;
@@ -47,6 +50,7 @@ FULL = """
     INSERT INTO staged
         SELECT 1 + g % 9000, g, 1 + g % 5000, 'n' || g % 2000, 's' || g, 'queued', 0, NULL, NULL, false, 1, NULL, 'x'
         FROM generate_series(1, 20000) g;
+    INSERT INTO schedule SELECT 's' || g, '{}', 'file', 'b@x', g, CASE WHEN g % 2 = 0 THEN g END FROM generate_series(1, 1000) g;
     INSERT INTO staged_usage SELECT 'e' || g || '@x', 1, 1 FROM generate_series(1, 500) g;
     INSERT INTO event (seq, at, kind, node_id, detail)
         SELECT g, g, 'published', 1 + g % 2000, '' FROM generate_series(1, 20000) g;
@@ -105,6 +109,7 @@ PLANS = {
     "apps": "txn_app_name_key (name)",
     "waiting": "staged_usage_pkey (account)",
     "ready_places": "item_ready (node_id)",
+    "group_turns": "item_turn (node_id group_name)",
     "ready_items": "item_pkey (seq)",
     "due_locks": "item_deadline (deadline)",
     "due_lives": "item_expires (expires)",
@@ -116,6 +121,7 @@ PLANS = {
     "subscriptions_of_account": "subscription_account (account)",
     "config": "node_pkey (id)",
     "count_node": "node_pkey (id)",
+    "spend_rate": "node_pkey (id)",
     "change_subscription": "subscription_subid_key (subid)",
     "drop_subscription": "subscription_subid_key (subid)",
     "drop_resource": "resource_jid (left)",
@@ -123,6 +129,7 @@ PLANS = {
     "park_item": "item_pkey (seq)",
     "name_item": "item_pkey (seq)",
     "hand_item": "item_pkey (seq)",
+    "turn_item": "item_pkey (seq)",
     "change_item": "item_pkey (seq)",
     "change_payload": "item_pkey (seq)",
     "drop_receipts": "receipt_of_item (seq)",
@@ -131,6 +138,11 @@ PLANS = {
     "drop_finished": "finished_pkey (node_id id)",
     "forget": "finished_pkey (node_id id)",
     "outdated": "finished_until (until)",
+    "schedules": "schedule_pkey (name)",
+    "all_schedules": "schedule_pkey (name)",
+    "due_schedules": "schedule_due (due)",
+    "change_schedule": "schedule_pkey (name)",
+    "drop_schedule": "schedule_pkey (name)",
     "restage": "staged_id (txn_id node id attempt_id)",
     "judge": "met_pkey (attempt_id place)",
     "unmeet": "met_pkey (attempt_id place)",
@@ -141,8 +153,10 @@ COUNTED = {
     "versions": "txn_app_id_version_key (app_id version)",
     "staged": "staged_id (txn_id node id attempt_id)",
     "noted": "staged_id (txn_id node id)",
-    "ready": "item_ready (node_id priority seq)",
-    "ready_ends": "item_ready (node_id priority seq)",
+    "ready": "item_ready (node_id priority",
+    "ready_ends": "item_ready (node_id priority",
+    "group_lines": "item_line (node_id group_name)",
+    "waiting_groups": "item_line (node_id group_name)",
     "item_ids": "item_node (node_id seq)",
     "oldest": "item_node (node_id seq)",
     "newest": "item_node (node_id seq)",
@@ -151,9 +165,11 @@ COUNTED = {
     "shown_dead": "item_death (node_id death)",
     "locks": "item_deadline (deadline seq)",
     "locks_from_last": "item_deadline (deadline seq)",
-    "count_queued": "item_ready (node_id priority seq)",
-    "queued_end": "item_ready (node_id priority seq)",
+    "count_queued": "item_ready (node_id priority",
+    "queued_end": "item_ready (node_id priority",
+    "count_line": "item_grouped (node_id seq)",
     "subscribers_of": "subscription_state (node_id state left)",
+    "several_of": "subscription_several (node_id state left)",
     "subscriber_roles": "subscription_of_node (node_id left)",
     "events": "event_pkey (seq)",
     "records_of_app": "txn_of_app (app_id id)",

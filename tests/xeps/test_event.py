@@ -47,6 +47,16 @@ def test_slixmpp_does_not_take_an_unlocked_item_for_a_published_one():
     assert (type(items), len(items)) == (EventItems, 0)
 
 
+@pytest.mark.parametrize(("said", "failed"), [("", 0), (" failed='3'", 3)])
+def test_a_lock_says_how_often_its_item_has_failed(said, failed):
+    lock = (
+        "<lock xmlns='urn:x-pubqueue:0' token='17' attempt='5' deadline='2026-01-01T00:05:00.000Z'"
+        f"{said}/>"
+    )
+    (event,) = read_event(message("<items node='jobs'><item id='i1'/></items>", lock))
+    assert (event.lock.attempt, event.lock.failed) == (5, failed)
+
+
 def test_a_delivery_is_read_with_its_payload_and_lock():
     lock = (
         "<lock xmlns='urn:x-pubqueue:0' token='17' attempt='2' deadline='2026-01-01T00:05:00.000Z'"

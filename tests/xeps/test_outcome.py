@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.queue_service import refuse
 
-from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
+from pubqueue_xeps.outcome import Failed, Outcome, Reject, Release, outcome_of
 
 OURS = "{urn:x-pubqueue:0}"
 
@@ -15,6 +15,7 @@ OURS = "{urn:x-pubqueue:0}"
     [
         (Release(), Outcome("release")),
         (Release(60), Outcome("release", 60)),
+        (Failed("seats are down", 30), Outcome("failed", 30, "seats are down")),
         (Reject("no such flight"), Outcome("reject", reason="no such flight")),
         (ValueError("the passenger's name"), Outcome("failed", reason="ValueError")),
         (asyncio.CancelledError(), Outcome("release")),

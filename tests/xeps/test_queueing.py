@@ -189,8 +189,7 @@ def number():
 @pytest.mark.parametrize(
     ("payload", "sentence"),
     [
-        ("<job/>", "The payload of 'i1' is of type str; it has to be an Element of xml"),
-        (None, "The payload of 'i1' is of type NoneType; it has to be an Element"),
+        (object(), "The payload of 'i1' has no form in JSON: Encoding objects of type object"),
         (number(), "The payload of 'i1' has a name, text or attribute that is no str"),
     ],
 )

@@ -96,13 +96,14 @@ class Batch:
     async def publish(
         self,
         node: str,
-        payload: Element,
+        payload: object,
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         delay: float | None = None,
         priority: int | None = None,
         ttl: float | None = None,
         headers: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> str:
         """Stage an item and return its id; the arguments are those of `xep_0254`'s publish.
 
@@ -110,7 +111,7 @@ class Batch:
         NoSuchNode or Refused, and ServiceUnavailable also when more waits for commits than may.
         """
         name = id or f"{self.app}-{self.version}-{next(self._numbers)}"
-        beside = publishing.beside(delay, priority, ttl, headers)
+        beside = publishing.beside(delay, priority, ttl, headers, group)
         beside += self._mark.beside(None, self._attempt)
         answer = await self._ask(publication(name, node, payload, beside))
         self._staged.add((node, name))

@@ -9,13 +9,14 @@ import ipaddress
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 from xml.etree.ElementTree import Element
 
 from slixmpp import ClientXMPP
 from slixmpp.jid import JID, InvalidJID
 from slixmpp.xmlstream import StanzaBase
 
+from pubqueue_xeps import in_process
 from pubqueue_xeps.errors import LoginFailed, LoginRefused, ServerUnreachable
 
 __all__ = ["Client", "LoginFailed", "LoginRefused", "Tls", "login", "logout", "make_client"]
@@ -40,6 +41,9 @@ MECHANISMS: Final = frozenset(
     {"PLAIN"} | {f"SCRAM-SHA-{bits}{plus}" for bits in (1, 256, 512) for plus in ("", "-PLUS")}
 )
 
+_NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts nobody, for clients without TLS: slixmpp would read the system's authorities for a tenth of a second."""
+
 
 class Client(ClientXMPP):
     """slixmpp's client with a short way for hot stanzas.
@@ -53,6 +57,21 @@ class Client(ClientXMPP):
     def _spawn_event(self, xml: Element) -> None:
         if self.short_way is None or not self.short_way(xml):
             super()._spawn_event(xml)
+
+    async def _attempt_connection(
+        self,
+        host: str,
+        port: int,
+        tls: bool,  # noqa: FBT001  slixmpp's signature
+        server_hostname: str | None,
+    ) -> bool:
+        """Connect over TCP, or to the server in this process that has the address."""
+        accept = in_process.SERVERS.get((host, port))
+        if accept is None:
+            return await super()._attempt_connection(host, port, tls, server_hostname)
+        self.event_when_connected = "connected"
+        accept(cast("asyncio.Protocol", self))  # which it is, but for its base class
+        return True
 
 
 def make_client(
@@ -82,7 +101,7 @@ def make_client(
         account,
         password,
         plugin_config={"feature_mechanisms": {"use_mechs": set(MECHANISMS), **unencrypted}},
-        ssl_context=_trust(ca_file),
+        ssl_context=_trust(ca_file) or (_NOBODY if tls == "off" else None),
     )
     client.enable_starttls = tls == "required"
     client.enable_direct_tls = tls == "direct"

@@ -1,4 +1,7 @@
-"""From a payload to a msgspec struct.
+"""From a payload to a value.
+
+JSON (XEP-0335) is read as any type that msgspec knows, strictly: a number is no string. Text of Spark's writer is
+read as a string. Other XML is read as a msgspec struct:
 
     class Flight(msgspec.Struct):
         number: str
@@ -16,17 +19,21 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import msgspec
 from msgspec import inspect
 
+from pubqueue_xeps.ns import JSON, PUBQUEUE
 from pubqueue_xeps.outcome import Reject
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
+
+JSON_PAYLOAD: Final = f"{{{JSON}}}json"
+TEXT_PAYLOAD: Final = f"{{{PUBQUEUE}}}text"
 
 LISTS: Final = (
     inspect.ListType,
@@ -56,30 +63,63 @@ EXPECTED: Final = re.compile(r"Expected `[^`]*`( (>|<|>=|<=) [-+.e\d]+)?")
 
 
 class DecodeError(Reject):
-    """The payload is not what the struct says; names the field, never its value.
+    """The payload is not what the type says; names the field, never its value.
 
     No other worker could read it either, so a handler from which it comes rejects the item.
     """
 
 
-def decode(payload: Element, wanted: type[S]) -> S:
-    """Read a payload as a struct.
+@overload
+def decode(payload: Element, wanted: type[T]) -> T: ...
 
-    Raises DecodeError for a payload that does not fit, and TypeError for a struct which has a field
+
+@overload
+def decode(payload: Element, wanted: Any) -> Any: ...  # noqa: ANN401 - a union, say, which is no class
+
+
+def decode(payload: Element, wanted: Any) -> Any:
+    """Read a payload as a value of type `wanted`.
+
+    Raises DecodeError for a payload that does not fit, and TypeError for a type which has a field
     that no payload could fit.
     """
     try:
+        if payload.tag == JSON_PAYLOAD:
+            return msgspec.json.decode(_own_text(payload), type=wanted)
+        if payload.tag == TEXT_PAYLOAD and wanted is str:
+            return _own_text(payload)
         return msgspec.convert(_fields(payload, _described(wanted)), wanted, strict=False)
     except msgspec.ValidationError as error:
         # from None: msgspec's text may have the value
-        raise DecodeError(_sentence(str(error), wanted.__name__)) from None
+        raise DecodeError(_sentence(str(error), _name(wanted))) from None
+    except (msgspec.DecodeError, RecursionError):
+        raise DecodeError("The payload is no JSON that can be read.") from None
+
+
+def plain(payload: Element) -> Any:  # noqa: ANN401 - whatever JSON can say
+    """Return the plain value of a payload that is JSON or text; raises DecodeError for any other."""
+    if payload.tag == TEXT_PAYLOAD:
+        return _own_text(payload)
+    if payload.tag != JSON_PAYLOAD:
+        raise DecodeError("The payload is neither JSON nor text.")
+    return decode(payload, Any)
+
+
+def _own_text(payload: Element) -> str:
+    if len(payload):
+        raise DecodeError("The payload has elements where its text should be.")
+    return payload.text or ""
+
+
+def _name(wanted: Any) -> str:  # noqa: ANN401 - a type, or what stands for one
+    return getattr(wanted, "__name__", None) or str(wanted)
 
 
 @lru_cache(maxsize=256)
-def _described(wanted: type[msgspec.Struct]) -> inspect.StructType:
+def _described(wanted: Any) -> inspect.StructType:  # noqa: ANN401 - whatever the author has asked for
     described = inspect.type_info(wanted)
     if not isinstance(described, inspect.StructType):
-        raise TypeError(f"{wanted.__name__} is no msgspec struct.")
+        raise TypeError(f"{_name(wanted)} is no msgspec struct.")
     _check(described, set())
     return described
 

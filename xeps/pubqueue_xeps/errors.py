@@ -1,6 +1,7 @@
 """What can go wrong for a bot author; each docstring is the message when nothing more is known.
 
 PubqueueError
+├── ConfigurationError (also a ValueError)
 ├── LoginFailed (also a ConnectionError)
 │   ├── LoginRefused
 │   └── ServerUnreachable
@@ -11,9 +12,21 @@ PubqueueError
 ├── Refused
 ├── ItemDead
 ├── LockLost
+├── NotAllPublished
+├── NoReply (also a TimeoutError)
+├── NoReplyWanted
 └── NotConfirmed
     └── GoneUnconfirmed
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue_xeps.published import Published
 
 # ruff: noqa: N818 - the names say what happened, the root says that it is an error
 
@@ -21,8 +34,26 @@ PubqueueError
 class PubqueueError(Exception):
     """The queue could not do what was asked."""
 
-    def __init__(self, message: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        condition: str | None = None,
+        node: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+    ) -> None:
         super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
+        self.condition = condition
+        """What the service has answered: the condition of XEP-0060, `payload-too-big` for one, or else that of RFC 6120
+        8.3.3, such as `forbidden`. None where it was no answer that went wrong."""
+        self.node = node
+        """The node that it is about, if it is about one."""
+        self.id = id
+        """The id of the item that it is about, if it is about one."""
+
+
+class ConfigurationError(PubqueueError, ValueError):
+    """The connection is not set up, or wrongly."""
 
 
 class LoginFailed(PubqueueError, ConnectionError):
@@ -63,6 +94,23 @@ class ItemDead(PubqueueError):
 
 class LockLost(PubqueueError):
     """The item is no longer locked to this worker: its work may be done again elsewhere."""
+
+
+class NotAllPublished(PubqueueError):
+    """Of the items that were to be published together, some were not."""
+
+    def __init__(self, message: str, results: Sequence[Published | Exception]) -> None:
+        super().__init__(message)
+        self.results = results
+        """What became of each, in the order in which they were given."""
+
+
+class NoReply(PubqueueError, TimeoutError):
+    """No reply came in time; ask again with the same id, and what was asked is done once all the same."""
+
+
+class NoReplyWanted(PubqueueError):
+    """Nobody waits for a reply to this item: it was published, not asked."""
 
 
 class NotConfirmed(PubqueueError):

@@ -11,7 +11,7 @@ the very item which that answer has freed.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -21,6 +21,7 @@ from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfi
 from pubqueue_xeps.item import Item, State
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import CLIENT
+from pubqueue_xeps.publications import Publications
 from pubqueue_xeps.settlement import Answer, Settlements, Verb
 from pubqueue_xeps.touches import LockKeeper, Touches
 from pubqueue_xeps.waiting import WaitingItems
@@ -35,12 +36,18 @@ from pubqueue_xeps.xep_0254.event import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pubqueue_xeps.outcome import Outcome
+    from pubqueue_xeps.published import NewItem, Published
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
 
     Unsure = tuple[Verb, Outcome | None]
     """What became of an item while nobody has confirmed it."""
+
+    Wanted = Callable[[Iterable[Item]], Item | None]
+    """Picks one of the items that wait, or none of them for now."""
 
 MOST_SETTLED: Final = 1000
 """Locks with which we are done that are remembered: their delivery may come a second time, and late."""
@@ -57,6 +64,8 @@ class HeldItems:
         self.timings = timings
         self.parting = timings.parting
         self.failure: PubqueueError | None = None
+        self.tally: Counter[str] = Counter()
+        """What became of items that were begun: done, lost, or the type of an outcome."""
         self.ended = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -69,15 +78,16 @@ class HeldItems:
     def hold(self, session: QueueSession, touch_for: float) -> None:
         """Take the line through which items come and go; locks are kept for `touch_for` seconds."""
         self._session = session
+        self._publications = Publications(session, self.service, self.timings)
         self._touches = Touches(self.service, self.node, session, self.timings)
         self.keeper = LockKeeper(self, session, self.timings, touch_for)
         self._settlements = Settlements(
             self.service, self.node, session, self.timings, on_final=self._let_go
         )
 
-    async def take(self) -> Item | None:
-        """Return the next item, in hand now; None when no more will come."""
-        item = await self._waiting.get()
+    async def take(self, wanted: Wanted | None = None) -> Item | None:
+        """Return the next item, or the one that `wanted` picks, in hand now; None when no more will come."""
+        item = await (self._waiting.pick(wanted) if wanted else self._waiting.get())
         if item is None:
             self._waiting.put_nowait(None)  # for the others who wait
             return None
@@ -86,6 +96,15 @@ class HeldItems:
         self._begun.add(item)
         self._empty.clear()
         return item
+
+    @property
+    def in_hand(self) -> int:
+        """How many items are begun."""
+        return len(self._begun)
+
+    def look_again(self) -> None:
+        """Have `wanted` asked again."""
+        self._waiting.look_again()
 
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock an item that was taken; see `Item`."""
@@ -119,6 +138,11 @@ class HeldItems:
             log.warning("item.let_go", node=self.node, id=item.id)
             self._settlements.give_back(item)
             self._drop(item, "unlocked")
+
+    async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
+        """Publish an item on the worker's stream; see `Item`."""
+        patience = self.timings.patience if timeout is None else timeout
+        return await self._publications.publish(node, new, patience)
 
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend the lock on an item that was taken; see `Item`."""
@@ -296,7 +320,9 @@ class HeldItems:
             raise
         if answer is Answer.DONE:
             item.become("retracted" if verb == "retract" else "unlocked")
+            self.tally["done" if verb == "retract" else outcome.type if outcome else "release"] += 1
         else:
+            self.tally["lost"] += 1
             self._remember(item, None)
             item.become("gone" if answer is Answer.UNKNOWN else "lost")
             log.warning(f"item.{item.state}", node=self.node, id=item.id, why=answer.value)

@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol, Self
-from xml.etree.ElementTree import Element, tostring
 
-from pubqueue_xeps.codec import DecodeError, S, decode
-from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, PubqueueError
+from pubqueue_xeps.content import Content
+from pubqueue_xeps.errors import (
+    GoneUnconfirmed,
+    LockLost,
+    NoReplyWanted,
+    PubqueueError,
+    Refused,
+)
 from pubqueue_xeps.log import log
-from pubqueue_xeps.outcome import Outcome, Reject, Release, outcome_of
+from pubqueue_xeps.outcome import Outcome, Verdict, outcome_of
+from pubqueue_xeps.published import NewItem, Published
+from pubqueue_xeps.reply_names import CORRELATION, PLACE, REPLY_TO, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
     from types import TracebackType
+    from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.settlement import Verb
     from pubqueue_xeps.xep_0254.event import Delivered, Lock
@@ -34,13 +42,16 @@ class Holder(Protocol):
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend its lock."""
 
+    async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
+        """Publish another item."""
 
-class Item:
+
+class Item(Content):
     """An item that is locked to this worker until it is retracted or unlocked.
 
     `async with item:` retracts it on a clean exit and unlocks it when the block raises, with the
-    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release and Reject end there,
-    any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
+    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release, Failed and Reject end
+    there, any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
     out to be gone without anybody knowing by whom, leaving the block logs that and does not raise:
     `item.state` tells it, which is "retracted" only for who deleted the item.
 
@@ -51,12 +62,22 @@ class Item:
     stop, and has something to save by it, looks at `lock_lost` or waits for it.
     """
 
-    __slots__ = ("_delivered", "_holder", "_state", "begun", "lock", "lock_lost", "locked")
+    __slots__ = (
+        "_delivered",
+        "_follow_ups",
+        "_holder",
+        "_state",
+        "begun",
+        "lock",
+        "lock_lost",
+        "locked",
+    )
 
     def __init__(self, delivered: Delivered, holder: Holder) -> None:
         self._delivered = delivered
         self._holder = holder
         self._state: State = "waiting"
+        self._follow_ups = 0
         self.lock_lost = asyncio.Event()
         self.lock: Lock | None = delivered.lock
         # by the clock of the event loop: when we learned of this lock, and when the work began
@@ -91,21 +112,6 @@ class Item:
         return self._delivered.payload
 
     @property
-    def bytes(self) -> bytes:
-        """The payload as XML in UTF-8; empty where the item has none."""
-        return b"" if self.payload is None else tostring(self.payload, "utf-8")
-
-    def decode(self, wanted: type[S]) -> S:
-        """Read the payload as a msgspec struct; `pubqueue_xeps.codec` says how.
-
-        Raises DecodeError, which names the field and never its value. It is a Reject: left to
-        itself, it makes the item dead at once, for no other worker could read it either.
-        """
-        if self.payload is None:
-            raise DecodeError("The item has no payload.")
-        return decode(self.payload, wanted)
-
-    @property
     def publisher(self) -> str | None:
         """The JID that published it, where the service tells."""
         return self._delivered.publisher
@@ -119,6 +125,11 @@ class Item:
     def attempt(self) -> int:
         """How often it has been handed out, this time included; 1 where the service does not say."""
         return self.lock.attempt if self.lock else 1
+
+    @property
+    def failures(self) -> int:
+        """How often it has failed: a lock that timed out, a worker lost, work that failed; 0 where nobody says."""
+        return self.lock.failed if self.lock else 0
 
     @property
     def token(self) -> int | None:
@@ -164,6 +175,63 @@ class Item:
         """
         return await self._holder.touch(self, seconds)
 
+    async def publish(
+        self,
+        node: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+        priority: int | None = None,
+        delay: float | None = None,
+        ttl: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        group: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - a promise
+    ) -> Published:
+        """Publish follow-up work on the worker's own stream; the service has it when this returns.
+
+        The arguments are those of `Publisher.publish`; the worker's account has to be a publisher of `node`. Without
+        `id`, the follow-up is named after this item and its number among the item's follow-ups, the same each time that the item
+        is handled: a handler that runs twice makes one follow-up, not two. That holds as long as the handler publishes
+        in the same order each time, or else gives ids; and where follow-ups may be done before the handler runs
+        again, as long as their node has a `dedup_window`. One that is being worked on already, perhaps with another
+        payload, is left alone: `duplicate` is true then.
+        """
+        own = id is None
+        self._follow_ups += own
+        name = id or self._follow_up(self._follow_ups)
+        new = NewItem(
+            payload=payload,
+            id=name,
+            priority=priority,
+            delay=delay,
+            ttl=ttl,
+            headers=headers,
+            group=group,
+        )
+        try:
+            return await self._holder.publish(node, new, timeout)
+        except Refused as error:
+            if own and error.condition == "conflict":
+                return Published(node, name, duplicate=True)
+            raise
+
+    async def reply(self, payload: object, *, timeout: float | None = None) -> Published:  # noqa: ASYNC109 - a promise
+        """Send a result to who has asked for this item by `Publisher.ask`; it is kept when this returns.
+
+        Replied twice, by a handler that runs twice, it is still one reply. Raises NoReplyWanted where the item was
+        not asked, NoSuchNode where the asker's node for replies is gone.
+        """
+        to, name = self.headers.get(REPLY_TO, ""), self.headers.get(CORRELATION, "")
+        if not to.startswith(PLACE) or not name:
+            raise NoReplyWanted(node=self.node, id=self.id)
+        return await self._holder.publish(to, NewItem(payload=payload, id=name), timeout)
+
+    def _follow_up(self, number: int) -> str:
+        # an id may come back for new work, whose follow-ups are others: the time of the publish tells them apart
+        when = "" if self.published is None else f"{self.published.timestamp() * 1000:.0f}/"
+        return bounded(f"{self.node}/{self.id}/{when}{number}")
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -178,7 +246,7 @@ class Item:
                 await self._retract_unless_lost()
             else:
                 await self._unlock_quickly(outcome_of(error))
-        return isinstance(error, Release | Reject)
+        return isinstance(error, Verdict)
 
     async def _retract_unless_lost(self) -> None:
         with suppress(LockLost, GoneUnconfirmed):  # logged when it was found out

@@ -49,36 +49,53 @@ class Outcome:
         return written
 
 
-class Release(Exception):
+class Verdict(Exception):
+    """What a handler raises to say itself what becomes of its item."""
+
+    def __init__(self, sentence: str, outcome: Outcome) -> None:
+        super().__init__(sentence)
+        self.outcome = outcome
+
+
+class Release(Verdict):
     """Raised by a handler to give the item back: not now, or not by me, and nobody's fault.
 
     It goes out again after `delay` seconds, or when the service thinks fit.
     """
 
     def __init__(self, delay: float | None = None) -> None:
-        super().__init__("The item is given back.")
-        self.outcome = Outcome("release", delay)
+        super().__init__("The item is given back.", Outcome("release", delay))
 
 
-class Reject(Exception):
+class Failed(Verdict):
+    """Raised by a handler to count a failure: as any other exception does, with words of its own.
+
+    The item goes out again after `delay` seconds at least, or is dead when it has failed too often.
+    `reason` is kept with one that is dead, and read by the owners of the queue; put no payload into it.
+    """
+
+    def __init__(self, reason: str, delay: float | None = None) -> None:
+        super().__init__(reason, Outcome("failed", delay, reason))
+
+
+class Reject(Verdict):
     """Raised by a handler to have no worker try the item again: it is dead at once.
 
     `reason` is kept with it, and read by the owners of the queue; put no payload into it.
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.outcome = Outcome("reject", reason=reason)
+        super().__init__(reason, Outcome("reject", reason=reason))
 
 
 def outcome_of(error: BaseException) -> Outcome:
     """Return what an exception that ends the work on an item says about it.
 
-    Release and Reject say it themselves. Any other is a failure with the name of its class as the
-    reason, never its text, which may hold what was in the payload. What ends the program or the
+    Release, Failed and Reject say it themselves. Any other is a failure with the name of its class as
+    the reason, never its text, which may hold what was in the payload. What ends the program or the
     task, cancellation above all, is nobody's fault.
     """
-    if isinstance(error, Release | Reject):
+    if isinstance(error, Verdict):
         return error.outcome
     if isinstance(error, Exception):
         return Outcome("failed", reason=type(error).__name__)

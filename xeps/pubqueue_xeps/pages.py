@@ -97,6 +97,7 @@ class ReadItem:
     dead_letter: DeadLetter | None = None
     headers: dict[str, str] = field(default_factory=dict)
     payload: Element | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +296,7 @@ def _item(element: Element, node: str) -> ReadItem:
         dead_letter=_dead_letter(element),
         headers={h.get("name", ""): h.text or "" for h in element.iterfind(_HEADER)},
         payload=None if payload is None or not len(payload) else payload[0],
+        group=element.get("group"),
     )
 
 

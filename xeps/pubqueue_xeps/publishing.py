@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
+KNOWN: Final = f" xmlns:q='{PUBQUEUE}' q:answer='known'"
+"""Asks for a short answer too, but to be told which items were there before."""
 DEAD: Final = f".//{{{PUBQUEUE}}}dead"
+KNOWN_ITEM: Final = f".//{{{PUBQUEUE}}}known"
 SKIPPED: Final = f".//{{{PUBQUEUE}}}skipped"
 
 
@@ -27,12 +30,12 @@ def item(name: str, payload: bytes) -> bytes:
     return b"<item id=%b>%b</item>" % (quote(name).encode(), payload)
 
 
-def publish(node: str, items: Iterable[bytes], beside: str = "") -> bytes:
+def publish(node: str, items: Iterable[bytes], beside: str = "", answer: str = SHORT) -> bytes:
     """Return the request to publish items; what stands beside them is meant for each of them."""
     return b"<pubsub xmlns='%b'><publish node=%b%b>%b</publish>%b</pubsub>" % (
         PUBSUB.encode(),
         quote(node).encode(),
-        SHORT.encode(),
+        answer.encode(),
         b"".join(items),
         beside.encode(),
     )
@@ -43,12 +46,25 @@ def beside(
     priority: int | None,
     ttl: float | None,
     given: Mapping[str, str] | None,
+    group: str | None = None,
 ) -> str:
-    """Return what stands beside a publish; raises ValueError for what is no number or no header."""
+    """Return what stands beside a publish; raises ValueError for what is no number, no header or no group."""
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
         raise ValueError(f"priority is {priority!r}; it takes a whole number")
-    span = meta(delay=seconds("delay", delay), priority=priority, ttl=seconds("ttl", ttl))
-    return span + headers(given)
+    span = {"delay": seconds("delay", delay), "ttl": seconds("ttl", ttl)}
+    return meta(priority=priority, group=named(group), **span) + headers(given)
+
+
+def named(group: str | None) -> str | None:
+    """Return the name of a group as it is written; raises ValueError for what is none."""
+    if group == "":
+        raise ValueError("group is empty; it takes a name, or None for no group")
+    if group is None:
+        return None
+    try:
+        return legal(group)
+    except ValueError as error:
+        raise ValueError(f"group {group!r} {error}") from None
 
 
 def seconds(name: str, value: object) -> str | None:
@@ -61,9 +77,11 @@ def seconds(name: str, value: object) -> str | None:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-def meta(*, delay: object = None, priority: object = None, ttl: object = None) -> str:
-    """Return when items may go out, how urgent they are, and how long they live; times in seconds."""
-    given = attributes(delay=delay, priority=priority, ttl=ttl)
+def meta(
+    *, delay: object = None, priority: object = None, ttl: object = None, group: object = None
+) -> str:
+    """Return when items may go out, how urgent they are, how long they live, and of what group they are; times in seconds."""
+    given = attributes(delay=delay, priority=priority, ttl=ttl, group=group)
     return f"<meta xmlns='{PUBQUEUE}'{given}/>" if given else ""
 
 
@@ -82,6 +100,16 @@ def death(answer: Element) -> str | None:
     """Return why the item that was published is dead; None: it lives."""
     dead = answer.find(DEAD) if len(answer) else None
     return None if dead is None else dead.get("reason", "")
+
+
+def known(answer: Element) -> bool | None:
+    """Say whether the item was there before, as an answer to `KNOWN` tells it.
+
+    None: the service does not tell, for it does not know the question.
+    """
+    if len(answer) == 0:
+        return False
+    return True if answer.find(KNOWN_ITEM) is not None or answer.find(DEAD) is not None else None
 
 
 def _header(name: str, value: str) -> str:

@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element
 from slixmpp.exceptions import IqError, IqTimeout
 
 from pubqueue_xeps import subscribing
+from pubqueue_xeps.answers import Answers
 from pubqueue_xeps.client import Client, login, logout
 from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
+    from pubqueue_xeps.questions import Question
     from pubqueue_xeps.timings import Timings
     from pubqueue_xeps.xep_0254.queueing import XEP_0254
 
@@ -99,6 +101,7 @@ class QueueSession:
         """Since when this connection stands, by the clock of the event loop."""
         self._unsent: list[bytes] = []
         self._keeper: asyncio.Task[None] | None = None
+        self._answers = Answers(self.send)
         client.short_way = self._read
         client.add_event_handler("session_start", self._session_started)
         client.add_event_handler("disconnected", self._disconnected)
@@ -146,6 +149,10 @@ class QueueSession:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unsent.append(stanza)
         return True
+
+    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
+        """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
+        return await self._answers.ask(service, question, timeout)
 
     async def ask_time(self) -> datetime | None:
         """Return the service's time (XEP-0202), or None where it tells none."""
@@ -213,6 +220,7 @@ class QueueSession:
                 "worker.subscribed",
                 jid=self.jid,
                 node=self._node,
+                service=self._service,
                 requests=granted.queue_requests,
                 extended=self.extended,
             )
@@ -272,7 +280,7 @@ class QueueSession:
                 continue
 
     def _read(self, stanza: Element) -> bool:
-        if not self._listener.read(stanza):
+        if not self._listener.read(stanza) and not self._answers.read(stanza):
             return False
         self._heard = asyncio.get_running_loop().time()
         return True
@@ -290,6 +298,7 @@ class QueueSession:
         self._cut.set()
         log.warning("worker.disconnected", jid=self.jid, why=str(reason))
         self._listener.cut()
+        self._answers.cut()
 
     def _stream_error(self, error: StanzaBase) -> None:
         self._replaced = error["condition"] == "conflict"

@@ -81,11 +81,12 @@ def read(iq: Element) -> Refusal:
 def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
     """Make the exception for what `service` has refused about `node`."""
     why = refusal.told
+    facts = {"condition": refusal.detail or refusal.condition, "node": node}
     if refusal.is_transient:
-        return ServiceUnavailable(f"{service} does not answer now: {why}.")
+        return ServiceUnavailable(f"{service} does not answer now: {why}.", **facts)
     if refusal.condition == "item-not-found":
-        return NoSuchNode(f"{service} has no node {node!r}.")
+        return NoSuchNode(f"{service} has no node {node!r}.", **facts)
     # a plain node knows no option queue_requests (XEP-0060 section 6.3.5)
     if refusal.condition == "feature-not-implemented" or refusal.detail == "invalid-options":
-        return NotAQueue(f"{node!r} at {service} is not a work queue: {why}.")
-    return Refused(f"{service} refused the request about {node!r}: {why}.")
+        return NotAQueue(f"{node!r} at {service} is not a work queue: {why}.", **facts)
+    return Refused(f"{service} refused the request about {node!r}: {why}.", **facts)

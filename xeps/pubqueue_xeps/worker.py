@@ -20,7 +20,7 @@ or, with as many handlers at work as the window is wide, until SIGTERM:
 What a handler does decides what becomes of its item:
 
 - it returns: retracted, and gone when the service has said so;
-- it raises Release or Reject, or is cancelled: given back, or dead;
+- it raises Release, Failed or Reject, or is cancelled: given back, or dead;
 - it raises anything else: given back as failed, with the name of the exception's class as the
   reason. Its text stays in this process, in the log, for it may hold the payload. An item that has
   failed too often is dead.
@@ -37,31 +37,41 @@ all: `item.lock_lost` tells a handler that can stop.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from contextlib import AsyncExitStack, ExitStack
 from signal import SIGINT, SIGTERM, Signals
 from typing import TYPE_CHECKING, Final, Self
 
-from slixmpp.jid import JID, InvalidJID
-
-from pubqueue_xeps.client import Tls, make_client
+from pubqueue_xeps.blocking import in_threads
+from pubqueue_xeps.connection import Given, connection
+from pubqueue_xeps.dispatching import Dispatcher
+from pubqueue_xeps.errors import ConfigurationError
+from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.held_items import HeldItems
 from pubqueue_xeps.log import log
 from pubqueue_xeps.queue_session import QueueSession
 from pubqueue_xeps.signals import stopping_on
+from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
 from pubqueue_xeps.timings import Timings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
     from types import TracebackType
 
+    from pubqueue_xeps.blocking import BlockingItem
+    from pubqueue_xeps.client import Tls
     from pubqueue_xeps.item import Item
+
+    Handle = Callable[[Item], Awaitable[object]]
 
 SIGNALS: Final = (SIGTERM, SIGINT)
 
 
 class Worker:
     """Takes items from one queue, at most `requests` at a time.
+
+    What is not given of the connection comes from `url`, or else from the environment: `PUBQUEUE_URL`, and for the
+    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`). Raises ConfigurationError, a
+    ValueError, for what is missing or wrong.
 
     The full JID is subscribed; where `jid` has no resource, a random one is chosen and kept over
     reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`
@@ -73,6 +83,9 @@ class Worker:
     lock's time is given back, so that it times out nowhere. A service that does not know
     `urn:x-pubqueue:0` cannot extend locks.
 
+    Where the program has not set up logging, the worker says on standard error when it connects, what fails, and once
+    a minute what it has done; `status=False`, or PUBQUEUE_QUIET in the environment, turns that off.
+
     Use it once, as an async context manager and iterator, or by `run`. Entering waits for a server
     that cannot be reached, and for a service that does not answer, with a warning in the log
     each time (`asyncio.timeout` bounds that); it raises LoginFailed or LoginRefused, NoSuchNode,
@@ -83,30 +96,41 @@ class Worker:
 
     def __init__(
         self,
-        jid: str,
-        password: str,
+        jid: str | None = None,
+        password: str | None = None,
         *,
-        service: str,
-        node: str,
+        service: str | None = None,
+        node: str | None = None,
         requests: int = 1,
+        url: str | None = None,
         host: str | None = None,
-        port: int = 5222,
-        tls: Tls = "required",
+        port: int | None = None,
+        tls: Tls | None = None,
         ca_file: str | None = None,
         grace: float = 30,
         touch_for: float = 3600,
         signals: Collection[Signals] = SIGNALS,
         timings: Timings | None = None,
+        status: bool = True,
     ) -> None:
         if requests < 1:
             raise ValueError(f"A worker takes one item at a time at least, not {requests}.")
         if not touch_for >= 0:
             raise ValueError(f"Locks are extended for 0 seconds or more, not {touch_for}.")
-        if not node:
-            raise ValueError("A worker needs the name of a node.")
-        self._login = (_full(jid), password)
-        self._address = (host, port, tls, ca_file)
-        self._service, self._node = str(_jid(service)), node
+        given = Given(
+            jid=jid,
+            password=password,
+            service=service,
+            node=node,
+            host=host,
+            port=port,
+            tls=tls,
+            ca_file=ca_file,
+        )
+        self._connection = connection(given, role="worker", url=url)
+        if not self._connection.node:
+            raise ConfigurationError("A worker needs the name of a node.")
+        self._service, self._node = self._connection.service, self._connection.node
         self._requests = requests
         self._grace = grace
         self._touch_for = touch_for
@@ -116,10 +140,12 @@ class Worker:
         self._held_items: HeldItems | None = None
         self._session: QueueSession | None = None
         self._stack = ExitStack()
+        self._status = status
+        self._telling = ExitStack()
+        self._minutes: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        host, port, tls, ca_file = self._address
-        client = make_client(*self._login, host=host, port=port, tls=tls, ca_file=ca_file)
+        client = self._connection.client()
         held_items = HeldItems(self._service, self._node, self._timings)
         session = QueueSession(
             client,
@@ -130,7 +156,14 @@ class Worker:
             requests=self._requests,
         )
         held_items.hold(session, self._touch_for)
-        await session.open()
+        with ExitStack() as opening:
+            told = self._status and wanted()
+            if told:
+                opening.enter_context(SPEAKER.telling())
+            await session.open()
+            self._telling = opening.pop_all()
+        if told:
+            self._minutes = asyncio.create_task(tell_minutes(held_items), name="pubqueue status")
         self._held_items, self._session = held_items, session
         if self._touch_for:
             self._keeping = asyncio.create_task(held_items.keeper.keep(), name="pubqueue locks")
@@ -148,10 +181,12 @@ class Worker:
         self.stop()
         held_items.let_go()
         await session.close()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.wait({self._keeping})
-        log.info("worker.closed", jid=session.jid)
+        for task in (self._keeping, self._minutes):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+        log.info("worker.closed", jid=session.jid, **held_items.tally)
+        self._telling.close()
 
     @property
     def jid(self) -> str:
@@ -178,6 +213,7 @@ class Worker:
         """
         held_items, session = self._parts()
         if not held_items.ended.is_set():
+            log.info("worker.stopping", node=self._node, in_hand=held_items.in_hand)
             session.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
             held_items.end()
 
@@ -191,13 +227,11 @@ class Worker:
         except TimeoutError:
             log.warning("worker.grace_over", node=self._node, seconds=self._grace)
 
-    async def run(
-        self, handler: Callable[[Item], Awaitable[object]], *, concurrency: int | None = None
-    ) -> None:
-        """Give each item to `handler`, until `stop`, `drain` or a signal.
+    async def run(self, handler: Handle | Handlers, *, concurrency: int | None = None) -> None:
+        """Give each item to `handler`, or to the one of several that it is for, until `stop`, `drain` or a signal.
 
         An item is retracted when its handler returns, and unlocked when it raises, with the outcome
-        that the exception stands for; any but Release and Reject is logged with its traceback, and
+        that the exception stands for; any but Release, Failed and Reject is logged with its traceback, and
         none is fatal. At most `concurrency` handlers run at a time, by default as many as
         `requests`. Those that have not finished when the grace is over are cancelled, and their
         items released.
@@ -208,14 +242,29 @@ class Worker:
             if self._held_items is None:
                 await stack.enter_async_context(self)
             held_items, _ = self._parts()
-            await self._employ(held_items, handler, concurrency or self._requests)
+            number = concurrency or self._requests
+            await self._employ(held_items, _works(held_items, handler, number))
             if held_items.failure is not None:
                 raise held_items.failure
 
-    async def _employ(
-        self, held_items: HeldItems, handler: Callable[[Item], Awaitable[object]], number: int
+    def run_blocking(
+        self, handler: Callable[[BlockingItem], object], *, concurrency: int | None = None
     ) -> None:
-        tasks = {asyncio.create_task(_handle_all(held_items, handler)) for _ in range(number)}
+        """Do what `run` does for a handler that is a plain function, without asyncio; returns at the end.
+
+        Each call runs in a thread of its own, at most `concurrency` at a time, by default as many as `requests`; locks are extended
+        meanwhile. A thread cannot be cancelled: an item whose handler has not returned when the grace is over is
+        released, but this returns only when its handler has.
+        """
+        if concurrency is not None and concurrency < 1:
+            raise ValueError(f"A worker runs one handler at a time at least, not {concurrency}.")
+        with in_threads(handler, concurrency or self._requests) as handle:
+            asyncio.run(self.run(handle, concurrency=concurrency))
+
+    async def _employ(
+        self, held_items: HeldItems, works: Iterable[Coroutine[object, object, None]]
+    ) -> None:
+        tasks = {asyncio.create_task(work) for work in works}
         try:
             await held_items.ended.wait()
             await asyncio.wait(tasks, timeout=self._grace)
@@ -230,7 +279,15 @@ class Worker:
         return self._held_items, self._session
 
 
-async def _handle_all(held_items: HeldItems, handler: Callable[[Item], Awaitable[object]]) -> None:
+def _works(
+    held_items: HeldItems, handler: Handle | Handlers, number: int
+) -> list[Coroutine[object, object, None]]:
+    if isinstance(handler, Handlers):
+        return [Dispatcher(held_items, handler, number).run()]
+    return [_handle_all(held_items, handler) for _ in range(number)]
+
+
+async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
     task = asyncio.current_task()
     while (item := await held_items.take()) is not None:
         try:
@@ -243,15 +300,3 @@ async def _handle_all(held_items: HeldItems, handler: Callable[[Item], Awaitable
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the handler's, and the next item must not suffer for it
             log.exception("item.failed", node=item.node, id=item.id, error=type(error).__name__)
-
-
-def _jid(text: str) -> JID:
-    try:
-        return JID(text)
-    except InvalidJID:
-        raise ValueError(f"{text!r} is not a JID.") from None
-
-
-def _full(text: str) -> str:
-    jid = _jid(text)
-    return str(jid) if jid.resource else f"{jid}/worker-{secrets.token_hex(4)}"

@@ -16,6 +16,7 @@ from pubqueue.app.listings import MovedTo
 from pubqueue.app.ports import StoreError
 from pubqueue.app.row_cache import ABSENT
 from pubqueue.app.rules import AHEAD_OF, RULES
+from pubqueue.app.turns import give_turns
 from pubqueue.core.changes import SetAvailable
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
 
@@ -189,6 +190,8 @@ def run(
 
     """
     decisions = Batch(context, changes, spoilt).decide_all(requests)
+    if changes.groups:
+        give_turns(context, changes)
     deliveries: list[Notice] = []
     left: list[NodeName] = []
     if dispatching:
@@ -200,6 +203,8 @@ def run(
     changes.flush()
     exact = everywhere or changes.unsure
     soonest = tx.next_due() if exact else changes.soonest_or_none()
+    if dispatching and (waits := changes.waits.next()) is not None:
+        soonest = waits if soonest is None else min(soonest, waits)
     return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left), looked)
 
 

@@ -17,7 +17,7 @@ import structlog
 
 from pubqueue.app.batch import BatchResult, SpoiltError, run
 from pubqueue.app.change_applier import ChangeApplier
-from pubqueue.app.facts.context import Context
+from pubqueue.app.facts.context import SERVICE, Context
 from pubqueue.app.long_work import LongWork, at_the_end
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.watching import Watch
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.core.model import Asker, Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.notices import News, Notice
     from pubqueue.core.reading.overviews import About
@@ -85,9 +85,11 @@ class Broker:
         instance: Instance = ALONE,
         about: About = UNKNOWN,
         watch: Watch | None = None,
+        service: Asker = SERVICE,
     ) -> None:
         self._store, self._clock, self._on_moment = store, clock, on_moment
         self._same_payload, self._fingerprint, self._about = same_payload, fingerprint, about
+        self._service = service
         self._policy, self._limits = policy, limits
         self._auto_creation, self._most_subscriptions = auto_creation, most_subscriptions
         self._rates = Rates()
@@ -159,6 +161,11 @@ class Broker:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+    @property
+    def moment(self) -> Millis | None:
+        """When something ends next, as far as is known: a lock, a pause, a life."""
+        return self._moment
 
     def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
         """Have the request decided; `answer` is called once, after the commit that holds it.
@@ -441,6 +448,7 @@ class Broker:
             is_behind=self.is_behind,
             rate=self._rate,
             about=self._about,
+            service=self._service,
         )
 
     def _rate(self, node: NodeName) -> float:

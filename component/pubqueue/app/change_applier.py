@@ -27,6 +27,7 @@ from pubqueue.core.after import (
     staged,
     subscription_after,
 )
+from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -106,6 +107,13 @@ class ChangeApplier(ItemChanges):
                 by = 1 if before is None else -1
                 self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
 
+    def _call_groups(self, _asked: object, change: c.CallGroups) -> None:
+        self.groups.update(dict.fromkeys((change.node, group) for group in change.groups))
+
+    def _spend(self, _asked: object, change: c.SpendRate) -> None:
+        if (row := self._cache.nodes.get(change.node)) is not None:
+            self._put_node(change.node, replace(row, spent=change.spent))
+
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
         group = self._cache.resources.get(account_of(change.jid), {})
         self._unwritten.resources.setdefault(change.jid, change.jid in group)
@@ -113,6 +121,19 @@ class ChangeApplier(ItemChanges):
             group[change.jid] = None
         else:
             group.pop(change.jid, None)
+
+    def _schedule(self, _asked: object, change: s.PutSchedule | s.DropSchedule) -> None:
+        now = change.schedule if isinstance(change, s.PutSchedule) else None
+        name = change.name if isinstance(change, s.DropSchedule) else change.schedule.name
+        before = self._cache.schedules.get(name, ABSENT)
+        if before is ABSENT:
+            self._rows.needs.schedules.add(name)
+            self._rows.load()
+            before = self._cache.schedules[name]
+        self._unwritten.schedules.setdefault(name, before)
+        self._cache.schedules[name] = now
+        if now is not None and now.due is not None:
+            self.soonest = min(self.soonest, now.due)
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
         mark, cache, unwritten = change.mark, self._cache, self._unwritten
@@ -182,6 +203,7 @@ class ChangeApplier(ItemChanges):
         c.EndSubscriptions: _end_many,
         c.SetAffiliation:  _affiliation,
         c.AddSubscription: _subscription,
+        c.AddAnother:      _subscription,
         c.SetWindow:       _subscription,
         c.SetTerms:        _subscription,
         c.Approve:         _subscription,
@@ -191,8 +213,12 @@ class ChangeApplier(ItemChanges):
         c.NoteResource:    _resource,
         c.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,
+        c.CallGroups:      _call_groups,
+        c.SpendRate:       _spend,
         c.Forget:          _bulk,
         c.ForgetEvents:    _bulk,
+        s.PutSchedule:     _schedule,
+        s.DropSchedule:    _schedule,
         t.Stage:           _stage,
         t.SetAside:        _bulk,
         t.Commit:          _bulk,

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.listings import ReadyNodes
-from pubqueue.app.rows import Passed, Reach, rank
-from pubqueue.core.changes import Lock
+from pubqueue.app.rows import Passed, Reach, rank, up_to
+from pubqueue.core.changes import Lock, SpendRate
 from pubqueue.core.notices import Deliver
+from pubqueue.core.queue import rate
 from pubqueue.core.queue.dispatch import dispatch
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def hand_out(
     Return the deliveries, and the nodes left for want of allowance, or because there is more to pass over in them.
     """
     names.update(changes.touched)
+    names.update(dict.fromkeys(changes.waits.over(context.now)))
     changes.touched = {}
     dispatcher = _Dispatcher(context, changes)
     deliveries: list[Notice] = []
@@ -110,6 +112,7 @@ class _Dispatcher:
                 continue
             made = self._node(name, rows, deliveries)
             locks = sum(type(change) is Lock for change in made)
+            self._charge(name, locks)
             if made and name in self._unfinished:
                 self.passing.add(name)
             if locks < len(made) or self.allowance.is_spent() or name in self.passing:
@@ -131,14 +134,36 @@ class _Dispatcher:
         if rows.lacking:
             rows.load()
         self._changes.resolve()
+        self._changes.waits.end(names)
         rooms: dict[NodeName, int] = {}
         for name in names:
             windows = self._changes.windows(name)
             if not _hands_out(rows.node(name)) or windows is None:
                 continue
-            if room := min(windows.room, MOST):
+            room = min(windows.room, MOST)
+            if room and (room := min(room, self._free(name))):
                 rooms[name] = room
         return rooms
+
+    def _free(self, name: NodeName) -> int:
+        """Return how many items the rate of the node lets go out now; where it is none, there is another look in time."""
+        node, waits = self._rows.node(name), self._changes.waits
+        if node is None or (free := rate.allowed(node, self._context.now)) is None:
+            return MOST
+        if free <= 0:
+            waits.set(name, rate.free_again(node, self._context.now))
+        return max(0, free)
+
+    def _charge(self, name: NodeName, locks: int) -> None:
+        """Count what was handed out against the rate of the node."""
+        node = self._rows.node(name)
+        if not locks or node is None or node.config.rate is None:
+            return
+        now = self._context.now
+        self._changes.make(None, [SpendRate(name, rate.spend(node, now, locks))])
+        node = self._rows.node(name)
+        if node is not None and not rate.allowed(node, now):
+            self._changes.waits.set(name, rate.free_again(node, now))
 
     def _ready(self, rooms: dict[NodeName, int]) -> tuple[Ready, set[NodeName]]:
         """Return what is ready in each node, in its order, and of which nodes the store has no more."""
@@ -203,7 +228,7 @@ class _Dispatcher:
                 item.node in left and not item.aside
             ):  # the first of its node, for they come in order
                 left.discard(item.node)
-                places = Passed((-item.priority, item.seq - 1), behind[item.node].aside)
+                places = Passed(up_to(item), behind[item.node].aside)
                 cache.passed[item.node] = now, places
 
     def _load_payloads(self, found: Ready) -> None:

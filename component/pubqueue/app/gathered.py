@@ -15,6 +15,7 @@ from pubqueue.app.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.free_windows import FreeWindows
 from pubqueue.app.listings import FreeSubscriptions
 from pubqueue.app.numbers import Numbers
+from pubqueue.app.rate_waits import RateWaits
 from pubqueue.app.row_cache import ABSENT
 from pubqueue.app.unwritten import Unwritten
 from pubqueue.core.addresses import account_of
@@ -22,13 +23,14 @@ from pubqueue.core.event_log import EVENTS
 from pubqueue.core.model import Millis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pubqueue.app.rows import Bulk
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
 
+    Group = tuple[NodeName, str]
 
 NEVER: Final = Millis(1 << 62)
 
@@ -52,11 +54,16 @@ class Gathered:
         self._forgot = False
         self._unwritten = Unwritten()
         self._counters = Counters()
+        self.groups: dict[Group, None] = {}
+        """Groups whose turn may have come."""
+        self.waits = RateWaits()
 
     def begin(self, now: Millis, *, foreign: bool) -> None:
         """Begin a batch."""
         self.now = now
         self.touched = {}
+        self.groups = {}
+        self.waits.begin()
         self.soonest = NEVER
         self.unsure = foreign or self._forgot
         self._forgot = False
@@ -68,6 +75,7 @@ class Gathered:
         """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
         self._cache.forget()
         self._forgot = True
+        self.waits.undo()
         self._unwritten = Unwritten()
         self._counters = Counters()
         self._tokens.forget()
@@ -76,6 +84,15 @@ class Gathered:
     def has_changed(self, seq: int) -> bool:
         """Say whether this batch has changed the item and not written it yet."""
         return seq in self._unwritten.items
+
+    def changed_items(self) -> Iterable[tuple[Item | None, Item | None]]:
+        """Return what items were that this batch has changed and not written yet, and what they are."""
+        numbered = self._cache.numbered
+        return ((before, numbered.get(seq)) for seq, before in self._unwritten.items.items())
+
+    def next_number(self) -> int:
+        """Return a number that no item has and no turn, higher than all that were given."""
+        return self._numbers.take(self._rows.tx)
 
     def soonest_or_none(self) -> Millis | None:
         """Return when something ends next, of what this batch has changed."""
@@ -138,7 +155,12 @@ class Gathered:
             _set(of_jid, node, now)
         if (windows := cache.windows.get(node)) is not None:
             windows.move(before, now)
-        if before is None or now is None or before.listens != now.listens:
+        if (
+            before is None
+            or now is None
+            or before.listens != now.listens
+            or before.several != now.several
+        ):
             cache.audiences.pop(node, None)
 
     def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:

@@ -19,6 +19,7 @@ from pubqueue.core.after import (
     lost_by,
 )
 from pubqueue.core.model import State
+from pubqueue.core.queue.groups import in_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         | c.SetLife
         | c.Revive
         | c.Ripen
+        | c.TakeTurn
         | c.GiveUp
         | c.RemoveItem
     )
@@ -88,6 +90,8 @@ class ItemChanges(Gathered):
         self._tell(asked, change, before, now)
         row = now or before
         assert row is not None
+        if row.group:
+            self._call_group(before, now)
         self._unwritten.items.setdefault(row.seq, before)
         self._cache.numbered[row.seq] = now
         moves = before is None or now is None or before.node != now.node
@@ -97,6 +101,13 @@ class ItemChanges(Gathered):
             self._put_in(before, now, new=moves)
         if before is not None and now is not None:
             self._note_receipts(before, now)
+
+    def _call_group(self, before: Item | None, now: Item | None) -> None:
+        """Note a group that an item has left whose turn it was, and one that an item is in line of since."""
+        if before is not None and before.turn and (now is None or not now.turn):
+            self.groups[before.node, before.group] = None
+        if now is not None and in_line(now):
+            self.groups[now.node, now.group] = None
 
     def _take_out(self, before: Item, now: Item | None, *, gone: bool) -> None:
         """Take an item out of the groups that it was in."""
@@ -165,6 +176,7 @@ class ItemChanges(Gathered):
         c.SetLife:         _item,
         c.Revive:          _item,
         c.Ripen:           _item,
+        c.TakeTurn:        _item,
         c.GiveUp:          _give_up,
         c.RemoveItem:      _remove,
     }

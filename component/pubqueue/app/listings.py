@@ -25,6 +25,7 @@ from pubqueue.core.model import (
     SubscriptionState,
 )
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.core.schedules.model import Schedule
 from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
 
 R = TypeVar("R")
@@ -128,6 +129,13 @@ class SubscriptionsOf(Listing[Subscription], frozen=True, gc=False):
     state: SubscriptionState = SubscriptionState.SUBSCRIBED
 
 
+class SeveralOf(Listing[Subscription], frozen=True, gc=False):
+    """Of those who subscribe to the node those who do so several times, by JID up to `through`; `after` is a JID."""
+
+    node: NodeName
+    through: Jid
+
+
 class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], frozen=True, gc=False):
     """All who subscribe to the node, by JID, or wait to: what the account is to the node, and how the subscription stands."""
 
@@ -136,6 +144,24 @@ class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], froze
 
 class Reviews(Listing[NodeName], frozen=True, gc=False):
     """Nodes whose subscribers are to be looked through, by name; `after` is a name."""
+
+
+class GroupTurns(Listing[int], frozen=True, gc=False):
+    """How many turns of each of these groups are under way, in their order."""
+
+    groups: tuple[tuple[NodeName, str], ...]
+
+
+class GroupLines(Listing[Item], frozen=True, gc=False):
+    """The first items in line of each of these groups, `limit` of each at most, in the order of their publish."""
+
+    groups: tuple[tuple[NodeName, str], ...]
+
+
+class WaitingGroups(Listing[str], frozen=True, gc=False):
+    """Groups of a node with items in line, by name; `after` is a name."""
+
+    node: NodeName
 
 
 class Trims(Listing[NodeName], frozen=True, gc=False):
@@ -388,3 +414,13 @@ class WinningDrafts(Listing[Draft], frozen=True, gc=False):
     """The winners of a node, in their order, superseded ones left out."""
 
     node: NodeName
+
+
+class Schedules(Listing[Schedule], frozen=True, gc=False):
+    """All schedules by name; `after` is a name."""
+
+
+class DueSchedules(Listing[str], frozen=True, gc=False):
+    """The names of schedules that have something to do at `now`, the longest overdue first."""
+
+    now: Millis

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import SubscriberPage, Untold
 from pubqueue.core.nodes.crowd import ListUntold, NextSubscribers, TellFormer
-from pubqueue.core.notices import NOBODY, Announce, Deleted, ToAll, ToEach
+from pubqueue.core.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -155,7 +155,8 @@ class CrowdNews:
         first = queue[0]
         assert isinstance(first, ToAll)
         if reply.jids:
-            self._outbox.send([ToEach(reply.jids, first.what, first.fleeting)])
+            page = Several(reply.jids, reply.subids)
+            self._outbox.send([of_several(page, first.what, fleeting=first.fleeting)])
         if reply.after is None:
             queue.popleft()
             self._octets -= _size(first)

@@ -120,7 +120,9 @@ class Outbox:
         parts = known.get(id(notice.to))
         if parts is None:
             parts = known[id(notice.to)] = self._by_face(notice.to)
-        return [(face, ToEach(to, notice.what, notice.fleeting)) for face, to in parts]
+        return [
+            (face, ToEach(to, notice.what, notice.fleeting, notice.subids)) for face, to in parts
+        ]
 
     def _by_face(self, audience: tuple[Jid, ...]) -> list[tuple[Face | None, tuple[Jid, ...]]]:
         audiences: dict[int, tuple[Face | None, list[Jid]]] = {}

@@ -57,16 +57,17 @@ class Transaction(Protocol):
     ) -> Ready:
         """Return for each node so many items that are queued, the first by priority and then by age.
 
-        Items that are put aside come besides, as many again at most, in the same order. None whose time to live
-        has ended is among them; of these no more are passed over than `reach` says, in all nodes together. No more
-        come when the payloads are so many bytes.
+        Of a group these are the items whose turn it is, by the number of the turn instead of their own. Items that are put
+        aside come besides, as many again at most, in the same order. None whose time to live has ended is among them; of
+        these no more are passed over than `reach` says, in all nodes together. No more come when the payloads are so many
+        bytes.
         """
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return what has run out by now, of each kind so many at most."""
 
     def next_due(self) -> Millis | None:
-        """Return when the next lock, pause, life or wait for a commit ends; the past if there is litter."""
+        """Return when the next lock, pause, life or wait for a commit ends, or a schedule is due; the past if there is litter."""
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
         """Return rows of a listing behind `after` (None: from its beginning), so many at most."""

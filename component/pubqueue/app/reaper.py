@@ -1,13 +1,15 @@
-"""The reaper: wakes when the next lock, pause or life ends, and asks the broker to end it."""
+"""The reaper: wakes when the next lock, pause or life ends or a schedule is due, and asks the broker to see to it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pubqueue.app.firing import Firing
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
 from pubqueue.core.nodes.review import ResumeReviews
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Millis
+    from pubqueue.core.schedules.fire import FireSchedule
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +49,7 @@ class Reaper:
         self._trimmed = NO_TIME
         self._expired = NO_TIME
         self._moving = False
+        self._firing = Firing()
         self._next: Millis | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -118,7 +122,9 @@ class Reaper:
 
     async def _expire(self, broker: Broker) -> None:
         self._expired = self._clock()
+        self._firing.look(broker)
         await _do(Expire(), broker)
+        await self._firing.fire(partial(_do, broker=broker))
 
     def _resume_moves(self, broker: Broker) -> None:
         """Have commits, reviews and trims go on that were begun before this process, or met a store in trouble; nobody waits for it."""
@@ -144,12 +150,13 @@ class Reaper:
         return min(LONGEST, max(0.0, (self._next - self._clock()) / 1000))
 
 
-async def _do(request: Recover | Expire, broker: Broker) -> None:
-    """Have it done. While the store is in trouble it is tried again, not in a hot loop.
+async def _do(request: Recover | Expire | FireSchedule, broker: Broker) -> Reply:
+    """Have it done, and return the reply. While the store is in trouble it is tried again, not in a hot loop.
 
     What has met a fault of ours stands back for all else that time demands; its own turn comes again.
     """
     while isinstance(reply := await broker.handle(request), Refused):
         await asyncio.sleep(RETRY)
         if reply.refusal is Refusal.INTERNAL_FAULT:
-            return
+            break
+    return reply

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pubqueue.app.free_windows import FreeWindows
     from pubqueue.app.rows import Finished, Needs, NotedKey, Rows, StagedKey
     from pubqueue.core.model import Item, ItemId, Node, Subscription
+    from pubqueue.core.notices import Several
+    from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 ABSENT: Final[Any] = object()
@@ -43,7 +45,7 @@ class RowCache:
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
         self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
-        self.audiences: dict[NodeName, tuple[Jid, ...]] = {}
+        self.audiences: dict[NodeName, tuple[Jid, ...] | Several] = {}
         """Who of `in_node` can be told something, as a value that can be handed on."""
         self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
         self.silent: dict[tuple[NodeName, Jid], None] = {}
@@ -61,6 +63,7 @@ class RowCache:
         self.waiting: dict[str, StagedTotals | None] = {}
         self.staged: dict[StagedKey, int | None] = {}
         self.noted: dict[NotedKey, tuple[bytes, bool] | None] = {}
+        self.schedules: dict[str, Schedule | None] = {}
         self.ready: defaultdict[NodeName, dict[int, Item]] = defaultdict(dict)
         """Items that can be handed out and are not written yet."""
         self.idle: set[NodeName] = set()
@@ -115,6 +118,8 @@ class RowCache:
             self.receipts[seq][jid] = None
         for done in found.finished:
             self.finished[done.node, done.id] = done
+        for schedule in found.schedules:
+            self.schedules[schedule.name] = schedule
         self._fill_staging(found)
 
     def _fill_absent(self, asked: Needs) -> None:
@@ -144,6 +149,7 @@ class RowCache:
         self.waiting.update(dict.fromkeys(asked.waiting))
         self.staged.update(dict.fromkeys(asked.staged))
         self.noted.update(dict.fromkeys(asked.noted))
+        self.schedules.update(dict.fromkeys(asked.schedules))
 
     def _fill_subscription(self, row: Subscription) -> None:
         account = account_of(row.jid)
@@ -197,6 +203,7 @@ class RowCache:
         for table in (
             *(self.payloads, self.receipts, self.finished, self.staged, self.noted),
             *(self.apps, self.versions, self.attempts, self.waiting, self.ready),
+            self.schedules,
         ):
             table.clear()
         for node, item_id, seq in self.passing:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
+    from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import (
         Abort,
         App,
@@ -120,6 +121,8 @@ class Needs(Struct):
     waiting: set[str] = field(default_factory=set)
     staged: set[StagedKey] = field(default_factory=set)
     noted: set[NotedKey] = field(default_factory=set)
+    schedules: set[str] = field(default_factory=set)
+    """By name."""
 
 
 class Rows(Struct):
@@ -143,6 +146,7 @@ class Rows(Struct):
     """With the size of what is staged there."""
     noted: list[tuple[NotedKey, bytes, bool]] = field(default_factory=list)
     """With a payload, and whether the node knew the id before the version."""
+    schedules: list[Schedule] = field(default_factory=list)
 
 
 class Write(Struct, Generic[R], frozen=True, gc=False):
@@ -213,21 +217,28 @@ class Writes(Struct):
     attempts: list[Write[Attempt]] = field(default_factory=list)
     waiting: list[Write[StagedTotals]] = field(default_factory=list)
     staged: list[StagedRow] = field(default_factory=list)
+    schedules: list[Write[Schedule]] = field(default_factory=list)
     events: list[LogEntry] = field(default_factory=list)
     """Appended to the event log before anything else is written, each under the next number."""
     bulk: list[Bulk] = field(default_factory=list)
 
 
 Rank = tuple[int, int]
-"""The place of an item among those that are ready: its priority, negated, and its number."""
+"""The place of an item among those that are ready: its priority, negated, and its number, or that of its turn."""
 
 BEGINNING: Final[Rank] = (-(1 << 62), 0)
 """In front of all."""
 
 
 def rank(item: Item) -> Rank:
-    """Return the place of an item: the higher priority first, then the older."""
-    return -item.priority, item.seq
+    """Return the place of an item: the higher priority first, then the older; of a group, whose turn came first."""
+    return -item.priority, item.turn or item.seq
+
+
+def up_to(first: Item) -> Rank:
+    """Return the last place in front of an item."""
+    priority, place = rank(first)
+    return priority, place - 1
 
 
 class Passed(Struct, frozen=True, gc=False):

@@ -15,6 +15,7 @@ from pubqueue.app.facts import (
     overseeing,
     publishing,
     retrieving,
+    scheduling,
     settling,
     trimming,
 )
@@ -34,6 +35,7 @@ from pubqueue.core.nodes import crowd as crowds
 from pubqueue.core.nodes import trimming as trims
 from pubqueue.core.queue import expire, free, publish, recover, redrive, resend, settle, touch
 from pubqueue.core.reading import oversee, read, retrieve, trim
+from pubqueue.core.schedules import fire, keep
 from pubqueue.core.transactions import commit, staging
 from pubqueue.core.transactions import moving as moves
 
@@ -95,6 +97,15 @@ Request = (
     | commit.LookAtWinners
     | moves.MoveWinners
     | moves.ResumeMoves
+    | fire.ListDue
+    | fire.FireSchedule
+    | fire.FireNow
+    | keep.ListSchedules
+    | keep.AddSchedule
+    | keep.ChangeSchedule
+    | keep.RemoveSchedule
+    | keep.PauseSchedule
+    | keep.DeclareSchedules
     | expire.Arrive
     | expire.Expire
     | expire.Leave
@@ -179,6 +190,15 @@ RULES: Final[dict[type, Rule]] = {
     commit.LookAtWinners:        _rule(moving.for_look, moves.look),
     moves.MoveWinners:           _rule(moving.for_move, moves.move),
     moves.ResumeMoves:           _rule(moving.for_resume, moves.resume),
+    fire.ListDue:                _rule(scheduling.for_due, fire.list_due),
+    fire.FireSchedule:           _rule(scheduling.for_fire, fire.fire),
+    fire.FireNow:                _rule(scheduling.for_fire_now, fire.fire_now),
+    keep.ListSchedules:          _rule(scheduling.for_list, keep.list_schedules),
+    keep.AddSchedule:            _rule(scheduling.for_keep, keep.add_schedule),
+    keep.ChangeSchedule:         _rule(scheduling.for_keep, keep.change_schedule),
+    keep.RemoveSchedule:         _rule(scheduling.for_named, keep.remove_schedule),
+    keep.PauseSchedule:          _rule(scheduling.for_named, keep.pause_schedule),
+    keep.DeclareSchedules:       _rule(scheduling.for_declare, keep.declare_schedules),
     expire.Arrive:               _rule(expiring.for_arrive, expire.arrive),
     expire.Expire:               _rule(expiring.for_expiry, expire.expire),
     expire.Leave:                _rule(expiring.for_leave, expire.leave),
@@ -212,6 +232,7 @@ Read = (
     | oversee.Peek
     | oversee.AskService
     | staging.ListTransactions
+    | keep.ListSchedules
     | crowds.NextSubscribers
     | crowds.ListUntold
 )

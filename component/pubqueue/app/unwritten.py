@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pubqueue.app.row_cache import RowCache
     from pubqueue.core.event_log import LogEntry
     from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
+    from pubqueue.core.schedules.model import Schedule
 
 
 class Unwritten:
@@ -40,6 +41,7 @@ class Unwritten:
         self.staging: dict[tuple[str, Any], Any] = {}
         """By the table's name and the key in it."""
         self.staged: list[StagedRow] = []
+        self.schedules: dict[str, Schedule | None] = {}
         self.events: list[LogEntry] = []
 
     def is_empty(self) -> bool:
@@ -52,6 +54,7 @@ class Unwritten:
             or self.resources
             or self.finished
             or self.staging
+            or self.schedules
             or self.events
         )
 
@@ -77,6 +80,8 @@ class Unwritten:
             writes.resources = self._resource_writes(cache)
         if self.finished:
             writes.finished = _changed(self.finished, cache.finished)
+        if self.schedules:
+            writes.schedules = _changed(self.schedules, cache.schedules)
         for (table, key), before in self.staging.items():
             getattr(writes, table).append(Write(before, getattr(cache, table)[key]))
         writes.staged = self.staged

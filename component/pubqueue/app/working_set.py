@@ -13,6 +13,8 @@ from pubqueue.app.row_cache import ABSENT, RowCache
 from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, SubscriptionState
+from pubqueue.core.notices import Several
+from pubqueue.core.several import subids_of
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.listings import Listing
     from pubqueue.app.ports import Transaction
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+    from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import App, Mark
 
 R = TypeVar("R")
@@ -121,8 +124,8 @@ class WorkingSet:
             return []
         return list(group.values())
 
-    def audience(self, node: NodeName) -> tuple[Jid, ...]:
-        """Return whom of the node's subscribers something can be told: the same tuple as long as they stay the same."""
+    def audience(self, node: NodeName) -> tuple[Jid, ...] | Several:
+        """Return whom of the node's subscribers something can be told: the same value as long as they stay the same."""
         found = self.cache.audiences.get(node)
         if found is None:
             group = self.cache.in_node.get(node)
@@ -130,9 +133,9 @@ class WorkingSet:
                 self.needs.subscribers.add(node)
                 self.lacking = True
                 return ()
-            found = self.cache.audiences[node] = tuple(
-                jid for jid, one in group.items() if one.listens
-            )
+            jids = tuple(jid for jid, one in group.items() if one.listens)
+            subids = subids_of(group.values())
+            found = self.cache.audiences[node] = Several(jids, subids) if subids else jids
         return found
 
     def subscriptions_of_account(self, account: Jid) -> list[Subscription]:
@@ -274,6 +277,17 @@ class WorkingSet:
             self.lacking = True
             return None
         return None if row is None else NotedItem(*row)
+
+    # --- schedules ---
+
+    def schedule(self, name: str) -> Schedule | None:
+        """Return the schedule."""
+        row = self.cache.schedules.get(name, ABSENT)
+        if row is ABSENT:
+            self.needs.schedules.add(name)
+            self.lacking = True
+            return None
+        return row  # type: ignore[no-any-return]  # what the table holds
 
     # --- what is read in its turn ---
 

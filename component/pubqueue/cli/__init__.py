@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "demo": ("pubqueue.cli.demo", "demo"),
     "migrate": ("pubqueue.cli.migrate", "server"),
     "serve": ("pubqueue.cli.serve", "server"),
+    "trial": ("pubqueue.cli.trial", "server"),
 }
 """Of each command the module that has a function of its name, and the extra with what that imports."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
+    AddAnother,
     AddItem,
     AddSubscription,
     Approve,
@@ -34,9 +35,11 @@ from pubqueue.core.changes import (
     SetTerms,
     SetWindow,
     SubscriptionChange,
+    TakeTurn,
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState
+from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState, Terms
+from pubqueue.core.several import terms_of, together
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ class ImpossibleChangeError(Exception):
         self.event = event
 
 
-def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case for each change
+def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  # one case for each change
     """Return the item as the change leaves it, None when it is gone.
 
     Raises:
@@ -81,6 +84,8 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911  # one case
             return replace(change.item, state=state, due=change.due, aside=True)
         case Ripen():
             return replace(change.item, state=_next(change.item, Transition.RIPEN), aside=False)
+        case TakeTurn():
+            return replace(change.item, turn=change.turn)
         case GiveUp():
             return _given_up(change)
         case Revive():
@@ -111,6 +116,7 @@ def _added(change: AddItem) -> Item:
         change.expires,
         headers=draft.headers,
         transaction=change.transaction,
+        group=draft.group,
     )
 
 
@@ -139,6 +145,8 @@ def _locked(change: Lock) -> Item:
         was.headers,
         was.dead_letter,
         was.transaction,
+        was.group,
+        was.turn,
     )
 
 
@@ -176,6 +184,7 @@ def _given_up(change: GiveUp) -> Item:
         holder=None,
         deadline=None,
         dead_letter=dead,
+        turn=0,
     )
 
 
@@ -196,6 +205,7 @@ def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
         aside=False,
         taken=None,
         dead_letter=dead_letter,
+        turn=0,
     )
 
 
@@ -216,7 +226,9 @@ def begins_anew(before: Item | None, now: Item | None) -> bool:
 
 def is_ready(item: Item | None) -> bool:
     """Say whether the item can be handed out, to somebody at least."""
-    return item is not None and (item.state is State.QUEUED or item.aside)
+    return item is not None and (
+        item.aside or (item.state is State.QUEUED and (item.turn > 0 or not item.group))
+    )
 
 
 # --- nodes and those around them -----------------------------------------------------------------
@@ -235,7 +247,7 @@ def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | N
             assert_never(change)
 
 
-def subscription_after(
+def subscription_after(  # noqa: PLR0911  # one case for each change
     change: SubscriptionChange, before: Subscription | None
 ) -> Subscription | None:
     """Return the subscription as the change leaves it, None when it is ended."""
@@ -244,6 +256,8 @@ def subscription_after(
     if before is None:
         return None
     match change:
+        case AddAnother():
+            return together(before, (*terms_of(before), change.terms))
         case SetWindow():
             known = {"queue_requests": change.queue_requests, "available": before.listens}
             return replace(before, **known, unanswered=0)
@@ -257,23 +271,23 @@ def subscription_after(
             available = before.available and not change.silenced
             return replace(before, unanswered=change.unanswered, available=available)
         case EndSubscription():
-            return None
+            left = () if change.subid is None else _others(before, change.subid)
+            return together(before, left) if left else None
         case _:
             assert_never(change)
 
 
+def _others(before: Subscription, subid: str) -> tuple[Terms, ...]:
+    return tuple(terms for terms in terms_of(before) if terms.subid != subid)
+
+
 def _with_terms(change: SetTerms, before: Subscription) -> Subscription:
-    """Return it with other options; whoever wants deliveries again is here to take them."""
-    now = replace(
-        before,
-        deliver=change.deliver,
-        expire=change.expire,
-        remind=change.remind,
-        temporary=change.temporary,
+    """Return it with other options of the one that is meant."""
+    now = Terms(
+        change.subid or before.subid, change.deliver, change.expire, change.remind, change.temporary
     )
-    if now.listens == before.listens:
-        return now
-    return replace(now, available=now.listens)
+    each = [now if terms.subid == now.subid else terms for terms in terms_of(before)]
+    return together(before, tuple(each))
 
 
 def has_room(subscription: Subscription | None) -> bool:
@@ -301,6 +315,7 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
     items = sum(row.over is None for row in change.rows)
     size = sum(row.size - (row.over or 0) for row in change.rows)
     known = sum(row.known for row in change.rows if row.over is None)
+    grouped = sum(row.draft.group != "" for row in change.rows)
     app = App(mark.app, change.owner) if app is None else app
     if version is None:
         version = Version(mark.app, mark.version, change.owner, mark.immediate, at, change.until)
@@ -317,6 +332,7 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
             items=attempt.items + items,
             bytes=attempt.bytes + size,
             known=attempt.known + known,
+            grouped=attempt.grouped + grouped,
         ),
         replace(mine, items=mine.items + items, bytes=mine.bytes + size),
         replace(everybody, items=everybody.items + items, bytes=everybody.bytes + size),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pubqueue.core.schedules import model as schedules
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         NodeName,
         State,
         Subscription,
+        Terms,
     )
 
 
@@ -83,6 +85,14 @@ class AddSubscription(Struct, frozen=True, gc=False):
     subscription: Subscription
 
 
+class AddAnother(Struct, frozen=True, gc=False):
+    """One more subscription of a JID that subscribes already."""
+
+    node: NodeName
+    jid: Jid
+    terms: Terms
+
+
 class SetWindow(Struct, frozen=True, gc=False):
     """Another number of parallel requests, and the subscriber is here to take them."""
 
@@ -92,7 +102,10 @@ class SetWindow(Struct, frozen=True, gc=False):
 
 
 class SetTerms(Struct, frozen=True, gc=False):
-    """Other options of a subscription (XEP-0060 6.3): whether anything is delivered, and when it ends."""
+    """Other options of a subscription (XEP-0060 6.3): whether anything is delivered, and when it ends.
+
+    `subid` names the one that is meant where its JID has several.
+    """
 
     node: NodeName
     jid: Jid
@@ -100,6 +113,7 @@ class SetTerms(Struct, frozen=True, gc=False):
     expire: Millis | None
     remind: Millis | None
     temporary: bool
+    subid: str | None = None
 
 
 class Approve(Struct, frozen=True, gc=False):
@@ -142,10 +156,14 @@ class ForgetResource(Struct, frozen=True, gc=False):
 
 
 class EndSubscription(Struct, frozen=True, gc=False):
-    """The subscription goes; locks held under it stay (XEP-0254 4: unsubscribe, then unlock)."""
+    """The subscription goes; locks held under it stay (XEP-0254 4: unsubscribe, then unlock).
+
+    Where its JID has several it is that of this `subid`, or all of them.
+    """
 
     node: NodeName
     jid: Jid
+    subid: str | None = None
 
 
 class BeginReview(Struct, frozen=True, gc=False):
@@ -264,6 +282,27 @@ class Ripen(Struct, frozen=True, gc=False):
     item: Item
 
 
+class TakeTurn(Struct, frozen=True, gc=False):
+    """A queued item of a group is ready from now on, at this place among what is ready."""
+
+    item: Item
+    turn: int
+
+
+class CallGroups(Struct, frozen=True, gc=False):
+    """More items of these groups of the node may be ready than are: its settings say so since."""
+
+    node: NodeName
+    groups: tuple[str, ...]
+
+
+class SpendRate(Struct, frozen=True, gc=False):
+    """The rate of the node is used up until then, in microseconds since 1970."""
+
+    node: NodeName
+    spent: int
+
+
 class Forget(Struct, frozen=True, gc=False):
     """Ids of finished work that no longer absorb a re-publish at `now`: so many at most, the longest overdue first."""
 
@@ -301,6 +340,7 @@ class RemoveItem(Struct, frozen=True, gc=False):
 
 SubscriptionChange = (
     AddSubscription
+    | AddAnother
     | SetWindow
     | SetTerms
     | Approve
@@ -319,6 +359,7 @@ ItemChange = (
     | SetLife
     | Revive
     | Ripen
+    | TakeTurn
     | GiveUp
     | RemoveItem
 )
@@ -339,8 +380,11 @@ Change = (
     | SubscriptionChange
     | NoteResource
     | ForgetResource
+    | CallGroups
+    | SpendRate
     | Forget
     | ForgetEvents
     | ItemChange
+    | schedules.Change
     | transactions.Change
 )

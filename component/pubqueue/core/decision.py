@@ -6,6 +6,7 @@ commit hands out the reply and then the notices, in order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from pubqueue.core.reading import pages
 from pubqueue.core.reading.listing import WHOLE, Part
+from pubqueue.core.schedules import model as schedules
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
@@ -36,55 +38,93 @@ class Refusal(Enum):
     """Every way to say no. A face owns the words; each face's table must name them all."""
 
     NODE_NOT_FOUND = auto()
+    """There is no such node."""
     ITEM_NOT_FOUND = auto()
+    """There is no such item, or it is done."""
     FORBIDDEN = auto()
+    """Whoever asks may not do that on this node."""
     NOT_YOURS = auto()
+    """The item is not locked to whoever asks, and never was; or it is another's to retract."""
     LOCKED_BY_ANOTHER = auto()
+    """The item is locked to somebody else."""
     LOCK_LOST = auto()
+    """The lock on the item has ended, and the item waits for somebody again."""
     ITEM_EXISTS = auto()
+    """There is an item of this id that is dead or of another publish, to be redriven or retracted first."""
     PUBLISH_PAUSED = auto()
+    """The node takes nothing in for now (`publish_paused`)."""
     NOT_A_QUEUE = auto()
+    """The node is no queue, and the request is for queues."""
     NODE_EXISTS = auto()
+    """There is a node of this name."""
     NODE_FULL = auto()
+    """The node has as many items as it may (`max_items`)."""
     TOO_MANY_ITEMS = auto()
+    """There are more items in one request than are taken."""
     PAYLOAD_TOO_BIG = auto()
+    """The payload has more bytes than the node takes (`max_payload_size`)."""
     HEADERS_TOO_BIG = auto()
+    """There are more headers, or longer ones, than an item may have."""
     ITEM_LOCKED = auto()
+    """The item is being worked on; another payload cannot take its place now."""
     CLOSED_NODE = auto()
+    """The node is closed to strangers; an owner has to name the account."""
     CONFIGURATION_REQUIRED = auto()
+    """A subscription to a queue has to say how many items it takes at once (XEP-0254 2.1)."""
     INVALID_OPTIONS = auto()
+    """The options of the subscription cannot be."""
     INVALID_CONFIG = auto()
+    """The settings of the node cannot be; the text says which."""
     UNSUPPORTED_ACCESS_MODEL = auto()
+    """There is no such access model."""
     FOREIGN_JID = auto()
+    """Nobody subscribes for anybody else."""
     NOT_SUBSCRIBED = auto()
+    """Whoever asks is not subscribed."""
     PENDING_SUBSCRIPTION = auto()
+    """An owner has not approved the subscription yet."""
     NO_PRESENCE_SUBSCRIPTION = auto()
+    """The access model is for those who see the presence of an owner."""
     NOT_IN_ROSTER_GROUP = auto()
+    """The access model is for some groups of an owner's roster."""
     NOT_APPROVED = auto()
     """Only those may retrieve whose subscription an owner has approved."""
     NOT_ALL_CHANGED = auto()
     """Of a list of entries some could not be changed; the others were."""
     TOO_MANY_SUBSCRIPTIONS = auto()
+    """The account has as many subscriptions to the node as it may."""
+    SUBID_REQUIRED = auto()
+    """The JID has several subscriptions to the node, and the request says of none of them that it is meant."""
     INVALID_SUBID = auto()
+    """The subscription has another id."""
     STORE_FAILED = auto()
     """The store cannot do it now; later it may."""
     INTERNAL_FAULT = auto()
     """The request has met a fault of ours, and would meet it again."""
     LAST_OWNER = auto()
+    """A node keeps an owner."""
     BAD_REQUEST = auto()
+    """The request contradicts itself, or lacks something; the text says what."""
     WRONG_PAYLOAD = auto()
+    """The payload is of another namespace than the node's (`type`)."""
     UNSUPPORTED = auto()
-    """A face knows the word for it, which `setting` is, and the service does nothing of the kind."""
+    """The service does nothing of the kind; its name, which faces know, is in `setting`."""
     TOO_MUCH_STAGED = auto()
+    """So much waits for commits that no more may be staged now."""
     STILL_TELLING = auto()
     """So much of what happened in the node before is still to be told that no more may come now."""
     NOT_AS_STAGED = auto()
+    """What is to be committed is not what is staged; the text says what differs."""
     PRECONDITION_NOT_MET = auto()
+    """The node has another setting than the publish-options say (XEP-0060 7.1.5)."""
     ITEM_REQUIRED = auto()
+    """The node keeps items, and the publish has none."""
     ITEM_FORBIDDEN = auto()
+    """The node keeps no items, and the publish has one."""
     PAYLOAD_REQUIRED = auto()
+    """The item has no payload, and the node needs one."""
     MOVED = auto()
-    """The node is elsewhere for good; `reason` is the URI of where."""
+    """The node is elsewhere for good; the URI of where goes along, in `reason`."""
 
 
 class SubscriptionEntry(Struct, frozen=True, gc=False):
@@ -116,11 +156,15 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class Published(Struct, frozen=True, gc=False):
-    """The items are durable, under these ids; `dead` are those of them that are there, but dead."""
+    """The items are durable, under these ids; `dead` are those of them that are there, but dead.
+
+    `known` are those that a queue had before, or has done within its deduplication window: they changed nothing.
+    """
 
     node: NodeName
     ids: tuple[ItemId, ...]
     dead: tuple[Item, ...] = ()
+    known: tuple[ItemId, ...] = ()
 
 
 class Subscribed(Struct, frozen=True, gc=False):
@@ -253,10 +297,14 @@ class Resent(Struct, frozen=True, gc=False):
 
 
 class SubscriberPage(Struct, frozen=True, gc=False):
-    """Some of those who subscribe to a node; behind `after` there may be more, None at the end."""
+    """Some of those who subscribe to a node; behind `after` there may be more, None at the end.
+
+    `subids` are the ids of those who subscribe several times.
+    """
 
     jids: tuple[Jid, ...]
     after: Jid | None
+    subids: Mapping[Jid, tuple[str, ...]] = {}
 
 
 class Untold(Struct, frozen=True, gc=False):
@@ -296,6 +344,7 @@ Reply = (
     | SubscriberPage
     | Untold
     | transactions.Reply
+    | schedules.Reply
     | pages.Reply
 )
 

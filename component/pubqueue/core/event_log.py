@@ -18,6 +18,7 @@ from pubqueue.core.model import Millis
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
 from pubqueue.core.queue.free import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, holds
+from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.EndSubscriptions: _nothing,
     c.SetAffiliation:  _nothing,
     c.AddSubscription: _nothing,
+    c.AddAnother:      _nothing,
     c.SetWindow:       _nothing,
     c.SetTerms:        _nothing,
     c.Approve:         _nothing,
@@ -199,10 +201,15 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.SetLife:         _nothing,
     c.Revive:          _revived,
     c.Ripen:           _nothing,
+    c.TakeTurn:        _nothing,   # for who looks at the queue it waits as before
+    c.CallGroups:      _nothing,
+    c.SpendRate:       _nothing,
     c.Forget:          _nothing,
     c.ForgetEvents:    _nothing,
     c.GiveUp:          _gave_up,
     c.RemoveItem:      _removed,
+    s.PutSchedule:     _nothing,   # what it publishes is told of by itself
+    s.DropSchedule:    _nothing,
     t.Stage:           _nothing,   # nobody can see it yet
     t.SetAside:        _nothing,   # nor that
     t.Commit:          _committed,

@@ -168,46 +168,94 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """
 
     title: str = ""
+    """A short name, which discovery tells."""
     description: str = ""
+    """What the node is for, which discovery tells."""
     type: str = ""
+    """The namespace of the payloads; a payload in another is refused. Empty: any."""
     access_model: AccessModel = AccessModel.OPEN
+    """Who may subscribe: `open` for all, `authorize` for whom an owner approves, `presence` and `roster` for contacts
+    of an owner where the server lets the service ask for rosters (XEP-0356), `whitelist` for members, publishers
+    and owners. A node that becomes a queue is `whitelist` unless it says otherwise."""
     publish_model: PublishModel = PublishModel.PUBLISHERS
+    """Who may publish: `publishers`, `subscribers` or `open`."""
     max_items: int | None = None
+    """How many items it keeps. A full queue refuses and never drops; on a plain node `publish_node_full` says what
+    happens, and when the number is lowered the oldest go at once."""
     max_payload_size: int = 65_536
+    """Bytes of a payload; at most 262144 by XMPP."""
     item_expire: int | None = None
+    """Seconds after which an item that nobody holds is dead, or on a plain node gone; lowered, it holds for what is
+    there too, raised, for what is published from then on."""
     notify_retract: bool = True
+    """Whether subscribers of a plain node are told of retracted items."""
     notify_delete: bool = True
+    """Whether subscribers are told of the end of the node."""
     queueing: bool = False
+    """Whether the node is a work queue; changes only while it has no items and no subscribers."""
     lock_timeout: int = 300
+    """Seconds for which a worker may hold an item without extending its lock."""
     max_failures: int = 20
+    """Lock timeouts, lost workers and failures told, after which an item is dead; a plain unlock is none."""
     dead_letter_node: str = ""
+    """Where dead items go; empty: they stay where they are, dead."""
     backoff_min: int = 1
+    """Seconds of the pause before an item that failed for the first time goes out again; it doubles with each failure."""
     backoff_max: int = 60
+    """Seconds of the longest pause before an item that failed again goes out."""
     dedup_window: int = 0
+    """Seconds for which the id of finished work absorbs a re-publish of the same payload."""
     max_queue_requests: int = 1000
+    """The largest window of a subscriber; larger wishes are clamped."""
+    group_limit: int = 1
+    """Items of one group that are in flight at a time, at most."""
+    rate: float | None = None
+    """Items that are handed out in a second, at most."""
     unsubscribe_on_unavailable: bool = True
+    """Whether a worker that goes offline loses its subscription; its locks it loses anyway."""
     paused: bool = False
+    """Whether nothing is handed out for now."""
     publish_paused: bool = False
+    """Whether publishes are refused for now, with an error of type `wait`."""
     event_log: bool = False
+    """Whether the node keeps a log of what happens to its items."""
     # most of these are for plain nodes to choose: `nodeconfig.OF_QUEUES` says what holds in queues
     persist_items: bool = True
+    """Whether items are kept; with 0 the last one alone is, for whoever asks or subscribes later."""
     deliver_notifications: bool = True
+    """Whether subscribers are told of anything at all."""
     deliver_payloads: bool = True
+    """Whether events have the payloads; with 0 they name the items, which are read with `items`. With `persist_items`
+    0 as well nothing is kept, a publish has no item, and its event says that something happened."""
     publish_node_full: NodeFull = NodeFull.RETRACT_OLDEST
+    """What a full node does: `retract-oldest`, the oldest item goes and subscribers hear of it, as `notify_retract`
+    says; `discard-oldest`, without a word; `reject`, the publish is refused. Nodes with a bound that were made
+    before this setting was there reject, as they did."""
     send_last_published_item: SendLast = SendLast.NEVER
+    """`on_sub`: whoever subscribes is sent the last item; or `never`."""
     notification_type: NotificationType = NotificationType.HEADLINE
+    """The kind of message for events: `headline`, for those who are online, or `normal`."""
     presence_based_delivery: bool = False
+    """Whether only subscribers are told who are known to be online: those who sent their presence to the service,
+    which is all that a component sees."""
     notify_config: bool = False
+    """Whether subscribers are told when these settings change."""
     itemreply: ItemReply = ItemReply.PUBLISHER
+    """With `none` items do not name their publisher; else `publisher`."""
     language: str = ""
+    """The language of the items, which discovery tells."""
     contact: str = ""
-    """Bare JIDs, one to a line."""
-
+    """Who answers questions about the node, which discovery tells: bare JIDs, one to a line."""
     subscribe: bool = True
+    """With 0 nobody new may subscribe."""
     tempsub: bool = False
+    """Whether every subscription ends when its subscriber goes offline, on plain nodes too."""
     notify_sub: bool = False
+    """Whether owners are told who subscribes and unsubscribes."""
+    multi_subscribe: bool = False
+    """Each subscribe of a JID makes one more subscription (XEP-0060 6.1.6)."""
     roster_groups_allowed: str = ""
-    """Names of groups, one a line."""
+    """With the access model `roster`: the groups of an owner's roster whose members may subscribe, one to a line."""
 
     @property
     def persists(self) -> bool:
@@ -221,7 +269,10 @@ class NodeConfig(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """A node as stored. The counts are kept by the store with every change."""
+    """A node as stored. The counts are kept by the store with every change.
+
+    `spent` is until when its rate is used up, in microseconds since 1970 (`core.queue.rate`); 0 before the first item.
+    """
 
     name: NodeName
     config: NodeConfig
@@ -229,6 +280,22 @@ class Node(Struct, frozen=True, gc=False):
     created: Millis
     items: int = 0
     subscriptions: int = 0
+    spent: int = 0
+
+
+class Terms(Struct, frozen=True, gc=False):
+    """One of several subscriptions of a JID to a node: what it does not share with the others (XEP-0060 6.1.6)."""
+
+    subid: str
+    deliver: bool = True
+    expire: Millis | None = None
+    remind: Millis | None = None
+    temporary: bool = False
+
+    @property
+    def ends_next(self) -> Millis | None:
+        """When there is something to do for its lease."""
+        return self.expire if self.remind is None else self.remind
 
 
 class Subscription(Struct, frozen=True, gc=False):
@@ -237,6 +304,9 @@ class Subscription(Struct, frozen=True, gc=False):
     It is `available` as long as it can be handed items, or told of what happens: never while it is pending, or wants
     nothing delivered. A lease ends at `expire`; that it will is to be said at `remind`, None once it has been. One that
     is `temporary` ends when its JID becomes unavailable (XEP-0060 12.5).
+
+    Where a JID has `several` subscriptions to a node they stand together here, the oldest first, and what is said of
+    options outside is what holds of all of them: `core.several` puts them together and takes them apart.
     """
 
     node: NodeName
@@ -253,6 +323,8 @@ class Subscription(Struct, frozen=True, gc=False):
     expire: Millis | None = None
     remind: Millis | None = None
     temporary: bool = False
+    several: tuple[Terms, ...] = ()
+    """Two or more; or one, if this is one of several taken by itself. () if the JID has no other."""
 
     @property
     def listens(self) -> bool:
@@ -287,7 +359,9 @@ class Item(Struct, frozen=True, gc=False):
     of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
     the item has waited its turn. `taken` is when it was handed out last. `aside` says that it is delayed only for the one it avoids.
     `dead_letter` is set when the item dies, until it lives again or goes, in a dead-letter node too. `transaction` is the app
-    and the version that published it, if it came in a transaction.
+    and the version that published it, if it came in a transaction. `group` is the group of the node's items that it is of,
+    empty if it is of none; `turn` is set while it is the group's turn with this item: it is ready, in work, or waits for
+    another try, and stands at this number in the order of what is ready (`core.queue.groups`).
     """
 
     seq: int
@@ -311,12 +385,14 @@ class Item(Struct, frozen=True, gc=False):
     headers: Headers = ()
     dead_letter: DeadLetter | None = None
     transaction: tuple[str, int] | None = None
+    group: str = ""
+    turn: int = 0
 
 
 class Draft(Struct, frozen=True, gc=False):
     """An item as a publisher hands it in. `id` is already chosen, by them or by the face.
 
-    `type` is the namespace of the payload.
+    `type` is the namespace of the payload; `group` is the group that the item is of, empty for none.
     """
 
     id: ItemId
@@ -326,3 +402,4 @@ class Draft(Struct, frozen=True, gc=False):
     ttl: Millis | None = None
     headers: Headers = ()
     type: str = ""
+    group: str = ""

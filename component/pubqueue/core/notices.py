@@ -5,7 +5,8 @@ A rule gives notices back with its decision; they leave after its commit, in ord
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
         NodeName,
         SubscriptionState,
     )
+
+
+N = TypeVar("N")
 
 
 class Deliver(Struct, frozen=True, gc=False):
@@ -46,6 +50,8 @@ class Announce(Struct, frozen=True, gc=False):
     draft: Draft | None
     publisher: Jid | None
     late: Millis | None = None
+    subids: tuple[str, ...] = ()
+    """Of the addressee's several subscriptions those that it is told for (XEP-0060 7.1.2.4)."""
 
 
 class Retracted(Struct, frozen=True, gc=False):
@@ -54,6 +60,8 @@ class Retracted(Struct, frozen=True, gc=False):
     to: Jid
     node: NodeName
     ids: tuple[ItemId, ...]
+    subids: tuple[str, ...] = ()
+    """As in `Announce` (XEP-0060 7.2.2.2)."""
 
 
 class Unlocked(Struct, frozen=True, gc=False):
@@ -120,16 +128,27 @@ class ToEach(Struct, frozen=True, gc=False):
     """The same notice for each of these, in order; `what` has no addressee of its own.
 
     However many they are, it is one value, and a face makes the notices only as it can send them. `fleeting`: it is
-    for those who are there to hear it, and kept for nobody.
+    for those who are there to hear it, and kept for nobody. `subids` are those of addressees who are told which of their
+    several subscriptions it is for.
     """
 
     to: tuple[Jid, ...]
     what: ForMany
     fleeting: bool = False
+    subids: Mapping[Jid, tuple[str, ...]] = {}
 
     def notices(self, start: int = 0) -> Iterator[Notice]:
         """Return the notices, from that of the addressee at `start`."""
-        return (replace(self.what, to=jid) for jid in self.to[start:])
+        return (
+            for_subids(replace(self.what, to=jid), self.subids.get(jid)) for jid in self.to[start:]
+        )
+
+
+def for_subids(what: N, subids: tuple[str, ...] | None) -> N:
+    """Return the notice as it is told for these subscriptions; None where the addressee has no other."""
+    if subids is None or not isinstance(what, Announce | Retracted):
+        return what
+    return replace(what, subids=subids)
 
 
 class Everybody(Struct, frozen=True, gc=False):
@@ -138,7 +157,15 @@ class Everybody(Struct, frozen=True, gc=False):
 
 EVERYBODY: Final = Everybody()
 
-Audience = tuple["Jid", ...] | Everybody
+
+class Several(Struct, frozen=True, gc=False):
+    """Those who subscribe to a node, where some of them do so several times: with the ids of what these are told for."""
+
+    jids: tuple[Jid, ...]
+    subids: Mapping[Jid, tuple[str, ...]]
+
+
+Audience = tuple["Jid", ...] | Several | Everybody
 
 
 class ToAll(Struct, frozen=True, gc=False):
@@ -159,7 +186,15 @@ def to_each(audience: Audience, what: ForMany, *, fleeting: bool = False) -> tup
     """Return the notice for each of the audience; nothing where there is nobody."""
     if isinstance(audience, Everybody):
         return (ToAll(what, fleeting),)
+    if isinstance(audience, Several):
+        return (of_several(audience, what, fleeting=fleeting),) if audience.jids else ()
     return (ToEach(audience, what, fleeting),) if audience else ()
+
+
+def of_several(audience: Several, what: ForMany, *, fleeting: bool = False) -> ToEach:
+    """Return the notice for each of them: of items it is told for which subscription, of the node not (XEP-0060 12.16)."""
+    subids = audience.subids if isinstance(what, Announce | Retracted) else {}
+    return ToEach(audience.jids, what, fleeting, subids)
 
 
 def singly(notices: Iterable[Notice | News]) -> Iterator[Notice]:

@@ -55,6 +55,9 @@ LONGEST_SPAN: Final = seconds(3_162_240_000)
 LONGEST_APP: Final = 255
 """Bytes of the name of an app."""
 
+LONGEST_GROUP: Final = 255
+"""Bytes of the name of a group."""
+
 HIGHEST_NUMBER: Final = 10**18 - 1
 """Of a version, a part, an attempt, and of whatever is counted: no store has to keep a higher one."""
 
@@ -93,7 +96,7 @@ def of_publish(request: Publish) -> Refused | None:
         return NO_NODE_ID
     drafts = request.drafts
     for draft in drafts:
-        wishes = draft.priority or draft.delay or draft.ttl is not None
+        wishes = draft.priority or draft.delay or draft.ttl is not None or draft.group
         if wishes and (no := _of_wishes(draft)) is not None:
             return no
         if not is_name(draft.id):
@@ -111,6 +114,9 @@ def _of_wishes(draft: Draft) -> Refused | None:
         return Refused(Refusal.BAD_REQUEST, f"delay: {NO_SPAN}", setting="delay")
     if _too_long(draft.ttl):
         return Refused(Refusal.BAD_REQUEST, f"ttl: {NO_SPAN}", setting="ttl")
+    if draft.group and (len(draft.group.encode()) > LONGEST_GROUP or not is_name(draft.group)):
+        reason = f"group: a name of 1 to {LONGEST_GROUP} bytes"
+        return Refused(Refusal.BAD_REQUEST, reason, setting="group")
     return None
 
 

@@ -40,6 +40,8 @@ TABLE = {
     "backoff_max": ("60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
     "dedup_window": ("0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
     "max_queue_requests": ("1000", ["1", "1000000"], ["0", "1000001"]),
+    "group_limit": ("1", ["1", "1000"], ["0", "1001", "", "max"]),
+    "rate": ("", ["", "5", "0.5", "0.001", "100000"], ["0", "-1", "1e3", "100000.1", "0.0001", ".5", "1,5"]),
     "unsubscribe_on_unavailable": ("1", ["0", "1"], ["", "maybe"]),
     "paused": ("0", ["0", "1"], ["", "yes"]),
     "publish_paused": ("0", ["0", "1"], ["", "yes"]),
@@ -58,6 +60,7 @@ TABLE = {
     "subscribe": ("1", ["0", "1"], ["", "yes"]),
     "tempsub": ("0", ["0", "1"], ["", "yes"]),
     "notify_sub": ("0", ["0", "1"], ["", "yes"]),
+    "multi_subscribe": ("0", ["0", "1"], ["", "yes"]),
     "roster_groups_allowed": ("", ["Friends"], []),
 }  # fmt: skip
 GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]

@@ -3,13 +3,14 @@
 import re
 
 import pytest
-from harness.facts import queue
+from harness.facts import plain, queue
 from harness.schema import validate
 from harness.server import parse as tree
 
 from pubqueue.core.decision import Described
 from pubqueue.core.model import AccessModel, Affiliation
 from pubqueue.core.nodes.access import OF_ROSTERS
+from pubqueue.core.nodes.nodeconfig import SETTINGS
 from pubqueue.faces.xmpp import disco, ns
 from pubqueue.faces.xmpp.verbs import VERBS
 
@@ -73,6 +74,25 @@ def test_features_are_sorted_single_and_valid():
 def test_a_node_that_keeps_a_log_says_so(kept):
     info = disco.node_info(Described(queue(event_log=kept)), "").decode()
     assert ('<feature var="urn:x-pubqueue:0#events"/>' in info) == kept
+
+
+def test_several_subscriptions_are_offered_because_a_node_can_be_configured_so():
+    assert "multi_subscribe" in SETTINGS
+    assert disco.MULTI_SUBSCRIBE in disco.FEATURES
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (plain(), False),
+        (plain(multi_subscribe=True), True),
+        (queue(), False),
+        (queue(multi_subscribe=True), False),  # as stored before it became one
+    ],
+)
+def test_a_node_that_allows_several_subscriptions_says_so(node, said):
+    info = disco.node_info(Described(node), "").decode()
+    assert (disco.MULTI_SUBSCRIBE in info) == said
 
 
 def test_that_a_publish_makes_nodes_is_said_if_it_does():

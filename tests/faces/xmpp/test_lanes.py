@@ -69,3 +69,13 @@ def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(lanes, monkeypatc
     lanes.clear()
     assert not lanes
     assert not lanes.is_behind("a")
+
+
+def test_who_is_not_told_the_same_has_a_text_of_its_own(lanes):
+    lanes.add("a", ("x", "y", "z"), b"all", 3, {"y": (b"for y", 5)}.get)
+    assert [lanes.next() for _ in "xyz"] == [
+        ("x", b"all", 3),
+        ("y", b"for y", 5),
+        ("z", b"all", 3),
+    ]
+    assert lanes.octets == 0

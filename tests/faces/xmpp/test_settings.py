@@ -61,6 +61,7 @@ FIELDS_TABLE = {
     "pubsub#subscribe": ("boolean", "1", ["0", "1"], ["", "yes"]),
     "pubsub#tempsub": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "pubsub#notify_sub": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "x-pubsub#multi_subscribe": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "pubsub#roster_groups_allowed": ("text-multi", "", ["Friends"], []),
 }  # fmt: skip
 # Fields of XEP-0060 that have one value here; another would be accepted and then ignored.

@@ -15,7 +15,7 @@ from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import Iq
-from pubqueue.faces.xmpp.parse.publishing import wants_short
+from pubqueue.faces.xmpp.parse.publishing import answer_wanted
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.single import RENEWED_AFTER, Single
@@ -62,14 +62,14 @@ def understood(stanza):
     if isinstance(stanza, Single):
         by, to = Asker(stanza.sender.jid), stanza.sender.to
         verb = RETRACT if stanza.payload is None else PUBLISH
-        request, short = stanza.request(by, new_id), stanza.short
+        request, answer = stanza.request(by, new_id), stanza.answer
     else:
         top = stanza.top
         by, to = Asker(top.get("from")), top.get("to") or ""
         verb = find(VERBS, top.get("type"), top.children[0])
         asked = Iq(stanza, by, new_id)
-        request, short = verb.read(asked), verb.brief is not None and wants_short(asked)
-    return request, short, to, verb, stanza.address, stanza.echo(), stanza.raw
+        request, answer = verb.read(asked), answer_wanted(asked) if verb.briefly else ""
+    return request, answer, to, verb, stanza.address, stanza.echo(), stanza.raw
 
 
 def both_ways(text):
@@ -90,6 +90,7 @@ USUAL = [
     publish(node=SHORT),
     publish(node="xmlns:q='urn:x-pubqueue:0' node='jobs' q:answer='short'"),
     publish(node="xmlns:q='urn:x-pubqueue:0' node='jobs' q:answer='long'"),
+    publish(node="xmlns:q='urn:x-pubqueue:0' node='jobs' q:answer='known'"),
     publish(node="node='jobs' answer='short'"),
     publish(node=SHORT, item=""),
     publish(node="node='jobs' odd='word'"),

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The lock under which an item was delivered; `token` only rises."""
+    """The lock under which an item was delivered; `token` only rises, `failed` counts failures until now."""
 
     token: int
     deadline: datetime
     attempt: int
     published: datetime | None
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ def _read_lock(message: Element) -> Lock | None:
             deadline=moment(lock.get("deadline", "")),
             attempt=int(lock.get("attempt", "")),
             published=None if published is None else moment(published),
+            failed=int(lock.get("failed", "0")),
         )
     except ValueError as error:
         # the item is as good without it

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import uuid4
-from xml.etree.ElementTree import iselement
 
 from slixmpp.exceptions import IqError
 from slixmpp.plugins import BasePlugin
@@ -20,7 +19,8 @@ from slixmpp.xmlstream.matcher import MatchXPath
 from pubqueue_xeps import disco, publishing, refusals, subscribing
 from pubqueue_xeps.asking import ask, ask_about
 from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, PUBSUB_EVENT
+from pubqueue_xeps.ns import PUBQUEUE, PUBSUB_EVENT
+from pubqueue_xeps.payloads import written
 from pubqueue_xeps.questions import Question
 from pubqueue_xeps.quoting import legal
 from pubqueue_xeps.settling import ItemRequests, deadline, fault
@@ -33,7 +33,6 @@ from pubqueue_xeps.xep_0254.event import (
     Unlocked,
     read_event,
 )
-from pubqueue_xeps.xml_text import xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,23 +163,26 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         self,
         service: str,
         node: str,
-        payload: Element,
+        payload: object,
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         delay: float | None = None,
         priority: int | None = None,
         ttl: float | None = None,
         headers: Mapping[str, str] | None = None,
+        group: str | None = None,
     ) -> str:
         """Publish an item and return its id; the service has it when this returns.
 
-        `delay` and `ttl` are seconds; `headers` (XEP-0131) are delivered beside the payload. Publishing
+        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.payloads`). `delay` and `ttl` are
+        seconds; `headers` (XEP-0131) are delivered beside the payload. Of the items of a `group` the
+        service hands out only so many at a time as the node says, by default one, in the order of their publish. Publishing
         the same id and payload again is harmless, so who does not know whether it went through publishes
         again. Raises ItemDead when the item is there, but dead; NoSuchNode, ServiceUnavailable or Refused;
-        TypeError for a payload that is no element, and ValueError for what cannot be written as XML.
+        TypeError for a payload that has no form in JSON, and ValueError for what cannot be written as XML.
         """
         name = id or uuid4().hex
-        beside = publishing.beside(delay, priority, ttl, headers)
+        beside = publishing.beside(delay, priority, ttl, headers, group)
         wanted = publication(name, node, payload, beside)
         answer = await ask_about(self.xmpp, service, node, wanted)
         if (reason := publishing.death(answer)) is not None:
@@ -238,30 +240,26 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 self.xmpp.event(EVENT_NAMES[type(event)], event)
 
 
-def publication(name: str, node: str, payload: Element, beside: str) -> Question:
+def publication(
+    name: str, node: str, payload: object, beside: str, answer: str = publishing.SHORT
+) -> Question:
     """Return the request to publish one item; raise ValueError for what XML cannot carry.
 
-    Raises TypeError for a payload that is no element, or has something in it that is no text.
+    Raises TypeError for a payload that has no form in JSON, or is an element with something in it that is no text.
     """
     _legal(name, "item id")
-    written = _legal(_written(name, payload), f"payload of {name!r}")
-    item = publishing.item(name, written.encode())
+    _legal(node, "node's name")
+    what = f"payload of {name!r}"
+    item = publishing.item(name, _legal(_written(payload, what), what).encode())
     words = f"the publish of {name!r}"
-    return Question("set", words, publishing.publish(node, [item], beside).decode())
+    return Question("set", words, publishing.publish(node, [item], beside, answer).decode())
 
 
-def _written(name: str, payload: Element) -> str:
-    if not iselement(payload):
-        raise TypeError(
-            f"The payload of {name!r} is of type {type(payload).__name__}; it has to be an Element of"
-            " xml.etree.ElementTree."
-        )
+def _written(payload: object, what: str) -> str:
     try:
-        return xml_text(payload, PUBSUB)
-    except (TypeError, AttributeError):  # of a number, say, where an element has its text
-        raise TypeError(
-            f"The payload of {name!r} has a name, text or attribute that is no str."
-        ) from None
+        return written(payload)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"The {what} {error}.") from None
 
 
 def _legal(text: str, what: str) -> str:

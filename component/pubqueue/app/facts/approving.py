@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.facts.listing import next_part, total_of
+from pubqueue.app.facts.listing import next_part, subscriptions_part, total_of
 from pubqueue.app.facts.managing import last_to_send, owners_who_hear
 from pubqueue.app.listings import Nodes, NodesOfAccount, SubscriptionsOf
 from pubqueue.core.addresses import account_of
@@ -12,6 +12,7 @@ from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
 from pubqueue.core.nodes import manage
 from pubqueue.core.nodes.pending import AT_ONCE, AnswerFacts, PendingFacts
 from pubqueue.core.nodes.subscribers import Named, SubscribersFacts
+from pubqueue.core.several import counted
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
@@ -76,7 +77,7 @@ def for_get_subscriptions(context: Context, request: GetSubscriptions) -> Subscr
     if node is None or not manage.manages(by, node, affiliation):
         return SubscribersFacts(node, affiliation)
     listing = SubscriptionsOf(node.name)
-    found, part = next_part(rows, listing, request.page, lambda: total_of(rows, listing))
+    found, part = subscriptions_part(rows, listing, request.page)
     return SubscribersFacts(node, affiliation, tuple(found), part)
 
 
@@ -90,7 +91,7 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
         Named(
             rows.subscription(node.name, wish.jid),
             rows.affiliation(node.name, account_of(wish.jid)),
-            len(rows.subscriptions_in(node.name, account_of(wish.jid))),
+            counted(rows.subscriptions_in(node.name, account_of(wish.jid))),
         )
         for wish in request.wishes
     )

@@ -62,7 +62,8 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
     named = tuple((part.number, part.attempt) for part in request.parts)
     if open_version.immediate:
         return facts
-    if sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS:
+    many = sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS
+    if many or facts.grouped:
         return replace(facts, too_many=True)
     nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
     found = tuple(_of_node(context, request, winners) for winners in nodes)
@@ -89,6 +90,7 @@ def standing(context: Context, request: CommitVersion) -> CommitFacts:
         staged={key: one.items for key, one in attempts.items()},
         bytes=sum(one.bytes for one in named),
         noted=(sum(one.items for one in named), sum(one.known for one in named)),
+        grouped=any(one.grouped for one in named),
     )
 
 

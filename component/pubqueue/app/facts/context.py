@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import digest
+from pubqueue.core.model import Asker, Jid, digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.reading.overviews import UNKNOWN, About
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.transactions.model import Limits
+
+
+SERVICE: Final = Asker(Jid("pubqueue"), admin=True)
+"""The service itself, where it has no address."""
 
 
 class Context(Struct, frozen=True):
@@ -38,3 +42,5 @@ class Context(Struct, frozen=True):
     """How many items of a node were done in a minute of late."""
     about: About = UNKNOWN
     """What process this is."""
+    service: Asker = SERVICE
+    """The service itself, in whose name schedules publish."""

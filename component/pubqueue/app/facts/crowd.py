@@ -8,6 +8,7 @@ from pubqueue.app.facts.publishing import by_presence, here
 from pubqueue.app.listings import (
     FormerSubscribers,
     Reviews,
+    SeveralOf,
     SubscriberRoles,
     Subscribers,
     UntoldNodes,
@@ -15,6 +16,7 @@ from pubqueue.app.listings import (
 from pubqueue.core.nodes.crowd import PAGE, PageFacts, UntoldFacts
 from pubqueue.core.nodes.pending import stands_now
 from pubqueue.core.nodes.review import ResumeReviewFacts, ReviewFacts
+from pubqueue.core.several import subids_of
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
@@ -27,9 +29,11 @@ def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFact
     rows, node = context.rows, context.rows.node(request.node)
     which = FormerSubscribers(request.node) if node is None else Subscribers(request.node)
     page = tuple(rows.page(which, request.after, PAGE))
-    if node is None or not by_presence(node):
+    if node is None or not page:
         return PageFacts(page)
-    return PageFacts(page, told=here(rows, page))
+    several = rows.page(SeveralOf(request.node, page[-1]), request.after, PAGE)
+    told = here(rows, page) if by_presence(node) else None
+    return PageFacts(page, told=told, subids=subids_of(several))
 
 
 def for_former(context: Context, request: TellFormer) -> PageFacts:

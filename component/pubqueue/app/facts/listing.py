@@ -19,20 +19,21 @@ from pubqueue.app.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.core.model import AccessModel, Affiliation, ItemId
+from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid
 from pubqueue.core.nodes import access, manage
 from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts, named
 from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
 from pubqueue.core.reading.listing import part_of, room_of
+from pubqueue.core.several import listed, read_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
     from pubqueue.app.facts.context import Context
-    from pubqueue.app.listings import Listing
+    from pubqueue.app.listings import Listing, SubscriptionsOf
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Node
+    from pubqueue.core.model import Node, NodeName, Subscription
     from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
     from pubqueue.core.nodes.manage import GetAffiliations, ListItems, ListNodes
     from pubqueue.core.reading.listing import Page, Part
@@ -168,13 +169,47 @@ def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> Subs
     rows, page = context.rows, request.page
     if request.node is not None and rows.node(request.node) is None:
         return SubscriptionFacts(found=False, entries=())
-    name = _name(page)
+    subid, name = read_name(_name(page))
     place = None if name is None else named(name)
     if name is not None and place is None:
         return SubscriptionFacts(found=True, entries=(), after_missing=True)
     listing = SubscriptionsOfAccount(request.by.account, request.node)
-    found, part = _part(rows, listing, place, page, lambda: total_of(rows, listing))
+    found, part = _subscriptions(rows, listing, place, page, (subid, place))
     return SubscriptionFacts(found=True, entries=tuple(found), part=part)
+
+
+def subscriptions_part(
+    rows: WorkingSet, listing: SubscriptionsOf, page: Page | None
+) -> tuple[list[Subscription], Part]:
+    """Return subscriptions to a node, by JID and id, and what part of all they are."""
+    subid, name = read_name(_name(page))
+    at = None if name is None else (listing.node, Jid(name))
+    return _subscriptions(rows, listing, name, page, (subid, at))
+
+
+def _subscriptions(
+    rows: WorkingSet,
+    listing: Listing[Subscription],
+    after: object,
+    page: Page | None,
+    within: tuple[str | None, tuple[NodeName, Jid] | None],
+) -> tuple[list[Subscription], Part]:
+    """Return a page of subscriptions: first the rest of those of the JID `within` which the one before has ended."""
+    room = room_of(page)
+    back = page is not None and page.before is not None
+    subid, at = within
+    found: list[Subscription] = []
+    row = None if subid is None or at is None else rows.subscription(*at)
+    if row is not None and subid is not None:
+        each = listed(row, backward=back)
+        found += [one for one in each if (one.subid < subid if back else one.subid > subid)]
+    for row in rows.page(Backward(listing) if back else listing, after, room + 1) if room else ():
+        found += listed(row, backward=back)
+    more = len(found) > room or not room
+    part = part_with(page, len(found[:room]), more=more, total=lambda: total_of(rows, listing))
+    if back:
+        return found[:room][::-1], backward(part, more=more)
+    return found[:room], part
 
 
 def _name(page: Page | None) -> str | None:

@@ -17,6 +17,7 @@ from pubqueue.core.nodes.nodeconfig import configure
 from pubqueue.core.nodes.pending import AT_ONCE
 from pubqueue.core.nodes.subscribe import DefaultFacts, Subscribe, SubscribeFacts
 from pubqueue.core.notices import Everybody
+from pubqueue.core.several import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,17 +45,16 @@ def for_subscription(
     rows = context.rows
     subscription = rows.subscription(request.node, request.jid)
     node = rows.node(request.node)
+    anew = not subscription or (node is not None and node.config.multi_subscribe)
     return SubscribeFacts(
         now=context.now,
         node=node,
         affiliation=rows.affiliation(request.node, request.by.account),
         subscription=subscription,
         held=0 if subscription else _held_in(rows, request.node, request.jid),
-        of_account=len(rows.subscriptions_in(request.node, request.by.account)),
+        of_account=counted(rows.subscriptions_in(request.node, request.by.account)),
         most=context.most_subscriptions,
-        last=last_to_send(rows, node)
-        if isinstance(request, Subscribe) and not subscription
-        else None,
+        last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
         owners=owners_who_hear(rows, node),
     )
 

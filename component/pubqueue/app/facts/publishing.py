@@ -10,7 +10,7 @@ from pubqueue.app.facts.oldest import oldest
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, NodeFull
 from pubqueue.core.nodes.crowd import CROWD
-from pubqueue.core.notices import EVERYBODY
+from pubqueue.core.notices import EVERYBODY, Several
 from pubqueue.core.queue.publish import Known, PublishFacts
 from pubqueue.core.transactions.model import Usage
 from pubqueue.core.transactions.staging import StageFacts, done
@@ -97,7 +97,11 @@ def subscribers(rows: WorkingSet, node: Node) -> Audience:
     if node.subscriptions > CROWD:
         return EVERYBODY
     everybody = rows.audience(node.name)
-    return here(rows, everybody) if by_presence(node) else everybody
+    if not by_presence(node):
+        return everybody
+    if isinstance(everybody, Several):
+        return Several(here(rows, everybody.jids), everybody.subids)
+    return here(rows, everybody)
 
 
 def by_presence(node: Node) -> bool:

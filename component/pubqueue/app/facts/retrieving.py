@@ -84,13 +84,20 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     nothing = part_of(request.page, more=False, total=0)
     if no is not None or node is None:
         return RetrieveFacts(node, affiliation, subscribed, (), nothing, owners=owners)
+    mine = tuple(
+        one
+        for jid in dict.fromkeys((asker.jid, asker.account))
+        if (one := rows.subscription(node.name, jid)) is not None
+    )
     everything = retrieve.sees_all(asker, node, affiliation)
     holders = None if everything else (asker.jid, asker.account)
     after, missing = place_of(rows, node, request.page)
     if missing or rows.lacking:
-        return RetrieveFacts(node, affiliation, subscribed, (), nothing, after_missing=missing)
+        return RetrieveFacts(
+            node, affiliation, subscribed, (), nothing, after_missing=missing, mine=mine
+        )
     found, part = _page(rows, request, node, holders, after)
-    return RetrieveFacts(node, affiliation, subscribed, tuple(found), part)
+    return RetrieveFacts(node, affiliation, subscribed, tuple(found), part, mine=mine)
 
 
 def _page(

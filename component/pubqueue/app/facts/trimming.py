@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pubqueue.app.facts.oldest import oldest
 from pubqueue.app.facts.publishing import audience
-from pubqueue.app.listings import Trims
+from pubqueue.app.listings import Trims, WaitingGroups
 from pubqueue.core.nodes import trimming
 from pubqueue.core.nodes.trimming import ResumeTrimsFacts, TrimItemsFacts
 
@@ -21,6 +21,10 @@ def for_trim(context: Context, request: TrimItems) -> TrimItemsFacts:
     node = rows.counted(request.node)
     if node is None:
         return TrimItemsFacts(None, ())
+    if request.group is not None:
+        limit = trimming.groups_of_slice(node.config)
+        groups = rows.page(WaitingGroups(node.name), request.group, limit)
+        return TrimItemsFacts(node, (), groups=tuple(groups))
     if many := trimming.excess(node):
         gone = oldest(rows, node.name, min(many, trimming.SLICE))
         return TrimItemsFacts(node, gone, audience(rows, node))

@@ -7,6 +7,7 @@ their subscriptions go page by page as they have been told, so that a process th
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -59,19 +60,21 @@ class UntoldFacts(Struct, frozen=True, gc=False):
 class PageFacts(Struct, frozen=True, gc=False):
     """The next of them; `again` are those who subscribe to a new node of the same name.
 
-    `told` are those who are to be told of the page, where these are not all.
+    `told` are those who are to be told of the page, where these are not all. `subids` are the ids of those who subscribe
+    several times.
     """
 
     page: tuple[Jid, ...]
     again: frozenset[Jid] = frozenset()
     told: tuple[Jid, ...] | None = None
+    subids: Mapping[Jid, tuple[str, ...]] = {}
 
 
 def next_subscribers(_request: NextSubscribers, facts: PageFacts) -> Decision:
     """Name the next subscribers, and where there may be more."""
     more = len(facts.page) >= PAGE
     told = facts.page if facts.told is None else facts.told
-    return Decision(SubscriberPage(told, facts.page[-1] if more else None))
+    return Decision(SubscriberPage(told, facts.page[-1] if more else None, facts.subids))
 
 
 def tell_former(request: TellFormer, facts: PageFacts) -> Decision:

@@ -38,7 +38,7 @@ from pubqueue.core.nodes.pending import reconsidered
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import wanted as approvals
 from pubqueue.core.nodes.telling import tell, tells
-from pubqueue.core.nodes.trimming import TrimItems, narrows
+from pubqueue.core.nodes.trimming import TrimItems, begins
 from pubqueue.core.notices import EVERYBODY, NOBODY, Configured, Deleted, Everybody, Purged
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
@@ -236,8 +236,8 @@ def _configured(before: Node, after: Node, audience: Audience) -> tuple[News, ..
 
 
 def trimmed(node: Node, config: NodeConfig) -> tuple[Change, ...]:
-    """Note that what the node keeps is to be brought to its settings, where these are narrower than before."""
-    return (BeginTrim(node.name),) if node.items and narrows(node.config, config) else ()
+    """Note that what the node keeps is to be brought to its settings, where that is not done with a change of them."""
+    return (BeginTrim(node.name),) if node.items and begins(node.config, config) else ()
 
 
 def delete(request: Delete, facts: NodeFacts) -> Decision:

@@ -33,13 +33,19 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Node
 
-Value = str | int | None
+Value = str | int | float | None
 
 DAY: Final = 86_400
 YEAR: Final = 366 * DAY
 
 LARGEST_PAYLOAD: Final = 10**9
 """Bytes that a store can keep as one value. Faces have lower bounds of their own."""
+
+
+LOWEST_RATE: Final = 0.001
+HIGHEST_RATE: Final = 100_000
+LONGEST_RATE: Final = 13
+"""Characters: six places behind the point, as it is shown."""
 
 
 class Settings(Struct, frozen=True, gc=False):
@@ -105,6 +111,24 @@ def _write_or_max(value: int | None) -> str:
     return "max" if value is None else str(value)
 
 
+def _rate(text: str) -> float | None:
+    """Read how many a second: a decimal number, or nothing for any number."""
+    said = text.strip()
+    if said in {"", "max"}:
+        return None
+    whole_part, _, rest = said.partition(".")
+    digits = whole_part + rest
+    known = whole_part and digits.isascii() and digits.isdigit() and len(said) <= LONGEST_RATE
+    if not known or not LOWEST_RATE <= float(said) <= HIGHEST_RATE:
+        bounds = f"from {LOWEST_RATE} to {HIGHEST_RATE}"
+        raise BadValueError(f"a number {bounds} is needed, such as 5 or 0.5, or nothing")
+    return float(said)
+
+
+def _write_rate(value: float | None) -> str:
+    return "" if value is None else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
 def _text(text: str) -> str:
     if len(text) > LONGEST_ID:
         raise BadValueError(f"at most {LONGEST_ID} characters")
@@ -138,6 +162,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "backoff_max":                Setting(whole(0, DAY)),
     "dedup_window":               Setting(whole(0, YEAR)),
     "max_queue_requests":         Setting(whole(1, 10**6)),
+    "group_limit":                Setting(whole(1, 1000)),
+    "rate":                       Setting(_rate, _write_rate),
     "unsubscribe_on_unavailable": _BOOLEAN,
     "paused":                     _BOOLEAN,
     "publish_paused":             _BOOLEAN,
@@ -156,6 +182,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "subscribe":                  _BOOLEAN,
     "tempsub":                    _BOOLEAN,
     "notify_sub":                 _BOOLEAN,
+    "multi_subscribe":            _BOOLEAN,
     "roster_groups_allowed":      _TEXT,
 }
 """What each means is said in `NodeConfig`."""
@@ -169,6 +196,7 @@ OF_QUEUES: Final[Mapping[str, object]] = {
     "notification_type":          NotificationType.NORMAL,
     "presence_based_delivery":    False,
     "itemreply":                  ItemReply.PUBLISHER,
+    "multi_subscribe":            False,  # a worker has one window
 }
 """Settings that a queue cannot choose, for no work may be lost, and what holds there (XEP-0254 row 10a)."""
 # fmt: on

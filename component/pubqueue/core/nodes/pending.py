@@ -16,6 +16,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.subscribe import last_item, told_owners
 from pubqueue.core.notices import ApprovalWanted, SubscriptionChanged
 from pubqueue.core.reading.listing import WHOLE, Page, Part
+from pubqueue.core.several import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,8 +99,8 @@ def settled(
     stand, end = tuple(approved), tuple(ended)
     changes: tuple[Change, ...] = tuple(Approve(node.name, one.jid) for one in stand)
     changes += tuple(EndSubscription(node.name, one.jid) for one in end)
-    told = [changed(one, SubscriptionState.SUBSCRIBED) for one in stand]
-    told += [changed(one, SubscriptionState.NONE) for one in end]
+    told = [changed(one, SubscriptionState.SUBSCRIBED) for row in stand for one in apart(row)]
+    told += [changed(one, SubscriptionState.NONE) for row in end for one in apart(row)]
     return changes, tuple(told)
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
+    AddAnother,
     AddSubscription,
     Approve,
     Change,
@@ -25,12 +26,20 @@ from pubqueue.core.decision import (
     Subscribed,
     refuse,
 )
-from pubqueue.core.model import Affiliation, Draft, SendLast, Subscription, SubscriptionState
+from pubqueue.core.model import (
+    Affiliation,
+    Draft,
+    SendLast,
+    Subscription,
+    SubscriptionState,
+    Terms,
+)
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.options import Granted, Options, grant
 from pubqueue.core.nodes.telling import announcement, tell
-from pubqueue.core.notices import ApprovalWanted, SubscriptionChanged
+from pubqueue.core.notices import ApprovalWanted, Several, SubscriptionChanged
+from pubqueue.core.several import MOST_OF_JID, apart, find, named, terms_of, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -108,7 +117,10 @@ class DefaultFacts(Struct, frozen=True, gc=False):
 
 
 def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
-    """Decide a subscription; on a queue it needs a window, asked for last (XEP-0254 row 33)."""
+    """Decide a subscription; on a queue it needs a window, asked for last (XEP-0254 row 33).
+
+    Who subscribes already has one more of it where the node allows that, and else the one that it has (XEP-0060 6.1.6).
+    """
     node, before = facts.node, facts.subscription
     if account_of(request.jid) != request.by.account:
         return refuse(Refusal.FOREIGN_JID)
@@ -116,9 +128,14 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
         return refuse(Refusal.NODE_NOT_FOUND)
     if (no := _objection(request, facts, node)) is not None:
         return no
-    granted = grant(request.options, node, before, facts.now)
+    if before is not None:
+        before = apart(before)[0]
+    further = _has_further(node, facts.subscription)
+    granted = grant(request.options, node, None if further else before, facts.now)
     if isinstance(granted, Refused):
         return Decision(granted)
+    if facts.subscription is not None and further:
+        return _another(request, facts, node, facts.subscription, granted)
     if before is not None:
         return _again(node, before, granted, facts.owners)
     waits = access.needs_approval(access.standing(request.by, facts.affiliation), node)
@@ -177,6 +194,28 @@ def _anew(
     return Decision(reply, (AddSubscription(new),), told)
 
 
+def _has_further(node: Node, before: Subscription | None) -> bool:
+    """Say whether who subscribes again has another subscription of it; one that waits for an owner has not."""
+    stands = before is not None and before.state is SubscriptionState.SUBSCRIBED
+    return stands and node.config.multi_subscribe and not node.config.queueing
+
+
+def _another(
+    request: Subscribe, facts: SubscribeFacts, node: Node, before: Subscription, granted: Granted
+) -> Decision:
+    """Make one more subscription of a JID, whose first an owner has approved if that was needed."""
+    if facts.of_account >= facts.most:
+        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=facts.most)
+    if len(terms_of(before)) >= MOST_OF_JID:
+        reason = f"a JID has at most {MOST_OF_JID} subscriptions to a node"
+        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, reason)
+    terms = Terms(request.subid, granted.deliver, granted.expire, granted.remind, granted.temporary)
+    new = apart(together(before, (*terms_of(before), terms)))[-1]
+    reply = Subscribed(new, queueing=False, configured=granted.configured)
+    told = (*told_owners(node, new, facts.owners), *last_item(node, new, facts.last))
+    return Decision(reply, (AddAnother(node.name, request.jid, terms),), told)
+
+
 def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) -> tuple[News, ...]:
     """Send the last item to one who subscribes from now on, if the node does so (XEP-0060 6.1.7, 12.10)."""
     if (
@@ -187,7 +226,10 @@ def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) ->
         return ()
     item, payload = last
     draft = Draft(item.id, payload, headers=item.headers)
-    return tell(node, (new.jid,), announcement(node, draft, item.publisher, item.published))
+    told = announcement(node, draft, item.publisher, item.published)
+    if new.several:
+        return tell(node, Several((new.jid,), {new.jid: (new.subid,)}), told)
+    return tell(node, (new.jid,), told)
 
 
 def wanted(pending: Subscription, owners: Iterable[Jid]) -> Iterator[ApprovalWanted]:
@@ -238,7 +280,7 @@ def _with(node: Node, held: Subscription, granted: Granted) -> tuple[Subscriptio
         after = replace(after, queue_requests=window, available=held.listens)
     terms = granted.deliver, granted.expire, granted.remind, granted.temporary
     if terms != (held.deliver, held.expire, held.remind, held.temporary):
-        changes.append(SetTerms(node.name, held.jid, *terms))
+        changes.append(SetTerms(node.name, held.jid, *terms, named(held)))
         deliver, expire, remind, temporary = terms
         told = {"expire": expire, "remind": remind, "temporary": temporary}
         after = replace(after, deliver=deliver, **told)
@@ -284,20 +326,22 @@ def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
     node, subscription = found
     told = told_owners(node, subscription, facts.owners, SubscriptionState.NONE)
     pending = subscription.state is SubscriptionState.PENDING
-    change = EndSubscription(subscription.node, subscription.jid)
+    change = EndSubscription(subscription.node, subscription.jid, named(subscription))
     return Decision(Done(), (change,), () if pending else tuple(told))
 
 
 def _own(
     request: SetOptions | Unsubscribe, facts: SubscribeFacts
 ) -> tuple[Node, Subscription] | Decision:
-    """Find the subscription that the request is about, or say why not (XEP-0060 6.2.3, 6.3.4)."""
+    """Find the subscription that the request is about, or say why not (XEP-0060 6.2.3, 6.3.4).
+
+    An id is needed only where the JID has several; one that is given has to be right.
+    """
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
     if account_of(request.jid) != request.by.account:
         return refuse(Refusal.FORBIDDEN)
     if facts.subscription is None:
         return refuse(Refusal.NOT_SUBSCRIBED)
-    if request.subid is not None and request.subid != facts.subscription.subid:
-        return refuse(Refusal.INVALID_SUBID)
-    return facts.node, facts.subscription
+    found = find(facts.subscription, request.subid)
+    return refuse(found) if isinstance(found, Refusal) else (facts.node, found)

@@ -23,6 +23,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.pending import changed
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS, told_owners
 from pubqueue.core.reading.listing import WHOLE, Page, Part
+from pubqueue.core.several import apart, find, named
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Jid, Node, NodeName
@@ -90,44 +91,65 @@ def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Dec
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    if any(count > 1 for count in Counter(wish.jid for wish in request.wishes).values()):
-        return refuse(Refusal.BAD_REQUEST, "a JID is named twice, and has one subscription")
+    if (no := _named_twice(request.wishes)) is not None:
+        return refuse(Refusal.BAD_REQUEST, no)
     changes: list[Change] = []
     notices: list[SubscriptionChanged] = []
     failed: list[SubscriptionEntry] = []
     for wish, known in zip(request.wishes, facts.named, strict=True):
         made = _change(node, wish, known, facts.most)
         if made is None:
-            failed.append(_as_it_is(wish, known))
+            failed += _as_it_is(wish, known)
             continue
-        for change, one, state in made:
+        for change, row, state in made:
             changes.append(change)
-            notices.append(changed(one, state))
-            notices += told_owners(node, one, facts.owners, state)
+            for one in apart(row):
+                notices.append(changed(one, state))
+                notices += told_owners(node, one, facts.owners, state)
     reply = Refused(Refusal.NOT_ALL_CHANGED, standing=tuple(failed)) if failed else Done()
     return Decision(reply, tuple(changes), tuple(notices))
 
 
-def _as_it_is(wish: Wish, known: Named) -> SubscriptionEntry:
-    one = known.subscription
-    if one is None:
-        return SubscriptionEntry(wish.jid, SubscriptionState.NONE)
-    return SubscriptionEntry(one.jid, one.state, one.subid)
+def _named_twice(wishes: tuple[Wish, ...]) -> str | None:
+    """Say what is wrong where a JID is named more than once: each has to say which subscription is meant (8.8.2.4)."""
+    often = {jid for jid, count in Counter(wish.jid for wish in wishes).items() if count > 1}
+    if not often:
+        return None
+    if any(wish.subid is None for wish in wishes if wish.jid in often):
+        return "a JID is named twice, without the subid of each"
+    if len({(wish.jid, wish.subid) for wish in wishes}) < len(wishes):
+        return "a subscription is named twice"
+    return None
+
+
+def _as_it_is(wish: Wish, known: Named) -> list[SubscriptionEntry]:
+    row = known.subscription
+    if row is None:
+        return [SubscriptionEntry(wish.jid, SubscriptionState.NONE)]
+    each = [one for one in apart(row) if wish.subid in {None, one.subid}] or [apart(row)[0]]
+    return [SubscriptionEntry(one.jid, one.state, one.subid) for one in each]
 
 
 Made = tuple[tuple[Change, Subscription, SubscriptionState], ...]
 
 
 def _change(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
-    """Return the change that makes the wish true, nothing if it is, None if it cannot be."""
+    """Return the change that makes the wish true, nothing if it is, None if it cannot be.
+
+    Where the JID has several subscriptions and none of them is named, all are meant.
+    """
     one = known.subscription
     state = SubscriptionState.NONE if one is None else one.state
-    if wish.subid is not None and (one is None or one.subid != wish.subid):
-        return None
+    if wish.subid is not None:
+        found = None if one is None else find(one, wish.subid)
+        if not isinstance(found, Subscription):
+            return None
+        one = found
     if wish.state in {None, state.value}:
         return ()
     if one is not None and wish.state == SubscriptionState.NONE.value:
-        return ((EndSubscription(node.name, one.jid), one, SubscriptionState.NONE),)
+        subid = named(one) if wish.subid is not None else None
+        return ((EndSubscription(node.name, one.jid, subid), one, SubscriptionState.NONE),)
     if wish.state != SubscriptionState.SUBSCRIBED.value:
         return None
     if one is not None:

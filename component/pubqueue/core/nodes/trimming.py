@@ -1,5 +1,7 @@
 """Bring what a node keeps to what its settings say, after these were narrowed: slice by slice, for it may be much.
 
+In a queue of which more items of a group may be in flight than before, more take their turns, group after group.
+
 Items beyond the number that a plain node may keep go, the oldest first. Lives are cut to what the node allows now; an
 item whose life ends by that goes when its time comes, which may be at once. A longer life is for what is published from
 then on. That a node is being trimmed is noted with its settings, and whatever happens it comes to its end.
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.changes import EndTrim, RemoveItem, SetLife
+from pubqueue.core.changes import CallGroups, EndTrim, RemoveItem, SetLife
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import State, later, seconds
 from pubqueue.core.nodes.plain import drops_loudly, room_for
@@ -30,24 +32,33 @@ SLICE: Final = 200
 """Items that are looked at in one step."""
 
 
-class TrimItems(Struct, frozen=True, gc=False):
-    """Trim the node; lives are cut of items behind `after`. `reply` is for who waits for the end.
+TURNS: Final = 500
+"""Turns that come in one step, about."""
 
-    With `review` its subscribers are looked through afterwards.
+
+class TrimItems(Struct, frozen=True, gc=False):
+    """Trim the node; lives are cut of items behind `after`, then groups behind `group` get their turns.
+
+    `reply` is for who waits for the end. With `review` its subscribers are looked through afterwards.
     """
 
     node: NodeName
     reply: Reply | None = None
     after: int = 0
     review: bool = False
+    group: str | None = None
 
 
 class TrimItemsFacts(Struct, frozen=True, gc=False):
-    """The node, and the next of its items: from the beginning where some have to go, else behind `after`."""
+    """The node, and the next of its items: from the beginning where some have to go, else behind `after`.
+
+    Or the next of its `groups`, as soon as it is about them.
+    """
 
     node: Node | None
     items: tuple[Item, ...]
     audience: Audience = ()
+    groups: tuple[str, ...] = ()
 
 
 class ResumeTrims(Struct, frozen=True, gc=False):
@@ -58,6 +69,16 @@ class ResumeTrimsFacts(Struct, frozen=True, gc=False):
     """A node that is still to be trimmed."""
 
     node: NodeName | None
+
+
+def begins(before: NodeConfig, after: NodeConfig) -> bool:
+    """Say whether there is something to do after the settings have become these."""
+    return narrows(before, after) or (after.queueing and after.group_limit > before.group_limit)
+
+
+def groups_of_slice(config: NodeConfig) -> int:
+    """Return how many groups are looked at in one step: so that not many more turns than TURNS come in it."""
+    return max(1, TURNS // config.group_limit)
 
 
 def narrows(before: NodeConfig, after: NodeConfig) -> bool:
@@ -86,6 +107,8 @@ def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
     node = facts.node
     if node is None:
         return Decision(request.reply or Done())
+    if request.group is not None:
+        return _call(request, node, facts.groups)
     if (many := excess(node)) and facts.items:
         gone = facts.items[:many]
         loudly = node.config.persist_items and drops_loudly(node)
@@ -95,6 +118,20 @@ def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
     changes = _cut_lives(node, facts.items)
     if len(facts.items) == SLICE and node.config.item_expire is not None:
         return Decision(Done(), changes, then=replace(request, after=facts.items[-1].seq))
+    if node.config.queueing:
+        return Decision(Done(), changes, then=replace(request, group=""))
+    return _end(request, node, changes)
+
+
+def _call(request: TrimItems, node: Node, groups: tuple[str, ...]) -> Decision:
+    """Give turns to a slice of groups."""
+    if not groups:
+        return _end(request, node, ())
+    then = replace(request, group=groups[-1])
+    return Decision(Done(), (CallGroups(node.name, groups),), then=then)
+
+
+def _end(request: TrimItems, node: Node, changes: tuple[Change, ...]) -> Decision:
     reply = request.reply or Done()
     then = ReviewSubscribers(node.name, reply) if request.review else None
     return Decision(reply, (*changes, EndTrim(node.name)), then=then)

@@ -29,6 +29,7 @@ from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import SubscriptionState
 from pubqueue.core.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
+from pubqueue.core.several import apart, named
 from pubqueue.core.transactions.model import Abort, Sweep
 
 if TYPE_CHECKING:
@@ -147,20 +148,28 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     notices: list[Notice] = [
         Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None
     ]
-    for lease in facts.leases:
-        change, told = _of_lease(lease, facts.now)
-        changes.append(change)
-        notices.append(told)
+    for row in facts.leases:
+        for change, told in _of_leases(row, facts.now):
+            changes.append(change)
+            notices.append(told)
     then = Expire() if facts.more_to_forget else None
     return Decision(Done(), tuple(changes), tuple(notices), then=then)
+
+
+def _of_leases(row: Subscription, now: Millis) -> Iterator[tuple[Change, Notice]]:
+    """Do what is to be done for the leases of a JID's subscriptions to a node."""
+    for one in apart(row):
+        if one.ends_next is not None and one.ends_next <= now:
+            yield _of_lease(one, now)
 
 
 def _of_lease(one: Subscription, now: Millis) -> tuple[Change, Notice]:
     """End a subscription whose lease is over, and say so; or say that it will be (XEP-0060 12.19)."""
     if one.expire is not None and one.expire <= now:
         none = SubscriptionChanged(one.jid, one.node, SubscriptionState.NONE, one.subid)
-        return EndSubscription(one.node, one.jid), none
-    reminded = SetTerms(one.node, one.jid, one.deliver, one.expire, None, one.temporary)
+        return EndSubscription(one.node, one.jid, named(one)), none
+    terms = one.deliver, one.expire, None, one.temporary
+    reminded = SetTerms(one.node, one.jid, *terms, named(one))
     return reminded, SubscriptionChanged(one.jid, one.node, one.state, one.subid, one.expire)
 
 
@@ -217,10 +226,15 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     for subscription, node in facts.subscriptions:
         if subscription.jid not in gone:
             continue
-        temporary = subscription.temporary or node.config.tempsub  # XEP-0060 12.5
-        if temporary or (node.config.queueing and node.config.unsubscribe_on_unavailable):
+        each = apart(subscription)
+        ending = [one for one in each if one.temporary or node.config.tempsub]  # XEP-0060 12.5
+        if len(ending) == len(each) or (
+            node.config.queueing and node.config.unsubscribe_on_unavailable
+        ):
             changes.append(EndSubscription(subscription.node, subscription.jid))
-        elif node.config.queueing:
+            continue
+        changes += [EndSubscription(one.node, one.jid, one.subid) for one in ending]
+        if node.config.queueing:
             changes.append(SetAvailable(subscription.node, subscription.jid, available=False))
     return Decision(Done(), tuple(changes))
 

@@ -31,7 +31,7 @@ from pubqueue.core.nodes.nodeconfig import Settings, agrees
 from pubqueue.core.queue.headers import excess
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Draft, Item, Millis, Node, NodeConfig, NodeName
+    from pubqueue.core.model import Asker, Draft, Item, ItemId, Millis, Node, NodeConfig, NodeName
     from pubqueue.core.notices import Audience
 
 
@@ -130,12 +130,15 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
     if not request.drafts:
         return refuse(Refusal.ITEM_REQUIRED)
     changes: list[Change] = []
+    left: list[ItemId] = []
     for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
         add = _add(request, facts, node, draft)
         place = PLACES[known, None if item is None else item.state]
         if place in TAKEN:
             refusal, words = TAKEN[place]
             return refuse(refusal, words.format(draft.id))
+        if place is Place.LEAVE:
+            left.append(draft.id)
         changes += _place(place, item, add)
     if node.config.max_items is not None:
         added = sum(isinstance(change, AddItem) for change in changes)
@@ -143,7 +146,7 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
         if overfull(node, added, removed):
             return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     ids = tuple([draft.id for draft in request.drafts])
-    return Decision(Published(node.name, ids, _dead(facts)), tuple(changes))
+    return Decision(Published(node.name, ids, _dead(facts), tuple(left)), tuple(changes))
 
 
 def _publish_plainly(request: Publish, facts: PublishFacts, node: Node) -> Decision:
@@ -208,8 +211,9 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
         return refuse(Refusal.FORBIDDEN)
     if node.config.publish_paused:
         return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
-    if not node.config.queueing and any(draft.delay or draft.priority for draft in request.drafts):
-        return refuse(Refusal.BAD_REQUEST, "delay and priority mean something on queues alone")
+    if not node.config.queueing and any(d.delay or d.priority or d.group for d in request.drafts):
+        reason = "delay, priority and group mean something on queues alone"
+        return refuse(Refusal.BAD_REQUEST, reason)
     options = request.options
     if options is not None and (unmet := agrees(node.config, options)) is not None:
         return Decision(unmet)

@@ -16,10 +16,11 @@ from pubqueue.core.decision import (
     RostersWanted,
     refuse,
 )
-from pubqueue.core.model import AccessModel, Affiliation
+from pubqueue.core.model import AccessModel, Affiliation, Subscription, SubscriptionState
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading.listing import MOST_OCTETS, Page, Part
+from pubqueue.core.several import find
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Item, ItemId, Jid, Node, NodeName
@@ -36,6 +37,7 @@ class Retrieve(Struct, frozen=True, gc=False):
     """Ask for these items, for the newest so many, or for a page of all, the oldest first.
 
     `room` is how many bytes of payload the face can take in one answer. With an `order` they are those first in it, in it.
+    `subid` says by which subscription it is asked (XEP-0060 6.5.6); it changes nothing of the answer.
     """
 
     by: Asker
@@ -45,6 +47,7 @@ class Retrieve(Struct, frozen=True, gc=False):
     page: Page | None = None
     room: int = MOST_OCTETS
     order: Order | None = None
+    subid: str | None = None
 
 
 class RetrieveFacts(Struct, frozen=True, gc=False):
@@ -57,6 +60,8 @@ class RetrieveFacts(Struct, frozen=True, gc=False):
     part: Part
     after_missing: bool = False
     owners: tuple[Jid, ...] = ()
+    mine: tuple[Subscription, ...] = ()
+    """The subscriptions of the asker, as its full JID and as its account."""
 
 
 def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
@@ -69,6 +74,8 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
         return Decision(no)
     if no is not None or node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND)
+    if (unclear := _which(request.subid, facts.mine)) is not None:
+        return refuse(unclear)
     if request.order is not None and (node.config.queueing or request.ids):
         return refuse(Refusal.BAD_REQUEST, "an order is for all items of a plain node")
     if facts.after_missing:
@@ -79,6 +86,17 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
     if not sees_all(request.by, node, facts.affiliation):
         items = tuple(_for_worker(row) for row in items if holds(request.by, row[0]))
     return Decision(Retrieved(node, items, facts.part))
+
+
+def _which(subid: str | None, mine: tuple[Subscription, ...]) -> Refusal | None:
+    """Say why it is not clear by which of its subscriptions the asker asks (XEP-0060 6.5.9.1, 6.5.9.2).
+
+    One who does not subscribe need not name any.
+    """
+    found = [find(one, subid) for one in mine if one.state is SubscriptionState.SUBSCRIBED]
+    if subid is not None and any(isinstance(one, Subscription) for one in found):
+        return None
+    return next((one for one in found if isinstance(one, Refusal)), None)
 
 
 def objection(

@@ -145,7 +145,9 @@ class CommitFacts(Struct, frozen=True, gc=False):
     bytes: int = 0
     noted: tuple[int, int] = (0, 0)
     too_many: bool = False
-    """There are more winners than one batch can hold: they are not looked at yet."""
+    """There are more winners than one batch can hold, or some of groups: they are not looked at yet."""
+    grouped: bool = False
+    """Some of the named are of groups: each is to take its place in the line of its group."""
     dead_letters: CommitNodeFacts | None = None
     """The node for winners whose ids are taken, as far as it is there; without winners of its own."""
 

@@ -71,7 +71,8 @@ class Version(Struct, frozen=True, gc=False):
 class Attempt(Struct, frozen=True, gc=False):
     """A try at a part of an open version, with what it has staged.
 
-    `known` are those of its items that the node knew before; of a version that is visible at once.
+    `known` are those of its items that the node knew before; of a version that is visible at once. `grouped` counts what
+    was staged of groups, again each time that it came again.
     """
 
     app: str
@@ -81,6 +82,7 @@ class Attempt(Struct, frozen=True, gc=False):
     items: int = 0
     bytes: int = 0
     known: int = 0
+    grouped: int = 0
 
 
 class StagedTotals(Struct, frozen=True, gc=False):

@@ -35,6 +35,7 @@ PUBSUB_FEATURES: Final = (
     "meta-data",
     "modify-affiliations",
     "multi-items",
+    "multi-subscribe",
     "outcast-affiliation",
     "persistent-items",
     "presence-notifications",
@@ -56,6 +57,9 @@ PUBSUB_FEATURES: Final = (
     "subscription-options",
 )
 """What of XEP-0060 1.30 section 10 the service does, and no more."""
+
+MULTI_SUBSCRIBE: Final = f"{ns.PUBSUB}#multi-subscribe"
+"""What nodes do that are configured so; the service offers it because their owners can."""
 
 AUTO_CREATE: Final = f"{ns.PUBSUB}#auto-create"
 """What it does besides, unless an operator says otherwise."""
@@ -109,6 +113,8 @@ def node_info(described: Described, _service: str) -> bytes:
     features = [ns.DISCO_INFO, ns.PUBSUB]
     if node.config.queueing:
         features.append(ns.QUEUEING)
+    elif node.config.multi_subscribe:
+        features.append(MULTI_SUBSCRIBE)
     if node.config.event_log:
         features.append(pages.EVENTS)
     inner = identity + _features(features) + forms.meta_data(described)

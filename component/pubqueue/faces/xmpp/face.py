@@ -28,7 +28,7 @@ from pubqueue.faces.xmpp.ids import new_id
 from pubqueue.faces.xmpp.intake import Intake, told_of, weight
 from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
-from pubqueue.faces.xmpp.parse.publishing import wants_short
+from pubqueue.faces.xmpp.parse.publishing import answer_wanted
 from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
 from pubqueue.faces.xmpp.room import LARGEST, LARGEST_ANSWER
 from pubqueue.faces.xmpp.rosters import Rosters
@@ -202,7 +202,7 @@ class XmppFace:
             self._refuse(asked, SERVICE_UNAVAILABLE)
             return
         verb = RETRACT if asked.payload is None else PUBLISH
-        write = verb.brief if asked.short and verb.brief else verb.write
+        write = verb.briefly.get(asked.answer, verb.write)
         request = asked.request(self._asker(sender.jid), new_id)
         if self._broker.is_behind(asked.node):
             self._refuse(asked, _BEHIND)
@@ -240,7 +240,7 @@ class XmppFace:
         elif (node := told_of(request)) is not None and self._broker.is_behind(node):
             self._refuse(stanza, _BEHIND)
         else:
-            write = verb.brief if verb.brief and wants_short(iq) else verb.write
+            write = verb.briefly.get(answer_wanted(iq), verb.write) if verb.briefly else verb.write
             instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
             self._submit(stanza, request, write, instead)
 

@@ -205,7 +205,7 @@ TOLD: Final = (
 META: Final = {field.var: field.label for field in FIELDS} | {
     "pubsub#creation_date":   "When it was created",
     "pubsub#creator":         "Who created it",
-    "pubsub#num_subscribers": "Number of subscriptions",
+    "pubsub#num_subscribers": "Number of subscribers",
     "pubsub#owner":           "Who owns it",
     "pubsub#publisher":       "Who publishes to it",
     "x-queueing#depth":       "Number of items in it",

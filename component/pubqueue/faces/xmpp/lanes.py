@@ -7,11 +7,10 @@ the socket takes them, so that nobody else's answer waits behind them, and no ot
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pubqueue.core.model import Jid, NodeName
 
 MOST_OCTETS: Final = 8 << 20
@@ -21,15 +20,20 @@ _ADDRESS: Final = 8
 """Bytes for each addressee: a reference, should the audience be no other's as well."""
 
 
+Own = Callable[["Jid"], "tuple[bytes, int] | None"]
+"""Makes the text, with its white space, for an addressee who is not told the same as the others."""
+
+
 class _Told:
     """One notice and its audience, of which those before `at` have been told."""
 
-    __slots__ = ("at", "calls", "octets", "text", "to", "white")
+    __slots__ = ("at", "calls", "octets", "own", "text", "to", "white")
 
-    def __init__(self, to: tuple[Jid, ...], text: bytes, white: int) -> None:
+    def __init__(self, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None) -> None:
         self.to = to
         self.text = text
         self.white = white
+        self.own = own
         self.at = 0
         self.calls: list[Callable[[], None]] = []
         self.octets = len(text) + _ADDRESS * len(to)
@@ -50,9 +54,11 @@ class Lanes:
         """Say whether so much waits that the node should have no more."""
         return self.octets > MOST_OCTETS and node in self._lanes
 
-    def add(self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int) -> None:
-        """Have the text told to each of these; so much white space follows it."""
-        told = _Told(to, text, white)
+    def add(
+        self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None = None
+    ) -> None:
+        """Have the text told to each of these who has none of its `own`; so much white space follows it."""
+        told = _Told(to, text, white, own)
         self._lanes.setdefault(node, deque()).append(told)
         self.octets += told.octets
 
@@ -79,7 +85,8 @@ class Lanes:
         if told.at == len(told.to):
             for call in told.calls:
                 call()
-        return to, told.text, told.white
+        text, white = (told.own(to) if told.own else None) or (told.text, told.white)
+        return to, text, white
 
     def clear(self) -> None:
         """Forget what waits: there is nobody to tell it to."""

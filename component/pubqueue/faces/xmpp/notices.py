@@ -27,7 +27,7 @@ from pubqueue.faces.xmpp.text import attribute, quoted, stamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Item, Jid, Millis
+    from pubqueue.core.model import Headers, Item, Jid, Millis
     from pubqueue.core.notices import ForMany, Notice
 
 # what does not change in them
@@ -61,6 +61,8 @@ def rest(
 ) -> bytes:
     """Return what stands behind the message's id; what is fleeting is a headline."""
     kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
+    if isinstance(what, Announce | Retracted) and what.subids:
+        end = _with_subids(end, what)
     match what:
         case Retracted():
             inner = _gone(what, "retract")
@@ -81,6 +83,18 @@ def rest(
         case _:
             assert_never(what)
     return f"{kind}{inner}</event>{end}".encode()
+
+
+def _with_subids(end: str, what: Announce | Retracted) -> str:
+    """Return the end of a message that names subscriptions: behind all else, as XEP-0060 7.1.2.4 has it.
+
+    What the publisher says of the item stands in front of them, for there is one element of headers.
+    """
+    known: Headers = ()
+    if isinstance(what, Announce) and what.draft is not None:
+        known = what.draft.headers
+    ids = tuple(("SubID", subid) for subid in what.subids)
+    return f"{end.removesuffix(_BARE_END)}{headers.render((*known, *ids))}{_BARE_END}"
 
 
 def _deleted(what: Deleted) -> str:
@@ -149,7 +163,8 @@ def _announced(what: Announce, service: str, kind: str, end: str) -> bytes:
     else:
         before, tail = f'{kind}{_ITEMS}{node}"><item {words}>', "</item></items></event>"
     late = "" if what.late is None else _late(what.late, service)
-    tail += f"{late}{headers.render(draft.headers)}{end}"
+    given = "" if what.subids else headers.render(draft.headers)  # else they are in the end
+    tail += f"{late}{given}{end}"
     return before.encode() + draft.payload + tail.encode()
 
 
@@ -162,8 +177,9 @@ def _delivery(what: Deliver, service: str, name: str) -> bytes:
     )
     deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
     beside = "" if item.acquired == 1 and not item.headers else _beside(item, service)
+    failed = f' failed="{item.failed}"' if item.failed else ""
     tail = (
-        f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}" '
+        f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}"{failed} '
         f'published="{stamp(item.published)}"/>{beside}{_END}'
     )
     return before.encode() + what.payload + tail.encode()

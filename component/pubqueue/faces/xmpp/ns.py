@@ -34,6 +34,7 @@ FILTER: Final = "urn:xmpp:pubsub-filter:0"
 VERSION: Final = "jabber:iq:version"
 COMMANDS: Final = "http://jabber.org/protocol/commands"
 TIME: Final = "urn:xmpp:time"
+JSON: Final = "urn:xmpp:json:0"
 
 
 def tag(namespace: str, name: str) -> str:

@@ -98,6 +98,7 @@ def _item(shown: ItemEntry) -> bytes:
         seq=item.seq,
         state=item.state,
         priority=item.priority,
+        group=item.group or None,
         published=stamp(item.published),
         publisher=item.publisher,
         not_before=None if item.due is None else stamp(item.due),

@@ -91,6 +91,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.NOT_APPROVED:             StanzaError("auth",   "not-authorized",          "not-subscribed"),
     Refusal.NOT_ALL_CHANGED:          StanzaError("modify", "not-acceptable"),
     Refusal.TOO_MANY_SUBSCRIPTIONS:   StanzaError("wait",   "policy-violation",        "too-many-subscriptions"),
+    Refusal.SUBID_REQUIRED:           bad_request("subid-required"),
     Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
     Refusal.LAST_OWNER:               StanzaError("modify", "not-acceptable"),
     Refusal.BAD_REQUEST:              StanzaError("modify", "bad-request"),

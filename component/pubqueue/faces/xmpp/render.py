@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue import __version__
+from pubqueue.core import several
 from pubqueue.core.decision import Affiliations, Published, Refusal
 from pubqueue.core.model import ItemReply, NodeConfig, NodeName
 from pubqueue.core.nodes.account import name_of
@@ -57,17 +58,29 @@ def entity_time(now: Millis) -> str:
 
 def published(reply: Published | Skipped, _service: str) -> bytes:
     """Return the ids (XEP-0060 7.1.2), and what there is to tell of items that were there before."""
+    return _published(reply)
+
+
+def _published(reply: Published | Skipped, beside: str = "") -> bytes:
     if not isinstance(reply, Published):
         return transactions.skipped(reply).encode()
     items = "".join([f'<item id="{attribute(item)}"/>' for item in reply.ids])
     node = attribute(reply.node)
     dead = "".join(map(_death, reply.dead)) if reply.dead else ""
-    return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{dead}</pubsub>'.encode()
+    return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{beside}{dead}</pubsub>'.encode()
 
 
 def published_briefly(reply: Published | Skipped, service: str) -> bytes:
     """Return nothing where there is nothing to tell but that the items were taken."""
     return published(reply, service) if not isinstance(reply, Published) or reply.dead else b""
+
+
+def published_if_known(reply: Published | Skipped, service: str) -> bytes:
+    """Return nothing where all items are new; else say also which of them were known."""
+    if not isinstance(reply, Published) or not reply.known:
+        return published_briefly(reply, service)
+    known = [f'<known xmlns="{ns.OURS}" item="{attribute(item)}"/>' for item in reply.known]
+    return _published(reply, "".join(known))
 
 
 def subscribed(reply: Subscribed, _service: str) -> bytes:
@@ -228,7 +241,7 @@ def wanted(refused: Refused, *, asked: Element) -> bytes | None:
 def node_subscriptions(reply: NodeSubscriptions, _service: str) -> bytes:
     """Return who subscribes to the node (XEP-0060 8.8.1.2)."""
     entries = [_entry(one.jid, one.subid, one.state) for one in reply.entries]
-    names = [one.jid for one in reply.entries]
+    names = [several.name_of(one, one.jid) for one in reply.entries]
     return _list("subscriptions", reply.node, entries, names, reply.part, namespace=ns.OWNER)
 
 

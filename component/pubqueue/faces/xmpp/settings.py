@@ -84,6 +84,8 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#backoff_max", "text-single", "Seconds of the longest pause", "backoff_max"),
     Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of finished work absorbs a re-publish", "dedup_window"),
     Field("x-queueing#max_queue_requests", "text-single", "Largest number of parallel requests of a subscriber", "max_queue_requests"),
+    Field("x-queueing#group_limit", "text-single", "How many items of one group may be in work at a time", "group_limit"),
+    Field("x-queueing#rate", "text-single", "Items handed out in a second at most, such as 5 or 0.5; empty: no bound", "rate"),
     Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable"),
     Field("x-queueing#paused", "boolean", "Hand out nothing for now", "paused"),
     Field("x-queueing#publish_paused", "boolean", "Take in nothing for now", "publish_paused"),
@@ -91,6 +93,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("pubsub#subscribe", "boolean", "Let anybody subscribe who may", "subscribe"),
     Field("pubsub#tempsub", "boolean", "End every subscription when its subscriber goes offline", "tempsub"),
     Field("pubsub#notify_sub", "boolean", "Tell owners who subscribes and unsubscribes", "notify_sub"),
+    Field("x-pubsub#multi_subscribe", "boolean", "Let each JID subscribe several times, with options of its own each time", "multi_subscribe"),
     Field("pubsub#roster_groups_allowed", "text-multi", "Groups of the owner's roster whose members may subscribe", "roster_groups_allowed"),
 )
 
@@ -137,7 +140,7 @@ _NAMES: Final = {
     WINDOW: WINDOW_FIELDS[0],
     DELIVER: DELIVER_FIELD,
     EXPIRE: EXPIRE_FIELD,
-    **dict.fromkeys(("priority", "delay", "ttl"), "meta"),
+    **dict.fromkeys(("priority", "delay", "ttl", "group"), "meta"),
 }
 """What this face calls the values that a refusal may be about."""
 

@@ -73,7 +73,7 @@ class _Verb(Struct, frozen=True, gc=False):
     """What publish or retract says of itself."""
 
     node: NodeName
-    short: bool
+    answer: str
     notify: bool
     prefixes: tuple[bytes, ...]
 
@@ -89,7 +89,7 @@ class Single(Struct, frozen=True, gc=False):
     item: ItemId | None
     payload: bytes | None
     space: str
-    short: bool
+    answer: str
     notify: bool
 
     @property
@@ -177,7 +177,7 @@ class SingleReader:
             None if item is None else ItemId(item.decode()),
             payload,
             space,
-            verb.short and None not in (item, payload),
+            "" if item is None or payload is None else verb.answer,
             verb.notify,
         )
 
@@ -252,7 +252,7 @@ def _verb(words: bytes) -> _Verb | None:
         return None
     return _Verb(
         NodeName(node),
-        tag.attributes.get(ANSWER) == "short",
+        tag.attributes.get(ANSWER, ""),
         tag.attributes.get("notify") in {"1", "true"},
         _colons(tag.declared),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.notices import Retracted, ToEach
+from pubqueue.core.notices import Retracted, ToEach, for_subids
 from pubqueue.faces.xmpp import notices
 from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.feeder import padding
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from pubqueue.core.model import NodeName
+    from pubqueue.core.model import Jid, NodeName
     from pubqueue.faces.xmpp.component import Component
 
 SLICE: Final = 262_144
@@ -72,9 +72,19 @@ class ToMany:
             for ids in (what.ids[:half], what.ids[half:]):
                 self.tell(replace(many, what=replace(what, ids=ids)))
         elif self._component.ready:
-            self._lanes.add(what.node, many.to, text, padding(text))
+            own = partial(self._own, many) if many.subids else None
+            self._lanes.add(what.node, many.to, text, padding(text), own)
             if not self._going:
                 self.go_on()
+
+    def _own(self, many: ToEach, to: Jid) -> tuple[bytes, int] | None:
+        """Return what one is told who subscribes several times, with its white space."""
+        subids = many.subids.get(to)
+        if subids is None:
+            return None
+        what = for_subids(many.what, subids)
+        text = notices.rest(what, self._jid, fleeting=many.fleeting)
+        return text, padding(text)
 
     def go_on(self) -> None:
         """Tell some of those who wait to be told, and the others in the next turn, if there is room."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue.core.model import Millis
@@ -59,8 +59,8 @@ class Handler:
 
     read: Reader
     write: Renderer = render.done
-    brief: Renderer | None = None
-    """The renderer for those who ask for short answers."""
+    briefly: Mapping[str, Renderer] = field(default_factory=dict)
+    """The renderers for those who ask for shorter answers, by what they ask for."""
     refuse: Instead | None = None
     """What a refusal shows in place of the request's child, if it is anything else."""
     accompanied: bool = False
@@ -83,7 +83,10 @@ def _time() -> str:
 
 
 PUBLISH: Final = Handler(
-    publishing.publish, render.published, brief=render.published_briefly, accompanied=True
+    publishing.publish,
+    render.published,
+    briefly={"short": render.published_briefly, "known": render.published_if_known},
+    accompanied=True,
 )
 RETRACT: Final = Handler(settling.retract, accompanied=True)
 

@@ -143,6 +143,24 @@ def stride(contents: Contents, which: l.Stride, after: Any, limit: int) -> list[
     return list(islice(seqs.behind(after), limit - 1, limit))
 
 
+def _group_turns(contents: Contents, which: l.GroupTurns, _after: object) -> Iterator[int]:
+    for node, group in which.groups:
+        yield contents.items.folder(node).turns.get(group, 0)
+
+
+def group_lines(contents: Contents, which: l.GroupLines, _after: object, limit: int) -> list[Item]:
+    """Return the first items in line of each of the groups."""
+    found: list[Item] = []
+    for node, group in which.groups:
+        line = contents.items.folder(node).lines.get(group, ())
+        found += [contents.items.items.rows[seq] for seq in islice(line, limit)]
+    return found
+
+
+def _waiting_groups(contents: Contents, which: l.WaitingGroups, after: str | None) -> Iterator[str]:
+    yield from contents.items.folder(which.node).groups.behind(after or None)
+
+
 def _newest_item(contents: Contents, which: l.NewestItem, _after: object) -> Iterator[int]:
     folder = contents.items.folder(which.node)
     if not which.dead:
@@ -163,5 +181,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.Locks:                 _locks,
     l.ItemEntries:           _shown_items,
     l.NewestItem:            _newest_item,
+    l.GroupTurns:            _group_turns,
+    l.WaitingGroups:         _waiting_groups,
 }
 # fmt: on

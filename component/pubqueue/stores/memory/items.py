@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from pubqueue.app.rows import rank
 from pubqueue.core.model import NodeName, State
+from pubqueue.core.queue.groups import in_line
 from pubqueue.stores.memory.order import Order
 from pubqueue.stores.memory.table import Table
 
@@ -20,13 +22,24 @@ if TYPE_CHECKING:
 class NodeItems:
     """What a node has, in every order in which it is asked for."""
 
-    __slots__ = ("aside", "counts", "dead", "dead_letters", "finished", "ids", "ready", "seqs")
+    __slots__ = (
+        *("aside", "counts", "dead", "dead_letters", "finished", "groups", "ids", "lines"),
+        *("ready", "seqs", "turns", "waiting"),
+    )
 
     def __init__(self) -> None:
         self.ids: dict[ItemId, int] = {}
         self.seqs: Order[int] = Order()
         self.ready: Order[tuple[int, int]] = Order()
-        """By priority, the highest first, and age."""
+        """By priority, the highest first, and age; of groups by their turns."""
+        self.lines: dict[str, Order[int]] = {}
+        """Of each group who is in line."""
+        self.groups: Order[str] = Order()
+        """Those of which somebody is."""
+        self.turns: defaultdict[str, int] = defaultdict(int)
+        """How many turns of each group are under way."""
+        self.waiting: Order[int] = Order()
+        """Who is in line of any group."""
         self.aside: Order[tuple[int, int]] = Order()
         self.dead: Order[int] = Order()
         """Those that nobody holds."""
@@ -57,6 +70,12 @@ class ItemTable:
         self.lives: Order[tuple[Millis, int]] = Order()
         self.untils: Order[tuple[Millis, NodeName, ItemId]] = Order()
         self._held: defaultdict[Jid, set[int]] = defaultdict(set)
+        self._turns: dict[int, int] = {}
+        """By the number of a turn: the item's."""
+
+    def at(self, place: tuple[int, int]) -> Item:
+        """Return the item that stands at a place of what is ready."""
+        return self.items.rows[self._turns.get(place[1], place[1])]
 
     def folder(self, node: NodeName) -> NodeItems:
         """Return what the node has; the folder of one that has nothing is not kept."""
@@ -140,6 +159,8 @@ class ItemTable:
         folder.counts[item.state] -= 1
         for order, key in self._places(folder, item):
             order.remove(key)
+        if item.group:
+            self._leave_group(folder, item)
         if item.holder is not None:
             mine = self._held[item.holder]
             mine.remove(item.seq)
@@ -151,8 +172,35 @@ class ItemTable:
         folder.counts[item.state] += 1
         for order, key in self._places(folder, item):
             order.add(key)
+        if item.group:
+            self._enter_group(folder, item)
         if item.holder is not None:
             self._held[item.holder].add(item.seq)
+
+    def _enter_group(self, folder: NodeItems, item: Item) -> None:
+        if item.turn:
+            self._turns[item.turn] = item.seq
+            folder.turns[item.group] += 1
+        elif in_line(item):
+            if item.group not in folder.lines:
+                folder.lines[item.group] = Order()
+                folder.groups.add(item.group)
+            folder.lines[item.group].add(item.seq)
+            folder.waiting.add(item.seq)
+
+    def _leave_group(self, folder: NodeItems, item: Item) -> None:
+        if item.turn:
+            del self._turns[item.turn]
+            folder.turns[item.group] -= 1
+            if not folder.turns[item.group]:
+                del folder.turns[item.group]
+        elif in_line(item):
+            folder.waiting.remove(item.seq)
+            line = folder.lines[item.group]
+            line.remove(item.seq)
+            if not line:
+                del folder.lines[item.group]
+                folder.groups.remove(item.group)
 
     def _places(self, folder: NodeItems, item: Item) -> list[Place]:
         """Return the orders in which the item stands for what it is at present, with its keys there."""
@@ -162,12 +210,12 @@ class ItemTable:
             places.append((self.locks, (item.deadline, seq)))
         elif state is not State.DEAD and item.expires is not None:
             places.append((self.lives, (item.expires, seq)))
-        if state is State.QUEUED:
-            places.append((folder.ready, (-item.priority, seq)))
+        if state is State.QUEUED and not in_line(item):
+            places.append((folder.ready, rank(item)))
         elif state is State.DELAYED:
             places.append((self.dues, (item.due, seq)))
             if item.aside:
-                places.append((folder.aside, (-item.priority, seq)))
+                places.append((folder.aside, rank(item)))
         if item.dead_letter is not None:
             places.append((folder.dead_letters, (item.dead_letter.number, seq)))
             if state is not State.LOCKED:

@@ -27,6 +27,8 @@ def load(contents: Contents, needs: Needs) -> Rows:
         _load_transactions(contents.staging, needs, rows)
     if needs.staged or needs.noted:
         _load_staged(contents.staging, needs, rows)
+    if needs.schedules:
+        rows.schedules = _found(contents.schedules.schedules, needs.schedules)
     return rows
 
 

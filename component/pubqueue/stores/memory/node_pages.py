@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from pubqueue.core.reading.pages import NodeEntry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pubqueue.app.rows import AffiliationRow
+    from pubqueue.app.rows import AffiliationRow, Rank
     from pubqueue.core.model import (
         Jid,
         Node,
@@ -73,6 +73,17 @@ def _subscriptions_of(
     return subscriptions(
         contents, which, contents.nodes.standing(which.node, which.state).behind(after)
     )
+
+
+def _several_of(
+    contents: Contents, which: l.SeveralOf, after: Jid | None
+) -> Iterator[Subscription]:
+    standing = l.SubscriptionsOf(which.node)
+    for one in _subscriptions_of(contents, standing, after):
+        if one.jid > which.through:
+            return
+        if one.several:
+            yield one
 
 
 def subscriptions(
@@ -182,12 +193,20 @@ def counted(
     contents: Contents, which: l.Counted, after: object, limit: int
 ) -> list[tuple[int, object]]:
     """Count the items of a state among so many, and return where they end if there may be more."""
-    folder = contents.items.folder(which.node)
-    order: Any = folder.dead_letters if which.state is State.DEAD else folder.ready
-    places = list(islice(order.behind(after), limit))
-    states = [contents.items.items.rows[seq].state for _, seq in places]
-    end = places[-1] if len(places) == limit else None
-    return [(states.count(which.state), end)]
+    folder, rows = contents.items.folder(which.node), contents.items.items.rows
+    if which.state is State.DEAD:
+        letters = list(islice(folder.dead_letters.behind(after), limit))  # type: ignore[arg-type]  # a place of them
+        states = [rows[seq].state for _, seq in letters]
+        return [(states.count(State.DEAD), letters[-1] if len(letters) == limit else None)]
+    ready: list[Rank] = []
+    if not isinstance(after, int):
+        ready = list(islice(folder.ready.behind(after), limit))  # type: ignore[arg-type]  # a place of them
+        if len(ready) == limit:
+            return [(limit, ready[-1])]
+    behind = after if isinstance(after, int) else None
+    waiting = list(islice(folder.waiting.behind(behind), limit - len(ready)))
+    full = len(ready) + len(waiting) == limit
+    return [(len(ready) + len(waiting), waiting[-1] if full else None)]
 
 
 def _node_entry(contents: Contents, node: Node) -> NodeEntry:
@@ -197,7 +216,8 @@ def _node_entry(contents: Contents, node: Node) -> NodeEntry:
         for one in contents.nodes.subscribers(node.name)
         if one.available
     )
-    first = min((seq for _, seq in folder.ready), default=None)
+    ready = (contents.items.at(place).seq for place in folder.ready)
+    first = min(chain(ready, folder.waiting), default=None)
     oldest = None if first is None else contents.items.items.rows[first].published
     return NodeEntry(
         node,
@@ -217,6 +237,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     l.FreeSubscriptions:     _free_subscriptions,
     l.Subscribers:           _subscribers,
     l.SubscriptionsOf:       _subscriptions_of,
+    l.SeveralOf:             _several_of,
     l.SubscriberRoles:       _subscriber_roles,
     l.Reviews:               _reviews,
     l.Trims:                 _trims,

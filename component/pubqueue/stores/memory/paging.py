@@ -6,15 +6,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import listings as l
-from pubqueue.stores.memory import item_pages, moving, node_pages
+from pubqueue.core.model import Subscription
+from pubqueue.core.several import counted
+from pubqueue.stores.memory import item_pages, moving, node_pages, schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue.app.rows import Contest
-    from pubqueue.core.model import (
-        Draft,
-    )
+    from pubqueue.core.model import Draft, Item
     from pubqueue.core.reading.pages import EventEntry
     from pubqueue.core.transactions.model import Attempt, Record
     from pubqueue.stores.memory.contents import Contents
@@ -27,7 +27,7 @@ def page(
     contents: Contents, choice: Choice | None, which: l.Listing[Any], after: object, limit: int
 ) -> list[Any]:
     """Return so many rows of the listing behind `after` at most."""
-    if isinstance(which, l.Contests | l.AgedEvents | l.Forgettable):
+    if type(which) in LIMITED:
         return LIMITED[type(which)](contents, choice, which, limit)
     if type(which) in OF_WINNERS:
         return list(islice(OF_WINNERS[type(which)](choice, which), limit))
@@ -65,7 +65,8 @@ def _backward(contents: Contents, which: l.Backward[Any], after: Any) -> Iterato
 
 
 def _total(contents: Contents, which: l.Total, _after: object) -> Iterator[int]:
-    yield sum(1 for _ in LISTINGS[type(which.of)](contents, which.of, None))
+    found = LISTINGS[type(which.of)](contents, which.of, None)
+    yield sum(counted([one]) if isinstance(one, Subscription) else 1 for one in found)
 
 
 # --- the event log -------------------------------------------------------------------------------
@@ -122,6 +123,12 @@ def _forgettable(
     return [len(contents.items.outdated(which.now, limit))]
 
 
+def _group_lines(
+    contents: Contents, _choice: object, which: l.GroupLines, limit: int
+) -> list[Item]:
+    return item_pages.group_lines(contents, which, None, limit)
+
+
 def _attempts_of(contents: Contents, which: l.AttemptsOf, _after: object) -> Iterator[Attempt]:
     for one in contents.staging.attempts_of((which.app, which.version)):
         yield one.attempt
@@ -139,6 +146,7 @@ def _winning_drafts(choice: Choice, which: l.WinningDrafts) -> list[Draft]:
 LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     **node_pages.LISTINGS,
     **item_pages.LISTINGS,
+    **schedules.LISTINGS,
     l.Total:                 _total,
     l.Backward:              _backward,
     l.Events:                _events,
@@ -155,6 +163,7 @@ LIMITED: Final[dict[type, Callable[[Contents, Any, Any, int], list[Any]]]] = {
     l.AgedEvents:  _aged_events,
     l.Contests:    _contests,
     l.Forgettable: _forgettable,
+    l.GroupLines:  _group_lines,
 }
 """Those to which the limit is more than a number of rows."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.app.rows import Passed, Ready
+from pubqueue.app.rows import Passed, Ready, up_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,11 +53,11 @@ class _Look(Struct):
         living: list[Item] = []
         looked, last = 0, begin
         for looked, last in enumerate(order.behind(begin), 1):
-            item = self.items.items.rows[last[1]]
+            item = self.items.at(last)
             if item.expires is None or item.expires > self.now:
                 living.append(item)
             if looked == self.places or len(living) == self.room:
                 break
         if looked < self.places:
             return living, None
-        return living, (-living[0].priority, living[0].seq - 1) if living else last
+        return living, up_to(living[0]) if living else last

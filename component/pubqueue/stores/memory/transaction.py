@@ -69,6 +69,7 @@ class MemoryTransaction:
         orders: tuple[Order[Any], ...] = (
             *(items.locks, items.lives, items.dues),
             *(staging.untils, leases),
+            self._contents.schedules.dues,
         )
         return min((first[0] for order in orders if (first := order.first())), default=None)
 

@@ -42,6 +42,7 @@ def write_rows(contents: Contents, writes: Writes) -> None:
         _must_be_of_nodes(contents, (one.after.node for one in writes.finished if one.after))
     if writes.apps or writes.versions or writes.attempts or writes.waiting or writes.staged:
         _write_transactions(contents, writes)
+    plain(contents.schedules.schedules, writes.schedules, lambda row: row.name)
     remove_nodes(contents, writes)  # items may have left them
 
 

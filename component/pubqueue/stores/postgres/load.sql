@@ -21,7 +21,7 @@ CROSS JOIN LATERAL (SELECT * FROM contents WHERE id = k.value::bigint OFFSET 0) 
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = c.node_id OFFSET 0) n;
 
 -- nodes: nodes by their names, with the ids of what they contain
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, c.id
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, c.id
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
@@ -32,26 +32,26 @@ CROSS JOIN LATERAL (SELECT * FROM affiliation WHERE node_id = n.key::bigint AND 
 
 -- subscriptions: those of accounts to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value AND node_id = n.key::bigint OFFSET 0) s;
 
 -- subscribers: all subscriptions to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE node_id = k.value::bigint OFFSET 0) s;
 
 -- accounts: all subscriptions of accounts
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
@@ -94,7 +94,7 @@ CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
 CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t;
 
 -- attempts: attempts at parts of open versions
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known FROM json_array_elements($1::json) k(value)
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped FROM json_array_elements($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
 CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t
 CROSS JOIN LATERAL (SELECT * FROM attempt WHERE txn_id = t.id AND part = (k.value->>2)::bigint AND number = (k.value->>3)::bigint OFFSET 0) a;
@@ -119,60 +119,61 @@ CROSS JOIN json_each(k.value->2) n CROSS JOIN json_array_elements_text(n.value) 
 CROSS JOIN LATERAL (SELECT * FROM staged WHERE txn_id = t.id AND node = n.key AND id = m.value OFFSET 0) s;
 
 -- ready: the next items of a node to hand out, and as many of those put aside, each read in the order of its partial
--- index, behind a priority and a number; no more than so many bytes of payload and one item. In two parts, for one condition
+-- index, behind a priority and a place; no more than so many bytes of payload and one item. In two parts, for one condition
 -- would walk all of a priority. So many places are looked at; those whose life is over are passed over.
 SELECT %(item)s, i.payload FROM (
-    SELECT p.*, sum(p.size) OVER (ORDER BY p.aside, p.priority DESC, p.seq) - p.size AS before FROM (
-        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+    SELECT p.*, sum(p.size) OVER (ORDER BY p.aside, p.priority DESC, p.place) - p.size AS before FROM (
+        (SELECT q.seq, q.place, q.priority, q.aside, octet_length(q.payload) AS size FROM (
             SELECT l.* FROM (
-                (SELECT * FROM item WHERE node_id = $1 AND state = 'queued' AND priority = $5 AND seq > $6
-                 ORDER BY seq LIMIT $4)
+                (SELECT *, %(place)s AS place FROM item
+                 WHERE node_id = $1 AND %(ready)s AND priority = $5 AND %(place)s > $6 ORDER BY %(place)s LIMIT $4)
                 UNION ALL
-                (SELECT * FROM item WHERE node_id = $1 AND state = 'queued' AND priority < $5
-                 ORDER BY priority DESC, seq LIMIT $4)
+                (SELECT *, %(place)s AS place FROM item WHERE node_id = $1 AND %(ready)s AND priority < $5
+                 ORDER BY priority DESC, %(place)s LIMIT $4)
             ) l LIMIT $4
         ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
         UNION ALL
-        (SELECT q.seq, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+        (SELECT q.seq, q.place, q.priority, q.aside, octet_length(q.payload) AS size FROM (
             SELECT l.* FROM (
-                (SELECT * FROM item WHERE node_id = $1 AND aside AND priority = $7 AND seq > $8
-                 ORDER BY seq LIMIT $4)
+                (SELECT *, %(place)s AS place FROM item
+                 WHERE node_id = $1 AND aside AND priority = $7 AND %(place)s > $8 ORDER BY %(place)s LIMIT $4)
                 UNION ALL
-                (SELECT * FROM item WHERE node_id = $1 AND aside AND priority < $7
-                 ORDER BY priority DESC, seq LIMIT $4)
+                (SELECT *, %(place)s AS place FROM item WHERE node_id = $1 AND aside AND priority < $7
+                 ORDER BY priority DESC, %(place)s LIMIT $4)
             ) l LIMIT $4
         ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
     ) p
 ) f
-CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.seq;
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i
+WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.place;
 
 -- ready_places: the next items of many nodes, but only where they stand
 SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
-    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM (
-        SELECT * FROM item WHERE node_id = k.value::bigint AND state = 'queued' ORDER BY priority DESC, seq LIMIT $4
+    (SELECT q.node_id, q.aside, -q.priority, coalesce(q.turn, q.seq), q.seq, octet_length(q.payload) FROM (
+        SELECT * FROM item WHERE node_id = k.value::bigint AND %(ready)s ORDER BY priority DESC, %(place)s LIMIT $4
      ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
     UNION ALL
-    (SELECT q.node_id, q.aside, -q.priority, q.seq, octet_length(q.payload) FROM (
-        SELECT * FROM item WHERE node_id = k.value::bigint AND aside ORDER BY priority DESC, seq LIMIT $4
+    (SELECT q.node_id, q.aside, -q.priority, coalesce(q.turn, q.seq), q.seq, octet_length(q.payload) FROM (
+        SELECT * FROM item WHERE node_id = k.value::bigint AND aside ORDER BY priority DESC, %(place)s LIMIT $4
      ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
 ) r;
 
 -- ready_ends: where so many places of nodes end, of what is queued and of what is put aside, if there are so many
 SELECT e.* FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
-    (SELECT l.node_id, l.aside, -l.priority, l.seq FROM (
-        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND state = 'queued'
-            AND priority = (k.value->>1)::bigint AND seq > (k.value->>2)::bigint ORDER BY seq LIMIT $2)
+    (SELECT l.node_id, l.aside, -l.priority, l.place FROM (
+        (SELECT node_id, aside, priority, %(place)s AS place FROM item WHERE node_id = (k.value->>0)::bigint AND %(ready)s
+            AND priority = (k.value->>1)::bigint AND %(place)s > (k.value->>2)::bigint ORDER BY %(place)s LIMIT $2)
         UNION ALL
-        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND state = 'queued'
-            AND priority < (k.value->>1)::bigint ORDER BY priority DESC, seq LIMIT $2)
+        (SELECT node_id, aside, priority, %(place)s FROM item WHERE node_id = (k.value->>0)::bigint AND %(ready)s
+            AND priority < (k.value->>1)::bigint ORDER BY priority DESC, %(place)s LIMIT $2)
      ) l LIMIT 1 OFFSET $2 - 1)
     UNION ALL
-    (SELECT l.node_id, l.aside, -l.priority, l.seq FROM (
-        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND aside
-            AND priority = (k.value->>3)::bigint AND seq > (k.value->>4)::bigint ORDER BY seq LIMIT $2)
+    (SELECT l.node_id, l.aside, -l.priority, l.place FROM (
+        (SELECT node_id, aside, priority, %(place)s AS place FROM item WHERE node_id = (k.value->>0)::bigint AND aside
+            AND priority = (k.value->>3)::bigint AND %(place)s > (k.value->>4)::bigint ORDER BY %(place)s LIMIT $2)
         UNION ALL
-        (SELECT node_id, aside, priority, seq FROM item WHERE node_id = (k.value->>0)::bigint AND aside
-            AND priority < (k.value->>3)::bigint ORDER BY priority DESC, seq LIMIT $2)
+        (SELECT node_id, aside, priority, %(place)s FROM item WHERE node_id = (k.value->>0)::bigint AND aside
+            AND priority < (k.value->>3)::bigint ORDER BY priority DESC, %(place)s LIMIT $2)
      ) l LIMIT 1 OFFSET $2 - 1)
 ) e;
 
@@ -192,7 +193,7 @@ SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= $1 ORDER BY i
 
 -- due_leases: subscriptions whose lease has ended, or is to be said to end
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s JOIN node n ON n.id = s.node_id
 WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= $1 ORDER BY coalesce(s.remind, s.expire) LIMIT $2;
 
@@ -200,13 +201,14 @@ WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= $1 ORDER BY coale
 SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= $1 ORDER BY t.until LIMIT $2;
 
--- next_due: when the next lock, pause, life or wait for a commit ends, or 0 if there is something to sweep;
+-- next_due: when the next lock, pause, life or wait for a commit ends, or a schedule has something to do, or 0 if there is something to sweep;
 -- each part reads one end of one index
 SELECT min(m.moment) FROM (
     SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT min(due) FROM schedule WHERE due IS NOT NULL
     UNION ALL SELECT * FROM (
         SELECT coalesce(s.remind, s.expire) FROM subscription s JOIN node n ON n.id = s.node_id
         WHERE s.expire IS NOT NULL ORDER BY coalesce(s.remind, s.expire) LIMIT 1

@@ -1,37 +1,37 @@
 -- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
 
 -- page_nodes_of: nodes with an access model whose payloads are of a type, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name > $3 ORDER BY n.name LIMIT $4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name LIMIT $4;
 
 -- Backward, the same in front of a name.
 
 -- page_nodes_back: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.name < $1 ORDER BY n.name DESC LIMIT $2;
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.access_model = $1 AND n.name < $2 ORDER BY n.name DESC LIMIT $3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name < $3 ORDER BY n.name DESC LIMIT $4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.access_model = $1 AND n.name < $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name DESC LIMIT $4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -58,14 +58,14 @@ WITH RECURSIVE walk(id) AS (
 SELECT w.id, (
     SELECT n.name FROM node n JOIN contents c ON c.node_id = n.id
     WHERE n.id = w.id AND n.queueing AND (
-        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND state = 'queued' OFFSET 0) -- without it all that is queued is walked
+        EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND %(ready)s OFFSET 0) -- without it all that is queued is walked
         OR EXISTS (SELECT 1 FROM item WHERE node_id = c.id AND aside OFFSET 0)
     )
 ) FROM (SELECT walk.id FROM walk LIMIT $2) w WHERE w.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.queue_requests
     AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
@@ -77,20 +77,31 @@ ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
 -- subscriptions_of: subscriptions to a node that stand so, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) >= left($3::text, 500) AND s.jid > $3
 ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
 
 -- subscriptions_of_back: the same in front of a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) <= left($3::text, 500) AND s.jid < $3
 ORDER BY s.node_id DESC, s.state DESC, left(s.jid, 500) DESC, s.jid DESC LIMIT $4;
 
 -- count_subscriptions_of: how many that are
-SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2;
+SELECT (SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2) + (
+    SELECT coalesce(sum(json_array_length(several::json) - 1), 0) FROM subscription
+    WHERE node_id = $1 AND state = $2 AND several IS NOT NULL
+);
+
+-- several_of: those who subscribe to a node several times, by JID, up to one
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+FROM subscription s
+WHERE s.node_id = $1 AND s.state = 'subscribed' AND s.several IS NOT NULL
+    AND left(s.jid, 500) >= left($2::text, 500) AND left(s.jid, 500) <= left($3::text, 500) AND s.jid > $2 AND s.jid <= $3
+ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
 
 -- subscriber_roles: the same with what their accounts are to the node
 SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
@@ -131,7 +142,7 @@ SELECT count(*) FROM affiliation
 WHERE node_id = $1 AND ($2::json IS NULL OR affiliation IN (SELECT json_array_elements_text($2::json)));
 
 -- nodes_of_account: every node that an account is something to
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
@@ -141,7 +152,7 @@ WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_e
 ORDER BY n.name LIMIT $5;
 
 -- nodes_of_account_back: the same in front of a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name < $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
     AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
@@ -159,19 +170,20 @@ WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2:
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
 
 -- subscriptions_of_account_back: the same in front of a node and a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) < ($3, $4) ORDER BY n.name DESC, s.jid DESC LIMIT $5;
 
 -- count_subscriptions_of_account: how many that are
-SELECT count(*) FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
+SELECT count(*) + coalesce(sum(json_array_length(s.several::json) - 1), 0)
+FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2);
 
@@ -297,41 +309,79 @@ SELECT coalesce(max(death), 0) FROM item WHERE node_id = $1 AND death IS NOT NUL
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
-    coalesce($4::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued')),
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent,
+    coalesce($4::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND %(ready)s) + (
+        SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued' AND group_name <> '' AND turn IS NULL
+    )),
     coalesce((SELECT items FROM locked WHERE node_id = c.id), 0),
     coalesce($5::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead')),
     (SELECT coalesce(sum(greatest(0, queue_requests - in_flight)), 0)::bigint FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
-        -- the oldest of each priority is the first of it: one step of the index to each
+        -- the oldest of each priority is the first of it: one step of the index to each; only of groups there are others
         WITH RECURSIVE level(priority) AS (
-            SELECT max(priority) FROM item WHERE node_id = c.id AND state = 'queued'
+            SELECT max(priority) FROM item WHERE node_id = c.id AND %(ready)s
             UNION ALL SELECT (
-                SELECT max(priority) FROM item WHERE node_id = c.id AND state = 'queued' AND priority < level.priority
+                SELECT max(priority) FROM item WHERE node_id = c.id AND %(ready)s AND priority < level.priority
             ) FROM level WHERE level.priority IS NOT NULL
         )
-        SELECT min((SELECT min(seq) FROM item WHERE node_id = c.id AND state = 'queued' AND priority = level.priority))
-        FROM level WHERE level.priority IS NOT NULL
+        SELECT min(o.seq) FROM (
+            SELECT (
+                SELECT seq FROM item WHERE node_id = c.id AND %(ready)s AND priority = level.priority ORDER BY %(place)s LIMIT 1
+            ) AS seq FROM level WHERE level.priority IS NOT NULL
+            UNION ALL SELECT min(seq) FROM item WHERE node_id = c.id AND state = 'queued' AND group_name <> ''
+        ) o
     ))
 FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id
 WHERE n.name > $2 ORDER BY n.name LIMIT $3;
 
--- count_queued: how many items are queued behind a priority and a number, counted as far as a limit
+-- count_queued: how many items are ready behind a priority and a place, counted as far as a limit
 SELECT count(*) FROM (
-    (SELECT 1 FROM item WHERE node_id = $1 AND state = 'queued' AND priority = $2 AND seq > $3 LIMIT $4)
+    (SELECT 1 FROM item WHERE node_id = $1 AND %(ready)s AND priority = $2 AND %(place)s > $3 LIMIT $4)
     UNION ALL
-    (SELECT 1 FROM item WHERE node_id = $1 AND state = 'queued' AND priority < $2 LIMIT $4)
+    (SELECT 1 FROM item WHERE node_id = $1 AND %(ready)s AND priority < $2 LIMIT $4)
     LIMIT $4
 ) q;
 
--- queued_end: the last of so many items that are queued behind a priority and a number
-SELECT q.priority, q.seq FROM (
-    (SELECT priority, seq FROM item WHERE node_id = $1 AND state = 'queued' AND priority = $2 AND seq > $3
-     ORDER BY seq LIMIT $4)
+-- queued_end: the last of so many items that are ready behind a priority and a place
+SELECT q.priority, q.place FROM (
+    (SELECT priority, %(place)s AS place FROM item WHERE node_id = $1 AND %(ready)s AND priority = $2 AND %(place)s > $3
+     ORDER BY %(place)s LIMIT $4)
     UNION ALL
-    (SELECT priority, seq FROM item WHERE node_id = $1 AND state = 'queued' AND priority < $2
-     ORDER BY priority DESC, seq LIMIT $4)
+    (SELECT priority, %(place)s FROM item WHERE node_id = $1 AND %(ready)s AND priority < $2
+     ORDER BY priority DESC, %(place)s LIMIT $4)
 ) q LIMIT 1 OFFSET $4 - 1;
+
+-- count_line: of the next items of groups that are queued: how many have no turn, how many were looked at, and the last one
+SELECT count(*) FILTER (WHERE l.turn IS NULL), count(*), max(l.seq) FROM (
+    SELECT seq, turn FROM item WHERE node_id = $1 AND state = 'queued' AND group_name <> '' AND seq > $2
+    ORDER BY node_id, seq LIMIT $3
+) l;
+
+-- group_turns: how many turns of groups are under way: a list of contents and names
+SELECT t.turns FROM json_array_elements($1::json) WITH ORDINALITY k(value, at) CROSS JOIN LATERAL (
+    SELECT count(*) AS turns FROM (
+        SELECT turn FROM item WHERE node_id = (k.value->>0)::bigint AND group_name = k.value->>1 AND turn IS NOT NULL
+        ORDER BY turn LIMIT 1000 -- a limit is no higher; the order has the index used, however little was counted
+    ) i
+) t ORDER BY k.at;
+
+-- group_lines: the first in line of groups, so many of each at most
+SELECT %(item)s FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
+    SELECT * FROM item WHERE node_id = (k.value->>0)::bigint AND group_name = k.value->>1
+        AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL
+    ORDER BY node_id, group_name, seq LIMIT $2
+) i;
+
+-- waiting_groups: groups of a node with items in line, by name; one step of the index to each
+WITH RECURSIVE walk(name) AS (
+    SELECT min(group_name) FROM item
+    WHERE node_id = $1 AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL AND group_name > $2
+    UNION ALL SELECT (
+        SELECT min(group_name) FROM item
+        WHERE node_id = $1 AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL AND group_name > walk.name
+    ) FROM walk WHERE walk.name IS NOT NULL
+)
+SELECT w.name FROM (SELECT walk.name FROM walk LIMIT $3) w WHERE w.name IS NOT NULL;
 
 -- count_dead: how many of the next dead letters lie there, how many of them were looked at, and the last one
 SELECT count(*) FILTER (WHERE d.state = 'dead'), count(*), max(d.death) FROM (
@@ -399,7 +449,7 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
 SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= $1 LIMIT $2) old;
 
 -- attempts_of: what each attempt of an open version has staged
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.id FROM txn_app p
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped, a.id FROM txn_app p
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL ORDER BY a.part, a.number LIMIT $3;
 
@@ -410,7 +460,7 @@ WHERE p.name = $1 AND t.version = $2 ORDER BY a.part, a.number;
 
 -- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids, no more than so many
 -- bytes of payload and one row
-SELECT s.place, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, (
+SELECT s.place, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, (
     SELECT string_agg(o.attempt_id::text, ',') FROM staged o
     WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
 ), s.payload

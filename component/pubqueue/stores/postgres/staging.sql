@@ -27,14 +27,14 @@ UPDATE attempt SET txn_id = NULL WHERE txn_id = (
 DELETE FROM txn WHERE app_id = (SELECT id FROM txn_app WHERE name = $1) AND version = $2 AND committed IS NULL;
 
 -- add_attempt: an attempt that was not there
-INSERT INTO attempt (txn_id, part, number, items, bytes, known)
-SELECT t.id, $1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::bigint FROM txn_app p JOIN txn t ON t.app_id = p.id
-WHERE p.name = $6 AND t.version = $7 AND t.committed IS NULL;
+INSERT INTO attempt (txn_id, part, number, items, bytes, known, grouped)
+SELECT t.id, $1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint FROM txn_app p JOIN txn t ON t.app_id = p.id
+WHERE p.name = $7 AND t.version = $8 AND t.committed IS NULL;
 
 -- change_attempt: what an attempt has more
-UPDATE attempt SET items = items + $1, bytes = bytes + $2, known = known + $3 WHERE txn_id = (
-    SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $4 AND t.version = $5 AND t.committed IS NULL
-) AND part = $6 AND number = $7;
+UPDATE attempt SET items = items + $1, bytes = bytes + $2, known = known + $3, grouped = grouped + $4 WHERE txn_id = (
+    SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $5 AND t.version = $6 AND t.committed IS NULL
+) AND part = $7 AND number = $8;
 
 -- leave_attempt: nobody wants an attempt any more
 UPDATE attempt SET txn_id = NULL WHERE txn_id = (
@@ -56,21 +56,21 @@ JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL AND a.part = $3 AND a.number = $4;
 
 -- add_staged: items that wait
-INSERT INTO staged (state, priority, pause, life, known, size, headers, payload, txn_id, node, id, attempt_id, place)
-SELECT v.state, v.priority, v.pause, v.life, v.known <> 0, v.size, v.headers, v.payload, v.txn_id, v.node, v.id, v.attempt_id,
-    v.place
+INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, place)
+SELECT v.state, v.priority, v.pause, v.life, v.known <> 0, v.size, v.headers, v.group_name, v.payload, v.txn_id, v.node, v.id,
+    v.attempt_id, v.place
 FROM unnest(
-    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bytea[],
-    $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[]
-) v(state, priority, pause, life, known, size, headers, payload, txn_id, node, id, attempt_id, place);
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bytea[],
+    $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[]
+) v(state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, place);
 
 -- restage: they come again, and keep their places
 UPDATE staged s SET state = v.state, priority = v.priority, pause = v.pause, life = v.life, known = v.known <> 0,
-    size = v.size, headers = v.headers, payload = v.payload
+    size = v.size, headers = v.headers, group_name = v.group_name, payload = v.payload
 FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest(
-    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bytea[],
-    $9::bigint[], $10::text[], $11::text[], $12::bigint[]
-) v(state, priority, pause, life, known, size, headers, payload, txn_id, node, id, attempt_id)
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bytea[],
+    $10::bigint[], $11::text[], $12::text[], $13::bigint[]
+) v(state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id)
     CROSS JOIN LATERAL (SELECT ctid FROM staged WHERE txn_id = v.txn_id AND node = v.node AND id = v.id AND attempt_id = v.attempt_id OFFSET 0) x
 ) v WHERE s.ctid = v.at_row;

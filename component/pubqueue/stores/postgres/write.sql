@@ -7,13 +7,19 @@ INSERT INTO sequence AS s (name, next) VALUES ($2, 1 + $1::bigint)
 ON CONFLICT (name) DO UPDATE SET next = s.next + $1::bigint RETURNING next - $1::bigint;
 
 -- add_node: a node that was not there
-INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES ($1, $2, $3, $4, $5, $6);
+INSERT INTO node (name, config, creator, created, items, subscriptions, spent) VALUES ($1, $2, $3, $4, $5, $6, $7);
 
 -- count_node: what a batch has added to nodes' counts, or taken away
 UPDATE node SET items = node.items + v.items, subscriptions = node.subscriptions + v.subscriptions
 FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) v(items, subscriptions, id)
     CROSS JOIN LATERAL (SELECT ctid FROM node WHERE id = v.id OFFSET 0) x
+) v WHERE node.ctid = v.at_row;
+
+-- spend_rate: until when the rates of nodes are used up
+UPDATE node SET spent = v.spent FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) v(spent, id, was)
+    CROSS JOIN LATERAL (SELECT ctid, spent FROM node WHERE id = v.id OFFSET 0) x WHERE x.spent = v.was
 ) v WHERE node.ctid = v.at_row;
 
 -- config: the settings of a node
@@ -83,14 +89,14 @@ DELETE FROM affiliation WHERE node_id = $1 AND jid = $2 AND affiliation = $3;
 -- add_subscription: subscriptions that were not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary)
+     temporary, several)
 SELECT v.node_id, v.jid, v.account, v.subid, v.queue_requests, v.in_flight, v.last_served, v.available <> 0, v.unanswered,
-    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0
+    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0, v.several
 FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[]
+    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[]
 ) v(node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-    temporary);
+    temporary, several);
 
 -- change_subscription: their windows, whether they are here, and their counts
 UPDATE subscription s SET queue_requests = v.queue_requests, in_flight = s.in_flight + v.in_flight,
@@ -104,10 +110,10 @@ FROM (
 
 -- change_terms: how subscriptions stand, and their options
 UPDATE subscription s SET state = v.state, deliver = v.deliver <> 0, expire = v.expire, remind = v.remind,
-    temporary = v.temporary <> 0
-FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
-    v(state, deliver, expire, remind, temporary, subid)
-WHERE s.subid = v.subid;
+    temporary = v.temporary <> 0, several = v.several, subid = v.subid
+FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[])
+    v(state, deliver, expire, remind, temporary, several, subid, was)
+WHERE s.subid = v.was;
 
 -- drop_subscription: the subscriptions go, their locks stay
 DELETE FROM subscription s USING (
@@ -163,21 +169,35 @@ FROM (
     WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
 ) v WHERE i.ctid = v.at_row;
 
+-- turn_item: the same of items whose turn it is since, and seldom no more
+UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
+    holder = v.holder, deadline = v.deadline, token = greatest(i.token, v.token), avoid = v.avoid, aside = v.aside <> 0,
+    taken = v.taken, turn = v.turn
+FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest(
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::bigint[]
+) v(state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken, turn, seq, was_in, was, had)
+    CROSS JOIN LATERAL (SELECT ctid, node_id, state, token FROM item WHERE seq = v.seq OFFSET 0) x
+    WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
+) v WHERE i.ctid = v.at_row;
+
 -- change_item: whatever may change of items
 UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
     holder = v.holder, deadline = v.deadline, token = greatest(i.token, v.token), avoid = v.avoid, aside = v.aside <> 0,
     taken = v.taken, node_id = v.node_id, publisher = v.publisher, published = v.published, priority = v.priority,
     expires = v.expires, headers = v.headers, death = v.death, dead_at = v.dead_at, dead_reason = v.dead_reason,
-    dead_from = v.dead_from, last_holder = v.last_holder, txn_app = v.txn_app, txn_version = v.txn_version
+    dead_from = v.dead_from, last_holder = v.last_holder, txn_app = v.txn_app, txn_version = v.txn_version,
+    group_name = v.group_name, turn = v.turn
 FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
-    $25::bigint[], $26::bigint[], $27::text[], $28::bigint[]
+    $25::text[], $26::bigint[], $27::bigint[], $28::bigint[], $29::text[], $30::bigint[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, was_in, was, had)
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, seq, was_in, was, had)
     CROSS JOIN LATERAL (SELECT ctid, node_id, state, token FROM item WHERE seq = v.seq OFFSET 0) x
     WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
 ) v WHERE i.ctid = v.at_row;
@@ -206,19 +226,20 @@ SELECT * FROM unnest(
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, seq, id, payload
 ) SELECT
     v.state, v.due, v.acquired, v.failed, v.released, v.holder, v.deadline, v.token, v.avoid, v.aside <> 0, v.taken,
     v.node_id, v.publisher, v.published, v.priority, v.expires, v.headers,
-    v.death, v.dead_at, v.dead_reason, v.dead_from, v.last_holder, v.txn_app, v.txn_version, v.seq, v.id, v.payload
+    v.death, v.dead_at, v.dead_reason, v.dead_from, v.last_holder, v.txn_app, v.txn_version, v.group_name, v.turn,
+    v.seq, v.id, v.payload
 FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
-    $25::bigint[], $26::text[], $27::bytea[]
+    $25::text[], $26::bigint[], $27::bigint[], $28::text[], $29::bytea[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload);
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, seq, id, payload);
 
 -- take_place: items stand where those did that they overwrite
 INSERT INTO overwritten (seq, contents_id, place)

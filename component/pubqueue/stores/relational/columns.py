@@ -16,6 +16,7 @@ from pubqueue.core.model import (
     State,
     Subscription,
     SubscriptionState,
+    Terms,
 )
 from pubqueue.core.transactions.model import OnTaken, Record, Totals
 
@@ -50,19 +51,31 @@ def unpacked_config(text: str) -> NodeConfig:
     return msgspec.json.decode(text, type=NodeConfig)
 
 
+def packed_terms(several: tuple[Terms, ...]) -> str | None:
+    """Return several subscriptions of a JID as a column: a list in JSON, NULL where there is one."""
+    return msgspec.json.encode(several).decode() if several else None
+
+
+@lru_cache(maxsize=1024)
+def unpacked_terms(text: str) -> tuple[Terms, ...]:
+    """Return the subscriptions of such a column."""
+    return msgspec.json.decode(text, type=tuple[Terms, ...])
+
+
 def node_of(row: Sequence[Any]) -> Node:
     """Make a node of its columns; the first is its id."""
-    _, name, config, creator, created, items, subscriptions = row
-    return Node(name, unpacked_config(config), creator, created, items, subscriptions)
+    _, name, config, creator, created, items, subscriptions, spent = row
+    return Node(name, unpacked_config(config), creator, created, items, subscriptions, spent)
 
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
     """Make a subscription of its columns; the first is its place in the order of their coming."""
     _, node, jid, subid, requests, in_flight, last_served, available, unanswered, *terms = row
-    state, deliver, expire, remind, temporary = terms
+    state, deliver, expire, remind, temporary, several = terms
     return Subscription(
         *(names[node], jid, subid, requests, in_flight, last_served, available != 0, unanswered),
         *(_STANDINGS[state], deliver != 0, expire, remind, temporary != 0),
+        several=unpacked_terms(several) if several else (),
     )
 
 
@@ -90,6 +103,8 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         () if row[18] is None else unpacked(row[18]),
         None if row[19] is None else DeadLetter(*row[19:24]),
         None if row[24] is None else (row[24], row[25]),
+        row[26] or "",
+        row[27] or 0,
     )
 
 

@@ -18,8 +18,9 @@ from pubqueue.stores.relational.columns import (
 from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from pubqueue.core.model import NodeName
     from pubqueue.stores.relational.session import Session, Values
 
 
@@ -125,6 +126,30 @@ def _stride(session: Session, which: li.Stride, after: int | None, limit: int) -
     return [row[0] for row in rows]
 
 
+def _group_turns(session: Session, which: li.GroupTurns, _after: object, limit: int) -> list[int]:
+    keys = _group_keys(session, which.groups[:limit])
+    return [int(row[0]) for row in session.rows("group_turns", packed_keys(keys))]
+
+
+def _group_lines(session: Session, which: li.GroupLines, _after: object, limit: int) -> list[Item]:
+    keys = _group_keys(session, which.groups)
+    return items_of(session, session.rows("group_lines", packed_keys(keys), limit))
+
+
+def _group_keys(session: Session, groups: Iterable[tuple[NodeName, str]]) -> list[tuple[int, str]]:
+    """Return groups by the contents of their nodes; nothing is in those of a node that is not there."""
+    wanted = tuple(groups)
+    ids = session.contents({node for node, _ in wanted})
+    return [(ids.get(node, 0), group) for node, group in wanted]
+
+
+def _waiting_groups(
+    session: Session, which: li.WaitingGroups, after: str | None, limit: int
+) -> list[str]:
+    rows = session.rows("waiting_groups", session.contents_of(which.node), after or "", limit)
+    return [row[0] for row in rows]
+
+
 def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) -> list[int]:
     query = "newest_death" if which.dead else "newest_item"
     return [int(session.row(query, session.contents_of(which.node))[0])][:limit]
@@ -142,5 +167,8 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.ItemEntries:           _shown,
     li.Stride:                _stride,
     li.NewestItem:            _newest,
+    li.GroupTurns:            _group_turns,
+    li.GroupLines:            _group_lines,
+    li.WaitingGroups:         _waiting_groups,
 }
 # fmt: on

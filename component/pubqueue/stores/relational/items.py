@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Place = tuple["NodeName", "ItemId"]
 
 ORDER: Final = (
-    *("remove_item", "park_item", "hand_item", "change_item", "name_item"),
+    *("remove_item", "park_item", "hand_item", "turn_item", "change_item", "name_item"),
     *("add_item", "add_waiting_item", "add_any_item"),
 )
 """The statements, each for all items that it is for."""
@@ -78,7 +78,10 @@ class ItemWrites:
     def _change(self, before: Item, now: Item) -> None:
         guard = self._guard(before)
         if _stays(before, now):
-            self._rows["hand_item"].append((*_handing(now), *guard))
+            if before.turn == now.turn:
+                self._rows["hand_item"].append((*_handing(now), *guard))
+            else:
+                self._rows["turn_item"].append((*_handing(now), now.turn or None, *guard))
             return
         if before.node != now.node:
             self._moved.append((before, now))
@@ -119,11 +122,11 @@ def _rest(item: Item) -> Values:
     )
     headers, transaction = packed(item.headers), item.transaction or (None, None)
     facts = item.publisher, item.published, item.priority, item.expires
-    return *facts, headers, *dead_letter, *transaction
+    return *facts, headers, *dead_letter, *transaction, item.group or None, item.turn or None
 
 
 def _stays(before: Item, now: Item) -> bool:
-    """Say whether only that has changed which a lock changes."""
+    """Say whether only that has changed which a lock changes, and whose turn it is."""
     return (
         before.node == now.node
         and before.dead_letter == now.dead_letter
@@ -133,6 +136,7 @@ def _stays(before: Item, now: Item) -> bool:
         and before.transaction == now.transaction
         and before.published == now.published
         and before.priority == now.priority
+        and before.group == now.group
     )
 
 
@@ -143,6 +147,7 @@ def _is_plain(item: Item) -> bool:
         and item.expires is None
         and not item.headers
         and item.transaction is None
+        and not item.group
         and item.dead_letter is None
         and item.avoid is None
         and not item.failed

@@ -10,6 +10,7 @@ from pubqueue.core.model import Affiliation, Jid
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 from pubqueue.stores.relational.columns import items_of, node_of, subscription_of
 from pubqueue.stores.relational.node_ids import packed_keys
+from pubqueue.stores.relational.schedules import load_schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -65,8 +66,8 @@ def _nodes(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     yield
     for row in asked:
         session.nodes.note(row[1], row[0])
-        session.nodes.note_contents(row[1], row[7])
-        rows.nodes.append(node_of(row[:7]))
+        session.nodes.note_contents(row[1], row[8])
+        rows.nodes.append(node_of(row[:8]))
 
 
 def _affiliations(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
@@ -204,6 +205,7 @@ LOADERS: Final[dict[str, Callable[[Session, Needs, Rows], Iterator[None]]]] = {
     "waiting":      _waiting,
     "staged":       _staged,
     "noted":        _noted,
+    "schedules":    load_schedules,
 }
 # fmt: on
 """Of each kind of key that is a kind of row too what asks for the rows, and on its second step makes them."""

@@ -30,7 +30,7 @@ def rows(
         start = behind if part == first else -1
         for row in session.stream("winner_rows", room, row_id, start, limit - len(found)):
             found.append(_winner(part, number, row, parts))
-            room -= len(row[11])
+            room -= len(row[-1])
             if room <= 0:
                 break
     return found
@@ -49,8 +49,9 @@ def _attempts(session: Session, which: li.WinnerRows) -> list[tuple[int, int, in
 
 
 def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
-    at, node, name, state, priority, pause, life, known, size, headers, others, payload = row
-    draft = Draft(ItemId(name), payload, priority, pause or NO_TIME, life, unpacked(headers))
+    at, node, name, state, priority, pause, life, known, size, headers, group, others, payload = row
+    said = priority, pause or NO_TIME, life, unpacked(headers)
+    draft = Draft(ItemId(name), payload, *said, group=group or "")
     item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0)
     superseded = others is not None and any(
         parts.get(int(other), -1) > part for other in str(others).split(",")

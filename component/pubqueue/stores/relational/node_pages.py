@@ -74,6 +74,15 @@ def _subscribers(
     ]
 
 
+def _several_of(
+    session: Session, which: li.SeveralOf, after: Jid | None, limit: int
+) -> list[Subscription]:
+    values = session.id(which.node), after or "", which.through, limit
+    return [
+        subscription_of({values[0]: which.node}, row) for row in session.rows("several_of", *values)
+    ]
+
+
 def subscriptions_of(
     session: Session, which: li.SubscriptionsOf, after: str | None, limit: int, back: str = ""
 ) -> list[Subscription]:
@@ -161,8 +170,8 @@ def _tallies(
 
 
 def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
-    node = node_of(row[:7])
-    queued, locked, dead, free, oldest = row[7:]
+    node = node_of(row[:8])
+    queued, locked, dead, free, oldest = row[8:]
     return NodeEntry(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
 
 
@@ -173,11 +182,15 @@ def _counted(
     if which.state is State.DEAD:
         dead, looked, last = session.row("count_dead", contents, after or 0, limit)
         return [(dead, last if looked == limit else None)]
-    priority, seq = after if isinstance(after, tuple) else (BEHIND_ALL, 0)
-    (queued,) = session.row("count_queued", contents, priority, seq, limit)
-    if queued < limit:
-        return [(queued, None)]
-    return [(queued, session.row("queued_end", contents, priority, seq, limit))]
+    queued, behind = 0, after
+    if not isinstance(after, int):
+        priority, place = after or (BEHIND_ALL, 0)
+        (queued,) = session.row("count_queued", contents, priority, place, limit)
+        if queued == limit:
+            return [(queued, session.row("queued_end", contents, priority, place, limit))]
+        behind = 0
+    waiting, looked, last = session.row("count_line", contents, behind, limit - queued)
+    return [(queued + waiting, last if looked == limit - queued else None)]
 
 
 def packed(words: tuple[str, ...] | None) -> str | None:
@@ -192,6 +205,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.FreeSubscriptions:     _free_subscriptions,
     li.Subscribers:           _subscribers,
     li.SubscriptionsOf:       subscriptions_of,
+    li.SeveralOf:             _several_of,
     li.SubscriberRoles:       _subscriber_roles,
     li.Reviews:               _reviews,
     li.Trims:                 _trims,

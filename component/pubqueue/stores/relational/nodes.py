@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StaleError
 from pubqueue.core.addresses import account_of
-from pubqueue.stores.relational.columns import packed_config, unpacked_config
+from pubqueue.stores.relational.columns import packed_config, packed_terms, unpacked_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,14 +38,14 @@ def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
     for write in writes:
         if write.before is None and (node := write.after) is not None:
             facts = node.name, packed_config(node.config), node.creator, node.created
-            session.must("add_node", 1, *facts, node.items, node.subscriptions)
+            session.must("add_node", 1, *facts, node.items, node.subscriptions, node.spent)
             session.must("add_contents", 1, node.name)
             session.run("settle_node", node.name)
 
 
 def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
     """Write other settings and counts."""
-    counts = []
+    counts, rates = [], []
     for write in writes:
         before, now = write.before, write.after
         if before is None or now is None:
@@ -57,7 +57,10 @@ def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
             session.must("configure", 1, packed_config(now.config), node)
         if more != (0, 0):
             counts.append((*more, node))
+        if before.spent != now.spent:
+            rates.append((now.spent, node, before.spent))
     session.each("count_node", counts)
+    session.each("spend_rate", rates)
 
 
 def _check_config(session: Session, node: int, before: Node) -> None:
@@ -107,15 +110,15 @@ def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]])
     ended, changed, added, otherwise = [], [], [], []
     for write in writes:
         before, now = write.before, write.after
-        same = before is not None and now is not None and before.subid == now.subid
+        same = before is not None and now is not None and _is_same(before, now)
         if before is not None and not same:
             ended.append((before.subid,))
         if before is not None and now is not None and same:
             counts = now.in_flight - before.in_flight, now.last_served
-            facts = int(now.available), now.unanswered, now.subid
+            facts = int(now.available), now.unanswered, before.subid
             changed.append((now.queue_requests, *counts, *facts))
             if (terms := _terms(now)) != _terms(before):
-                otherwise.append((*terms, now.subid))
+                otherwise.append((*terms, now.subid, before.subid))
         elif now is not None:
             state = now.in_flight, now.last_served, int(now.available), now.unanswered
             who = _id(session, now.node), now.jid, account_of(now.jid), now.subid
@@ -126,9 +129,15 @@ def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]])
     session.each("add_subscription", added)
 
 
+def _is_same(before: Subscription, now: Subscription) -> bool:
+    """Say whether it is the same row: of several subscriptions of a JID the first may have ended."""
+    return before.subid == now.subid or bool(before.several)
+
+
 def _terms(one: Subscription) -> Values:
     """Return what seldom changes of a subscription."""
-    return one.state.value, int(one.deliver), one.expire, one.remind, int(one.temporary)
+    ends = one.expire, one.remind, int(one.temporary)
+    return one.state.value, int(one.deliver), *ends, packed_terms(one.several)
 
 
 def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:

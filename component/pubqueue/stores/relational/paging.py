@@ -8,7 +8,7 @@ from pubqueue.app import listings as li
 from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.reading.pages import EventEntry
 from pubqueue.core.transactions.model import Attempt, Record
-from pubqueue.stores.relational import item_pages, moving, node_pages, winners
+from pubqueue.stores.relational import item_pages, moving, node_pages, schedules, winners
 from pubqueue.stores.relational.columns import (
     record_of,
 )
@@ -130,6 +130,7 @@ def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int
 PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     **node_pages.PAGES,
     **item_pages.PAGES,
+    **schedules.PAGES,
     li.Total:                 _total,
     li.Backward:              _backward,
     li.Events:                _events,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.ports import FAR
-from pubqueue.app.rows import Due, Passed, Ready
+from pubqueue.app.rows import Due, Passed, Ready, up_to
 from pubqueue.core.model import Millis
 from pubqueue.stores.relational.columns import items_of, subscription_of, with_payloads
 from pubqueue.stores.relational.node_ids import packed_keys
@@ -69,13 +69,13 @@ def _of_many(
     """Look first where the items of all nodes stand, for they do not come in the order of any one."""
     most = max(rooms.values())
     found = session.rows("ready_places", packed_keys(list(rooms)), now, most, places)
-    by_node: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    by_node: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
     for node, aside, *rank in found:
         by_node.setdefault((node, aside), []).append(tuple(rank))
     chosen: list[int] = []
     for node, room in rooms.items():
         for aside in (0, 1):
-            for _, seq, size in sorted(by_node.get((node, aside), ()))[:room]:
+            for _, _, seq, size in sorted(by_node.get((node, aside), ()))[:room]:
                 if octets <= 0 and chosen:
                     break
                 chosen.append(seq)
@@ -105,19 +105,19 @@ def _passed(
         ends.setdefault(contents, {})[aside] = (rank[0], rank[1])
     return {
         node: Passed(
-            _up_to(living[node][0], end.get(0), begins[node].queued),
-            _up_to(living[node][1], end.get(1), begins[node].aside),
+            _passed_to(living[node][0], end.get(0), begins[node].queued),
+            _passed_to(living[node][1], end.get(1), begins[node].aside),
         )
         for node in short
         if (end := ends.get(ids[node])) is not None
     }
 
 
-def _up_to(living: Sequence[Item], end: Rank | None, begin: Rank) -> Rank:
+def _passed_to(living: Sequence[Item], end: Rank | None, begin: Rank) -> Rank:
     """Return up to where there is nothing that lives, as far as that was looked at."""
     if end is None:
         return begin
-    return (-living[0].priority, living[0].seq - 1) if living else end
+    return up_to(living[0]) if living else end
 
 
 def due(session: Session, now: Millis, limit: int) -> Due:

@@ -53,7 +53,7 @@ def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
     for write in writes:
         before, now = write.before, write.after
         if before is None and now is not None:
-            facts = now.part, now.number, now.items, now.bytes, now.known
+            facts = now.part, now.number, now.items, now.bytes, now.known, now.grouped
             session.must("add_attempt", 1, *facts, now.app, now.version)
         elif before is not None:
             key = before.app, before.version, before.part, before.number
@@ -61,8 +61,8 @@ def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
                 session.must("leave_attempt", 1, *key)
             else:
                 more = now.items - before.items, now.bytes - before.bytes
-                known = now.known - before.known
-                session.must("change_attempt", 1, *more, known, *key)
+                told = now.known - before.known, now.grouped - before.grouped
+                session.must("change_attempt", 1, *more, *told, *key)
 
 
 def write_waiting(session: Session, writes: Sequence[Write[StagedTotals]]) -> None:
@@ -123,4 +123,5 @@ def _again(
 def _values(row: StagedItem) -> Values:
     draft = row.draft
     times = row.state._value_, draft.priority, row.pause, row.life
-    return *times, int(row.known), row.size, packed(draft.headers), draft.payload
+    what = packed(draft.headers), draft.group or None, draft.payload
+    return *times, int(row.known), row.size, *what

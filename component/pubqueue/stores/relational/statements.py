@@ -8,13 +8,21 @@ from typing import Final
 
 _ITEM: Final = """
     node_id seq id state publisher published priority due expires acquired failed released holder deadline token
-    avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version
+    avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version group_name turn
 """
 
 ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
 """The columns of an item, in the order in which `columns.item_of` takes them; the table is called i."""
 
-FILES: Final = ("load", "page", "write", "staging", "commit", "event")
+READY: Final = "state = 'queued' AND (group_name IS NULL OR turn IS NOT NULL)"
+"""What is ready to be handed out, as the partial index says it, word for word."""
+
+PLACE: Final = "coalesce(turn, seq)"
+"""Where an item stands among what is ready, behind its priority."""
+
+MACROS: Final = {"%(item)s": ITEM, "%(ready)s": READY, "%(place)s": PLACE}
+
+FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule")
 
 _HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 
@@ -28,9 +36,15 @@ def _load(package: str, file: str) -> dict[str, str]:
     text = files(package).joinpath(f"{file}.sql").read_text(encoding="utf-8")
     parts = _HEADER.split(text)[1:]
     return {
-        name: body.strip().removesuffix(";").replace("%(item)s", ITEM)
+        name: _expanded(body.strip().removesuffix(";"))
         for name, body in zip(parts[::2], parts[1::2], strict=True)
     }
+
+
+def _expanded(body: str) -> str:
+    for macro, text in MACROS.items():
+        body = body.replace(macro, text)
+    return body
 
 
 def scripts(package: str) -> list[str]:

@@ -25,6 +25,7 @@ from pubqueue.stores.relational import committing, nodes, staging, winners
 from pubqueue.stores.relational.event_log import record
 from pubqueue.stores.relational.items import ItemWrites
 from pubqueue.stores.relational.node_ids import packed_keys
+from pubqueue.stores.relational.schedules import write_schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,6 +139,7 @@ ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
     "attempts":      staging.write_attempts,
     "waiting":       staging.write_waiting,
     "staged":        staging.write_staged,
+    "schedules":     write_schedules,
 }
 """What is written between new nodes and items on the one hand and nodes that go on the other, in order."""
 

@@ -1,6 +1,7 @@
 -- Rows by their keys. The keys come as JSON: a list, or an object with a list for each node's id, so that one
 -- constant statement does for any number of them. CROSS JOIN keeps the order: first the keys, then the table
--- by its index. %(item)s are the columns of an item.
+-- by its index. %(item)s are the columns of an item, %(ready)s says that it
+-- can be handed out, and %(place)s where it stands then.
 
 -- node_ids: the ids of nodes by their names
 SELECT n.name, n.id FROM json_each(?) k CROSS JOIN node n ON n.name = k.value;
@@ -15,7 +16,7 @@ SELECT n.name, c.id FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CR
 SELECT n.name, c.id FROM json_each(?) k CROSS JOIN contents c ON c.id = k.value CROSS JOIN node n ON n.id = c.node_id;
 
 -- nodes: nodes by their names, with the ids of what they contain
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, c.id
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, c.id
 FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id;
 
 -- affiliations: what accounts are to nodes
@@ -24,23 +25,23 @@ CROSS JOIN affiliation a ON a.node_id = CAST(n.key AS INTEGER) AND a.jid = k.val
 
 -- subscriptions: those of accounts to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_each(?) n CROSS JOIN json_each(n.value) k
 CROSS JOIN subscription s ON s.account = k.value AND s.node_id = CAST(n.key AS INTEGER);
 
 -- subscribers: all subscriptions to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_each(?) k CROSS JOIN subscription s ON s.node_id = k.value;
 
 -- accounts: all subscriptions of accounts
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- resources: the full JIDs of accounts that are here
@@ -75,7 +76,7 @@ CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL;
 
 -- attempts: attempts at parts of open versions
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known FROM json_each(?) k
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped FROM json_each(?) k
 CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL
 CROSS JOIN attempt a ON a.txn_id = t.id AND a.part = json_extract(k.value, '$[2]')
@@ -106,62 +107,62 @@ SELECT %(item)s, i.payload FROM (
     -- places are looked at: those whose life is over are passed over in the index, without a look at their rows.
     SELECT seq FROM (
         SELECT * FROM (
-            SELECT seq, expires FROM item WHERE node_id = ?1 AND state = 'queued' AND priority = ?5 AND seq > ?6
-            ORDER BY seq LIMIT ?4
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND %(ready)s AND priority = ?5 AND %(place)s > ?6
+            ORDER BY %(place)s LIMIT ?4
         ) UNION ALL SELECT * FROM (
-            SELECT seq, expires FROM item WHERE node_id = ?1 AND state = 'queued' AND priority < ?5
-            ORDER BY priority DESC, seq LIMIT ?4
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND %(ready)s AND priority < ?5
+            ORDER BY priority DESC, %(place)s LIMIT ?4
         ) LIMIT ?4
     ) WHERE expires IS NULL OR expires > ?2 LIMIT ?3
 ) q CROSS JOIN item i ON i.seq = q.seq
 UNION ALL SELECT %(item)s, i.payload FROM (
     SELECT seq FROM (
         SELECT * FROM (
-            SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority = ?7 AND seq > ?8
-            ORDER BY seq LIMIT ?4
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority = ?7 AND %(place)s > ?8
+            ORDER BY %(place)s LIMIT ?4
         ) UNION ALL SELECT * FROM (
             SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority < ?7
-            ORDER BY priority DESC, seq LIMIT ?4
+            ORDER BY priority DESC, %(place)s LIMIT ?4
         ) LIMIT ?4
     ) WHERE expires IS NULL OR expires > ?2 LIMIT ?3
 ) q CROSS JOIN item i ON i.seq = q.seq;
 
 -- ready_places: the next items of many nodes, but only where they stand
-SELECT i.node_id, i.aside, -i.priority, i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq), i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     SELECT q.seq FROM (
-        SELECT seq, expires FROM item WHERE node_id = k.value AND state = 'queued' ORDER BY priority DESC, seq LIMIT ?4
+        SELECT seq, expires FROM item WHERE node_id = k.value AND %(ready)s ORDER BY priority DESC, %(place)s LIMIT ?4
     ) q WHERE q.expires IS NULL OR q.expires > ?2 LIMIT ?3
 ) UNION ALL
-SELECT i.node_id, i.aside, -i.priority, i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq), i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     SELECT q.seq FROM (
-        SELECT seq, expires FROM item WHERE node_id = k.value AND aside ORDER BY priority DESC, seq LIMIT ?4
+        SELECT seq, expires FROM item WHERE node_id = k.value AND aside ORDER BY priority DESC, %(place)s LIMIT ?4
     ) q WHERE q.expires IS NULL OR q.expires > ?2 LIMIT ?3
 );
 
 -- ready_ends: where so many places of nodes end, of what is queued and of what is put aside, if there are so many
-SELECT i.node_id, i.aside, -i.priority, i.seq FROM json_each(?1) k CROSS JOIN item i ON i.seq = (
+SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq) FROM json_each(?1) k CROSS JOIN item i ON i.seq = (
     SELECT seq FROM (
         SELECT * FROM (
-            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND state = 'queued'
-                AND priority = json_extract(k.value, '$[1]') AND seq > json_extract(k.value, '$[2]')
-            ORDER BY seq LIMIT ?2
+            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND %(ready)s
+                AND priority = json_extract(k.value, '$[1]') AND %(place)s > json_extract(k.value, '$[2]')
+            ORDER BY %(place)s LIMIT ?2
         ) UNION ALL SELECT * FROM (
-            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND state = 'queued'
+            SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND %(ready)s
                 AND priority < json_extract(k.value, '$[1]')
-            ORDER BY priority DESC, seq LIMIT ?2
+            ORDER BY priority DESC, %(place)s LIMIT ?2
         )
     ) LIMIT 1 OFFSET ?2 - 1
 ) UNION ALL
-SELECT i.node_id, i.aside, -i.priority, i.seq FROM json_each(?1) k CROSS JOIN item i ON i.seq = (
+SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq) FROM json_each(?1) k CROSS JOIN item i ON i.seq = (
     SELECT seq FROM (
         SELECT * FROM (
             SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND aside
-                AND priority = json_extract(k.value, '$[3]') AND seq > json_extract(k.value, '$[4]')
-            ORDER BY seq LIMIT ?2
+                AND priority = json_extract(k.value, '$[3]') AND %(place)s > json_extract(k.value, '$[4]')
+            ORDER BY %(place)s LIMIT ?2
         ) UNION ALL SELECT * FROM (
             SELECT seq FROM item WHERE node_id = json_extract(k.value, '$[0]') AND aside
                 AND priority < json_extract(k.value, '$[3]')
-            ORDER BY priority DESC, seq LIMIT ?2
+            ORDER BY priority DESC, %(place)s LIMIT ?2
         )
     ) LIMIT 1 OFFSET ?2 - 1
 );
@@ -181,7 +182,7 @@ SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= ? ORDER BY i.
 
 -- due_leases: subscriptions whose lease has ended, or is to be said to end
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= ? ORDER BY coalesce(s.remind, s.expire) LIMIT ?;
 
@@ -189,13 +190,14 @@ WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= ? ORDER BY coales
 SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= ? ORDER BY t.until LIMIT ?;
 
--- next_due: when the next lock, pause, life or wait for a commit ends, or 0 if there is something to sweep;
+-- next_due: when the next lock, pause, life or wait for a commit ends, or a schedule has something to do, or 0 if there is something to sweep;
 -- each part reads one end of one index
 SELECT min(moment) FROM (
     SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
     UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
+    UNION ALL SELECT min(due) FROM schedule WHERE due IS NOT NULL
     UNION ALL SELECT * FROM (
         SELECT coalesce(s.remind, s.expire) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
         WHERE s.expire IS NOT NULL ORDER BY coalesce(s.remind, s.expire) LIMIT 1

@@ -1,37 +1,37 @@
 -- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
 
 -- page_nodes_of: nodes with an access model whose payloads are of a type, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name > ?3 ORDER BY n.name LIMIT ?4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name LIMIT ?4;
 
 -- Backward, the same in front of a name.
 
 -- page_nodes_back: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.name < ?1 ORDER BY n.name DESC LIMIT ?2;
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 ORDER BY n.name DESC LIMIT ?3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name < ?3 ORDER BY n.name DESC LIMIT ?4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name DESC LIMIT ?4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -58,14 +58,14 @@ WITH RECURSIVE walk(id) AS (
 SELECT walk.id, (
     SELECT n.name FROM node n CROSS JOIN contents c ON c.node_id = n.id
     WHERE n.id = walk.id AND json_extract(n.config, '$.queueing') AND (
-        EXISTS (SELECT 1 FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued')
+        EXISTS (SELECT 1 FROM item INDEXED BY item_ready WHERE node_id = c.id AND %(ready)s)
         OR EXISTS (SELECT 1 FROM item INDEXED BY item_aside WHERE node_id = c.id AND aside)
     )
 ) FROM walk WHERE walk.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
     AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
 ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
@@ -75,16 +75,25 @@ SELECT jid FROM subscription WHERE node_id = ? AND state = 'subscribed' AND jid 
 
 -- subscriptions_of: subscriptions to a node that stand so, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 
 -- subscriptions_of_back: the same in front of a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid < ? ORDER BY s.jid DESC LIMIT ?;
 
 -- count_subscriptions_of: how many that are
-SELECT count(*) FROM subscription WHERE node_id = ? AND state = ?;
+SELECT (SELECT count(*) FROM subscription WHERE node_id = ?1 AND state = ?2) + (
+    SELECT coalesce(sum(json_array_length(several) - 1), 0) FROM subscription
+    WHERE node_id = ?1 AND state = ?2 AND several IS NOT NULL
+);
+
+-- several_of: those who subscribe to a node several times, by JID, up to one
+SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+FROM subscription s INDEXED BY subscription_several
+WHERE s.node_id = ?1 AND s.state = 'subscribed' AND s.several IS NOT NULL AND s.jid > ?2 AND s.jid <= ?3 ORDER BY s.jid LIMIT ?4;
 
 -- subscriber_roles: the same with what their accounts are to the node
 SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
@@ -122,7 +131,7 @@ SELECT count(*) FROM affiliation
 WHERE node_id = ?1 AND (?2 IS NULL OR affiliation IN (SELECT value FROM json_each(?2)));
 
 -- nodes_of_account: every node that an account is something to
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -131,7 +140,7 @@ WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT val
 ORDER BY n.name LIMIT ?5;
 
 -- nodes_of_account_back: the same in front of a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name < ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -148,18 +157,18 @@ WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_eac
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
 
 -- subscriptions_of_account_back: the same in front of a node and a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) < (?3, ?4) ORDER BY n.name DESC, s.jid DESC LIMIT ?5;
 
 -- count_subscriptions_of_account: how many that are
-SELECT count(*) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
+SELECT count(*) + coalesce(sum(json_array_length(s.several) - 1), 0) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2);
 
 -- item_ids: the ids of a node's items, oldest first
@@ -257,47 +266,85 @@ SELECT coalesce(max(death), 0) FROM item WHERE node_id = ? AND death IS NOT NULL
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions,
-    ifnull(?4, (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued')),
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent,
+    ifnull(?4, (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = c.id AND %(ready)s) + (
+        SELECT count(*) FROM item INDEXED BY item_grouped
+        WHERE node_id = c.id AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL
+    )),
     ifnull((SELECT items FROM locked WHERE node_id = c.id), 0),
     ifnull(?5, (SELECT count(*) FROM item INDEXED BY item_death WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead')),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
-        -- the oldest of each priority is the first of it: one step of the index to each
+        -- the oldest of each priority is the first of it: one step of the index to each; only of groups there are others
         WITH RECURSIVE level(priority) AS (
-            SELECT max(priority) FROM item INDEXED BY item_ready WHERE node_id = c.id AND state = 'queued'
+            SELECT max(priority) FROM item INDEXED BY item_ready WHERE node_id = c.id AND %(ready)s
             UNION ALL SELECT (
                 SELECT max(priority) FROM item INDEXED BY item_ready
-                WHERE node_id = c.id AND state = 'queued' AND priority < level.priority
+                WHERE node_id = c.id AND %(ready)s AND priority < level.priority
             ) FROM level WHERE level.priority IS NOT NULL
         )
-        SELECT min((
-            SELECT min(seq) FROM item INDEXED BY item_ready
-            WHERE node_id = c.id AND state = 'queued' AND priority = level.priority
-        )) FROM level WHERE level.priority IS NOT NULL
+        SELECT min(seq) FROM (
+            SELECT (
+                SELECT seq FROM item INDEXED BY item_ready
+                WHERE node_id = c.id AND %(ready)s AND priority = level.priority ORDER BY %(place)s LIMIT 1
+            ) AS seq FROM level WHERE level.priority IS NOT NULL
+            UNION ALL SELECT min(seq) FROM item INDEXED BY item_grouped
+            WHERE node_id = c.id AND state = 'queued' AND group_name IS NOT NULL
+        )
     ))
 FROM json_each(?1) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id
 WHERE n.name > ?2 ORDER BY n.name LIMIT ?3;
 
--- count_queued: how many items are queued behind a priority and a number, counted as far as a limit
+-- count_queued: how many items are ready behind a priority and a place, counted as far as a limit
 SELECT count(*) FROM (
     SELECT * FROM (
-        SELECT 1 FROM item WHERE node_id = ?1 AND state = 'queued' AND priority = ?2 AND seq > ?3 LIMIT ?4
+        SELECT 1 FROM item WHERE node_id = ?1 AND %(ready)s AND priority = ?2 AND %(place)s > ?3 LIMIT ?4
     ) UNION ALL SELECT * FROM (
-        SELECT 1 FROM item WHERE node_id = ?1 AND state = 'queued' AND priority < ?2 LIMIT ?4
+        SELECT 1 FROM item WHERE node_id = ?1 AND %(ready)s AND priority < ?2 LIMIT ?4
     ) LIMIT ?4
 );
 
--- queued_end: the last of so many items that are queued behind a priority and a number
-SELECT priority, seq FROM (
+-- queued_end: the last of so many items that are ready behind a priority and a place
+SELECT priority, place FROM (
     SELECT * FROM (
-        SELECT priority, seq FROM item WHERE node_id = ?1 AND state = 'queued' AND priority = ?2 AND seq > ?3
-        ORDER BY seq LIMIT ?4
+        SELECT priority, %(place)s AS place FROM item WHERE node_id = ?1 AND %(ready)s AND priority = ?2 AND %(place)s > ?3
+        ORDER BY %(place)s LIMIT ?4
     ) UNION ALL SELECT * FROM (
-        SELECT priority, seq FROM item WHERE node_id = ?1 AND state = 'queued' AND priority < ?2
-        ORDER BY priority DESC, seq LIMIT ?4
+        SELECT priority, %(place)s FROM item WHERE node_id = ?1 AND %(ready)s AND priority < ?2
+        ORDER BY priority DESC, %(place)s LIMIT ?4
     )
 ) LIMIT 1 OFFSET ?4 - 1;
+
+-- count_line: of the next items of groups that are queued: how many have no turn, how many were looked at, and the last one
+SELECT count(*) FILTER (WHERE turn IS NULL), count(*), max(seq) FROM (
+    SELECT seq, turn FROM item INDEXED BY item_grouped
+    WHERE node_id = ?1 AND state = 'queued' AND group_name IS NOT NULL AND seq > ?2 ORDER BY seq LIMIT ?3
+);
+
+-- group_turns: how many turns of groups are under way: a list of contents and names
+SELECT (
+    SELECT count(*) FROM item INDEXED BY item_turn
+    WHERE node_id = json_extract(k.value, '$[0]') AND group_name = json_extract(k.value, '$[1]') AND turn IS NOT NULL
+) FROM json_each(?) k ORDER BY k.key;
+
+-- group_lines: the first in line of groups, so many of each at most
+SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+    SELECT seq FROM item INDEXED BY item_line
+    WHERE node_id = json_extract(k.value, '$[0]') AND group_name = json_extract(k.value, '$[1]')
+        AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL
+    ORDER BY seq LIMIT ?2
+);
+
+-- waiting_groups: groups of a node with items in line, by name; one step of the index to each
+WITH RECURSIVE walk(name) AS (
+    SELECT min(group_name) FROM item INDEXED BY item_line
+    WHERE node_id = ?1 AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL AND group_name > ?2
+    UNION ALL SELECT (
+        SELECT min(group_name) FROM item INDEXED BY item_line
+        WHERE node_id = ?1 AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL AND group_name > walk.name
+    ) FROM walk WHERE walk.name IS NOT NULL LIMIT ?3
+)
+SELECT name FROM walk WHERE name IS NOT NULL;
 
 -- count_dead: how many of the next dead letters lie there, how many of them were looked at, and the last one
 SELECT count(*) FILTER (WHERE state = 'dead'), count(*), max(death) FROM (
@@ -368,7 +415,7 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
 SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= ? LIMIT ?);
 
 -- attempts_of: what each attempt of an open version has staged
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.id FROM txn_app p
+SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped, a.id FROM txn_app p
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL ORDER BY a.part, a.number LIMIT ?;
 
@@ -378,7 +425,7 @@ JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? ORDER BY a.part, a.number;
 
 -- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids
-SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, (
+SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, (
     SELECT group_concat(o.attempt_id) FROM staged o
     WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
 ), s.payload

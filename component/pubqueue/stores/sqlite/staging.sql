@@ -26,12 +26,12 @@ UPDATE attempt SET txn_id = NULL WHERE txn_id = (
 DELETE FROM txn WHERE app_id = (SELECT id FROM txn_app WHERE name = ?) AND version = ? AND committed IS NULL;
 
 -- add_attempt: an attempt that was not there
-INSERT INTO attempt (txn_id, part, number, items, bytes, known)
-SELECT t.id, ?, ?, ?, ?, ? FROM txn_app p JOIN txn t ON t.app_id = p.id
+INSERT INTO attempt (txn_id, part, number, items, bytes, known, grouped)
+SELECT t.id, ?, ?, ?, ?, ?, ? FROM txn_app p JOIN txn t ON t.app_id = p.id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;
 
 -- change_attempt: what an attempt has more
-UPDATE attempt SET items = items + ?, bytes = bytes + ?, known = known + ? WHERE txn_id = (
+UPDATE attempt SET items = items + ?, bytes = bytes + ?, known = known + ?, grouped = grouped + ? WHERE txn_id = (
     SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = ? AND t.version = ? AND t.committed IS NULL
 ) AND part = ? AND number = ?;
 
@@ -55,9 +55,9 @@ JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL AND a.part = ? AND a.number = ?;
 
 -- add_staged: an item that waits
-INSERT INTO staged (state, priority, pause, life, known, size, headers, payload, txn_id, node, id, attempt_id, row)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, row)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- restage: it comes again, and keeps its place
-UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, payload = ?
+UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, group_name = ?, payload = ?
 WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;

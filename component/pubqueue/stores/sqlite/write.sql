@@ -6,10 +6,13 @@ INSERT INTO sequence (name, next) VALUES (?2, 1 + ?1)
 ON CONFLICT (name) DO UPDATE SET next = next + ?1 RETURNING next - ?1;
 
 -- add_node: a node that was not there
-INSERT INTO node (name, config, creator, created, items, subscriptions) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO node (name, config, creator, created, items, subscriptions, spent) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- count_node: what a batch has added to a node's counts, or taken away
 UPDATE node SET items = items + ?, subscriptions = subscriptions + ? WHERE id = ?;
+
+-- spend_rate: until when the rate of a node is used up
+UPDATE node SET spent = ? WHERE id = ? AND spent = ?;
 
 -- config: the settings of a node
 SELECT config FROM node WHERE id = ?;
@@ -74,8 +77,8 @@ DELETE FROM affiliation WHERE node_id = ? AND jid = ? AND affiliation = ?;
 -- add_subscription: a subscription that was not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+     temporary, several)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- change_subscription: its window, whether it is here, and its counts
 UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_served = max(last_served, ?),
@@ -83,7 +86,8 @@ UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_serv
 WHERE subid = ?;
 
 -- change_terms: how it stands, and its options
-UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ? WHERE subid = ?;
+UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ?, several = ?, subid = ?
+WHERE subid = ?;
 
 -- drop_subscription: the subscription goes, its locks stay
 DELETE FROM subscription WHERE subid = ?;
@@ -111,11 +115,17 @@ UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, hold
     token = max(token, ?), avoid = ?, aside = ?, taken = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
+-- turn_item: the same of an item whose turn it is since, and seldom no more
+UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
+    token = max(token, ?), avoid = ?, aside = ?, taken = ?, turn = ?
+WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
+
 -- change_item: whatever may change of an item
 UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
     token = max(token, ?), avoid = ?, aside = ?, taken = ?,
     node_id = ?, publisher = ?, published = ?, priority = ?, expires = ?, headers = ?,
-    death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?
+    death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?,
+    group_name = ?, turn = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- change_payload: another payload
@@ -133,8 +143,8 @@ INSERT INTO item (seq, node_id, id, state, publisher, published, priority, paylo
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, seq, id, payload
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- take_place: an item stands where the one did that it overwrites
 INSERT INTO overwritten (seq, contents_id, place)

@@ -105,6 +105,7 @@ def _facts(item: Item) -> tuple[Field, ...]:
         fact("publisher", "Published by", item.publisher),
         fact("published", "Published at", stamp(item.published)),
         fact("priority", "Priority", str(item.priority)),
+        fact("group", "Group", item.group),
         fact("acquired", "Handed out, times", str(item.acquired)),
         fact("failed", "Failed, times", str(item.failed)),
         fact("error", "Last error", letter.reason if letter else ""),

@@ -30,13 +30,16 @@ ITEM_LEVEL: Final = 4
 OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 
 ANSWER: Final = ns.tag(ns.OURS, "answer")
-"""The attribute of publish by which a publisher asks for short answers; its value is `short`."""
+"""The attribute of publish by which a publisher asks for short answers.
+
+`short`: nothing where the items were taken. `known`: nothing where they are new.
+"""
 
 
-def wants_short(iq: Iq) -> bool:
-    """Say whether the publisher asks for short answers and knows all it would be told: it gave the ids."""
+def answer_wanted(iq: Iq) -> str:
+    """Return which answer the publisher asks for; the usual one, "", unless it knows the ids: it gave them."""
     verb = iq.verb
-    return verb.get(ANSWER) == "short" and all(item.get("id") for item in verb.children)
+    return (verb.get(ANSWER) or "") if all(item.get("id") for item in verb.children) else ""
 
 
 def publish(iq: Iq) -> Request | StanzaError:
@@ -71,6 +74,7 @@ class _Meta:
     delay: Millis = NO_TIME
     ttl: Millis | None = None
     headers: Headers = ()
+    group: str = ""
 
 
 def _meta(iq: Iq) -> _Meta | StanzaError:
@@ -96,9 +100,17 @@ def _with_meta(found: _Meta, meta: Element) -> _Meta | StanzaError:
             priority=int(meta.get("priority") or "0"),
             delay=span_of(meta.get("delay")) or NO_TIME,
             ttl=span_of(meta.get("ttl")),
+            group=_group(meta),
         )
     except ValueError as problem:
         return bad_request(text=f"meta: {problem}")
+
+
+def _group(meta: Element) -> str:
+    group = meta.get("group")
+    if group == "":
+        raise ValueError("a group has a name")
+    return group or ""
 
 
 def _with_headers(found: _Meta, element: Element) -> _Meta | StanzaError:
@@ -129,6 +141,7 @@ def _options(iq: Iq) -> Settings | StanzaError | None:
 
 
 def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
+    """Read an item; what is said of all items is said of each."""
     if element.tag != ns.tag(ns.PUBSUB, "item"):
         return bad_request(text="in publish stands something else than items")
     given = element.get("id")
@@ -136,11 +149,15 @@ def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     if not element.children:
         if element.text.strip():
             return INVALID_PAYLOAD
-        return Draft(ItemId(item), b"", meta.priority, meta.delay, meta.ttl, meta.headers)
+        return Draft(ItemId(item), b"", *_said(meta), "", meta.group)
     if len(element.children) > 1 or element.text.strip():
         return INVALID_PAYLOAD
     if iq.stanza.depth - ITEM_LEVEL > DEEPEST:
         return bad_request("invalid-payload", f"elements nest deeper than {DEEPEST}")
     payload = iq.cut(iq.verb, element, element.children[0])
     space = element.children[0].tag.rpartition(" ")[0]
-    return Draft(ItemId(item), payload, meta.priority, meta.delay, meta.ttl, meta.headers, space)
+    return Draft(ItemId(item), payload, *_said(meta), space, meta.group)
+
+
+def _said(meta: _Meta) -> tuple[int, Millis, Millis | None, Headers]:
+    return meta.priority, meta.delay, meta.ttl, meta.headers

@@ -38,7 +38,8 @@ def items(iq: Iq) -> Request | StanzaError:
         wanted = None if newest is None else _count(newest)
     except ValueError as problem:
         return bad_request(text=f"max_items: {problem}")
-    return Retrieve(iq.by, node, ids, wanted, page, PAYLOADS, order)
+    subid = iq.verb.get("subid")
+    return Retrieve(iq.by, node, ids, wanted, page, PAYLOADS, order, subid)
 
 
 ORDER: Final = ns.tag(ns.ORDER_BY, "order")

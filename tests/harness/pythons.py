@@ -36,9 +36,10 @@ def build_wheel(folder: Path) -> Path:
     return wheel
 
 
-def install(wheel: Path, python: Path) -> None:
-    """Install a wheel whose requirements are there already."""
-    _run("pip", "--python", str(python), "install", "--no-index", "--quiet", str(wheel))
+def install(wheel: Path, python: Path, extra: str = "") -> None:
+    """Install a wheel, perhaps with an extra, whose requirements are there already."""
+    wanted = f"{wheel}[{extra}]" if extra else str(wheel)
+    _run("pip", "--python", str(python), "install", "--no-index", "--quiet", wanted)
 
 
 def _run(module: str, *arguments: str) -> None:

@@ -1,0 +1,170 @@
+"""A schedule's turn: publish what its time says, and note in the same commit that this time is settled.
+
+Nothing that kills a process comes between the two, and of several processes that see a time come one commits first:
+the others find it settled. So each time is published at most once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Decision, Refusal, Refused, refuse
+from pubqueue.core.model import Millis, later, seconds
+from pubqueue.core.queue.publish import Publish, publish
+from pubqueue.core.schedules.model import (
+    ON_TIME,
+    DueNames,
+    Fired,
+    Missed,
+    PutSchedule,
+    Schedule,
+    draft_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.model import Asker
+    from pubqueue.core.queue.publish import PublishFacts
+    from pubqueue.core.schedules.model import Definition
+
+RETRY_FIRST: Final = seconds(1)
+RETRY_LONGEST: Final = seconds(60)
+"""How long to wait after a node has refused: doubled with every refusal in a row, up to this."""
+
+
+class ListDue(Struct, frozen=True, gc=False):
+    """Ask which schedules have something to do."""
+
+
+class DueFacts(Struct, frozen=True, gc=False):
+    """Their names, the longest overdue first."""
+
+    names: tuple[str, ...]
+
+
+class FireSchedule(Struct, frozen=True, gc=False):
+    """Give the schedule its turn."""
+
+    name: str
+
+
+class FireNow(Struct, frozen=True, gc=False):
+    """Publish what the schedule says at once, beside its times."""
+
+    by: Asker
+    name: str
+
+
+class FireFacts(Struct, frozen=True, gc=False):
+    """The schedule, its times that have come and are not settled, and what is to be known to publish.
+
+    `service` is the service itself, in whose name is published.
+    `pending` are the last of these times, the oldest first; `earlier` says that there are others in front of them.
+    `following` is its first time behind `now`.
+    """
+
+    now: Millis
+    service: Asker
+    schedule: Schedule | None
+    pending: tuple[Millis, ...] = ()
+    earlier: bool = False
+    following: Millis | None = None
+    publish: PublishFacts | None = None
+
+
+def list_due(_request: ListDue, facts: DueFacts) -> Decision:
+    """Tell the service which schedules have something to do."""
+    return Decision(DueNames(facts.names))
+
+
+def chosen(missed: Missed, pending: Sequence[Millis], now: Millis) -> Millis | None:
+    """Return which of the times that have come is published next, None if none of them is."""
+    if not pending:
+        return None
+    match missed:
+        case Missed.ALL:
+            return pending[0]
+        case Missed.ONCE:
+            return pending[-1]
+        case Missed.SKIP:
+            return pending[-1] if now - pending[-1] < ON_TIME else None
+
+
+def publish_of(definition: Definition, moment: Millis, by: Asker) -> Publish:
+    """Return the publish of a time."""
+    return Publish(by, definition.node, (draft_of(definition, moment),))
+
+
+def is_due(schedule: Schedule | None, now: Millis) -> bool:
+    """Say whether the schedule has something to do."""
+    return (
+        schedule is not None and schedule.runs and schedule.due is not None and schedule.due <= now
+    )
+
+
+def fire(request: FireSchedule, facts: FireFacts) -> Decision:
+    """Decide a schedule's turn. If it has nothing to do any more, another process was faster, and nothing changes."""
+    schedule, now = facts.schedule, facts.now
+    if schedule is None or not is_due(schedule, now):
+        return Decision(Fired(request.name))
+    moment = chosen(schedule.definition.missed, facts.pending, now)
+    if moment is None or facts.publish is None:
+        through = max((schedule.fired_through, *facts.pending))
+        passed = _settled(schedule, through, facts.following)
+        return Decision(Fired(schedule.name, skipped=bool(facts.pending)), (PutSchedule(passed),))
+    done = publish(publish_of(schedule.definition, moment, facts.service), facts.publish)
+    if isinstance(done.reply, Refused):
+        return _put_off(schedule, done.reply, now)
+    left = [time for time in facts.pending if time > moment]
+    settled = _settled(schedule, moment, left[0] if left else facts.following)
+    after = replace(settled, last=moment, error="")
+    draft = draft_of(schedule.definition, moment)
+    skips = schedule.definition.missed is not Missed.ONCE and facts.earlier
+    fired = Fired(schedule.name, draft.id, skipped=skips)
+    return Decision(fired, (*done.changes, PutSchedule(after)), done.notices, done.then)
+
+
+def _settled(schedule: Schedule, through: Millis, due: Millis | None) -> Schedule:
+    revision = schedule.revision + 1
+    return replace(schedule, fired_through=through, due=due, tries=0, revision=revision)
+
+
+def _put_off(schedule: Schedule, refused: Refused, now: Millis) -> Decision:
+    """Keep the time, and try again in a while: the node may have room, be open, or be there by then."""
+    tries = schedule.tries + 1
+    pause = Millis(min(RETRY_LONGEST, RETRY_FIRST << min(schedule.tries, 10)))
+    error = in_words(refused)
+    after = replace(
+        schedule,
+        due=later(now, pause),
+        error=error,
+        tries=tries,
+        revision=schedule.revision + 1,
+    )
+    first = tries == 1
+    return Decision(Fired(schedule.name, error=error, first=first), (PutSchedule(after),))
+
+
+def in_words(refused: Refused) -> str:
+    """Return why a publish was refused, for those who look after the schedule."""
+    name = refused.refusal.name.lower().replace("_", " ")
+    bound = "" if refused.limit is None else f" ({refused.limit})"
+    return f"{name}{bound}: {refused.reason}" if refused.reason else f"{name}{bound}"
+
+
+def fire_now(request: FireNow, facts: FireFacts) -> Decision:
+    """Decide a publish beside the schedule's times, of which none is settled by it."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, "this is for administrators of the service")
+    schedule = facts.schedule
+    if schedule is None or facts.publish is None:
+        return refuse(Refusal.ITEM_NOT_FOUND, f"there is no schedule {request.name!r}")
+    done = publish(publish_of(schedule.definition, facts.now, facts.service), facts.publish)
+    if isinstance(done.reply, Refused):
+        return done
+    fired = Fired(schedule.name, draft_of(schedule.definition, facts.now).id)
+    return Decision(fired, done.changes, done.notices, done.then)

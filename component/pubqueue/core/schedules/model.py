@@ -1,0 +1,175 @@
+"""The nouns of schedules: what is published, when, what is known of it, and what is answered about it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum, unique
+from typing import Final
+
+from msgspec import Struct
+
+from pubqueue.core.model import Draft, Headers, ItemId, Jid, Millis, NodeName, seconds
+
+
+@unique
+class Missed(StrEnum):
+    """What becomes of times that were missed: nobody was there to publish, or the node took nothing."""
+
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
+
+    ONCE = "once"
+    """One item for all of them, under the last one."""
+    SKIP = "skip"
+    """None; a time counts as missed from `ON_TIME` on."""
+    ALL = "all"
+    """One item for each, the oldest first, of the last `MOST_MISSED`."""
+
+
+ON_TIME: Final = seconds(60)
+"""How late a time still counts as met."""
+
+MOST_MISSED: Final = 100
+"""Missed times that are made up for at most; of more the oldest are left out."""
+
+MOST_SCHEDULES: Final = 1_000
+"""Schedules of one service."""
+
+LONGEST_NAME: Final = 255
+"""Bytes of a schedule's name."""
+
+
+@unique
+class Source(StrEnum):
+    """Where a schedule comes from, and so where it is changed and ended."""
+
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
+
+    FILE = "file"
+    COMMAND = "command"
+
+
+class Definition(Struct, frozen=True, gc=False):
+    """What to publish to which node, at the times of a cron line of five fields in a time zone (a name of the IANA's).
+
+    `type` is the namespace of the payload. One that is not `enabled` publishes nothing, and misses nothing.
+    """
+
+    name: str
+    cron: str
+    zone: str
+    node: NodeName
+    payload: bytes
+    type: str = ""
+    priority: int = 0
+    ttl: Millis | None = None
+    headers: Headers = ()
+    missed: Missed = Missed.ONCE
+    enabled: bool = True
+
+    def times_as(self, other: Definition) -> bool:
+        """Say whether both name the same times."""
+        return (self.cron, self.zone, self.enabled) == (other.cron, other.zone, other.enabled)
+
+
+class Schedule(Struct, frozen=True, gc=False):
+    """A schedule as stored.
+
+    All its times up to `fired_through` are settled; that only rises, whatever the clock does. `due` is when there is
+    something to do next: its next time, or the next try after a refusal; None where there is nothing. `last` is the
+    time that was published last. After a refusal `error` says why, until a publish succeeds, and `tries` is how many
+    there were in a row. `paused` is what a command says; `revision` rises with every change.
+    """
+
+    definition: Definition
+    source: Source
+    by: Jid
+    """The administrator who gave it its present form, the service itself for those of the file."""
+    fired_through: Millis
+    due: Millis | None = None
+    last: Millis | None = None
+    error: str = ""
+    tries: int = 0
+    paused: bool = False
+    revision: int = 1
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in the service."""
+        return self.definition.name
+
+    @property
+    def runs(self) -> bool:
+        """Whether it publishes at its times."""
+        return self.definition.enabled and not self.paused
+
+
+class Fired(Struct, frozen=True, gc=False):
+    """What came of a schedule's turn: the id that was published, if any; `error` says why the node refused it.
+
+    `first` is the first refusal in a row. `skipped` says that times were missed and are not made up for.
+    """
+
+    name: str
+    id: ItemId | None = None
+    error: str = ""
+    first: bool = False
+    skipped: bool = False
+
+
+class SchedulePage(Struct, frozen=True, gc=False):
+    """Schedules by name, as they stand at `now`; `more` are behind them."""
+
+    now: Millis
+    schedules: tuple[Schedule, ...]
+    more: bool = False
+
+
+class DueNames(Struct, frozen=True, gc=False):
+    """The schedules that have something to do, the longest overdue first."""
+
+    names: tuple[str, ...]
+
+
+class SchedulesDeclared(Struct, frozen=True, gc=False):
+    """What was made of the schedules of the file: the names of those that are new, changed, and ended."""
+
+    made: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+
+
+Reply = Fired | SchedulePage | DueNames | SchedulesDeclared
+
+
+class PutSchedule(Struct, frozen=True, gc=False):
+    """The schedule as it is from now on."""
+
+    schedule: Schedule
+
+
+class DropSchedule(Struct, frozen=True, gc=False):
+    """The schedule of this name is no more."""
+
+    name: str
+
+
+Change = PutSchedule | DropSchedule
+
+
+def draft_of(definition: Definition, moment: Millis) -> Draft:
+    """Return the item for a time. Its id is the name and the time, so that no time makes a second item."""
+    return Draft(
+        id=ItemId(f"{definition.name}@{stamp(moment)}"),
+        payload=definition.payload,
+        priority=definition.priority,
+        ttl=definition.ttl,
+        headers=definition.headers,
+        type=definition.type,
+    )
+
+
+def stamp(moment: Millis) -> str:
+    """Return a moment in UTC, with milliseconds where it has any: 2026-11-22T03:00:00Z (XEP-0082)."""
+    whole, part = divmod(moment, 1000)
+    text = f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}"
+    return f"{text}.{part:03}Z" if part else f"{text}Z"

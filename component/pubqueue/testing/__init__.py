@@ -1,0 +1,47 @@
+"""Tests without a server: a handler alone, or with a queue service in this process.
+
+`make_item` makes an item for a handler, and notes what the handler does with it; it takes no more than the client's
+libraries. `Service` is the real service on a store in memory, and needs `pubqueue[server]`. The pytest fixture
+`pubqueue_service` is in `pubqueue.testing.pytest_plugin`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pubqueue.testing.items import Call, FollowUp, NotedItem, make_item
+    from pubqueue.testing.service import Account, Kept, Service
+
+__all__ = ["Account", "Call", "FollowUp", "Kept", "NotedItem", "Service", "make_item"]
+
+_MODULES: Final = {
+    "Account": "service",
+    "Call": "items",
+    "FollowUp": "items",
+    "Kept": "service",
+    "NotedItem": "items",
+    "Service": "service",
+    "make_item": "items",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for; of the service, say which libraries are not there.
+
+    Raises:
+        ImportError: a library of `pubqueue[server]` is not installed.
+
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.{_MODULES[name]}")
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").split(".")[0].startswith("pubqueue"):
+            raise  # a fault of ours, and no library that is not there
+        sentence = f"pubqueue.testing.{name} needs pip install 'pubqueue[server]' (no module {problem.name})"
+        raise ImportError(sentence) from None
+    found: object = getattr(module, name)
+    return found

@@ -1,0 +1,33 @@
+"""The time of a service under test: it stands still, but for what a test lets pass."""
+
+from __future__ import annotations
+
+import time
+
+from pubqueue.core.model import Millis, later, seconds
+
+
+class Calendar:
+    """Begins at the time of the machine."""
+
+    def __init__(self) -> None:
+        self._now = Millis(time.time_ns() // 1_000_000)
+
+    def now(self) -> Millis:
+        """Return the time that it is."""
+        return self._now
+
+    def advance(self, count: float) -> None:
+        """Let so many seconds have passed.
+
+        Raises:
+            ValueError: they are less than none.
+
+        """
+        if count < 0:
+            raise ValueError(f"time passes by 0 seconds or more, not {count}")
+        self._now = later(self._now, seconds(count))
+
+    def reach(self, moment: Millis) -> None:
+        """Let it be that moment, if that is still to come."""
+        self._now = max(self._now, moment)

@@ -1,0 +1,243 @@
+"""The service under test, in an event loop of its own: the real broker and XMPP face on a store in memory.
+
+All of this runs in that loop. `pubqueue.testing.service` has it called from the test's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
+
+from pubqueue import wiring
+from pubqueue.config import NodeSettings, Settings
+from pubqueue.core.decision import Declared, Refused
+from pubqueue.core.model import Asker, Jid, NodeName, State
+from pubqueue.core.nodes.manage import Delete
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
+from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
+from pubqueue.declared_nodes import read as read_node
+from pubqueue.faces.xmpp.settings import field_name, sentence
+from pubqueue.testing.calendar import Calendar
+from pubqueue.testing.link import connect
+from pubqueue.testing.server import ClientStream, ComponentStream, Server
+from pubqueue.testing.stanzas import read
+from pubqueue_xeps import refusals
+from pubqueue_xeps.quoting import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.core.event_log import EventKind
+    from pubqueue.core.model import Item
+    from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+
+DOMAIN: Final = "localhost"
+SERVICE: Final = f"queue.{DOMAIN}"
+PASSWORD: Final = "secret"  # noqa: S105  nothing outside this process can use it
+OPERATOR: Final = f"operator@{DOMAIN}"
+"""Who owns the nodes that a test creates; and by whom items are published that nobody else publishes."""
+
+OPEN: Final = {"pubsub#access_model": "open", "pubsub#publish_model": "open"}
+"""Any account may publish to a node and work on it, unless the test says otherwise."""
+
+Option = str | int | float | bool
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop in which there is one address to connect to, whatever is asked for: the component's port."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server: Server | None = None
+
+    async def create_connection(  # type: ignore[override]  # of all its forms, the one that slixmpp uses
+        self,
+        protocol_factory: Callable[[], asyncio.Protocol],
+        *_address: object,
+        **_how: object,
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        """Connect to the server in memory."""
+        assert self.server is not None
+        protocol = protocol_factory()
+        return connect(self, protocol, self, ComponentStream(self.server)), protocol
+
+
+class Engine:
+    """The service, the server in front of it, and its time. `serve` runs it; the others are for while it runs."""
+
+    def __init__(self) -> None:
+        self.calendar = Calendar()
+        self._news = asyncio.Event()
+        self._server = Server(DOMAIN, SERVICE, PASSWORD, on_stanza=self._news.set)
+        self._loop = asyncio.get_running_loop()
+        self._ids = itertools.count(1)
+        self._answers: dict[str, asyncio.Future[ET.Element]] = {}
+        self._stop = asyncio.Event()
+        self._broker: Broker | None = None
+        assert isinstance(self._loop, Loop)
+        self._loop.server = self._server
+        self._server.clients[f"{OPERATOR}/test"] = self
+
+    async def serve(self, on_ready: Callable[[], None]) -> None:
+        """Serve until stopped."""
+        settings = Settings(
+            jid=SERVICE, secret=PASSWORD, store="memory:", admins=(OPERATOR,), server="127.0.0.1:1"
+        )
+        async with wiring.queue(settings, clock=self.calendar.now) as broker:
+            self._broker = broker
+            face = wiring.FACES["xmpp"](broker, settings, on_ready)
+            running = asyncio.create_task(face.run(), name="face")
+            stopping = asyncio.create_task(self._stop.wait(), name="stop")
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await face.stop()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Have `serve` come to its end. Stopping twice does no harm."""
+        self._stop.set()
+
+    def accept(self, client: asyncio.Protocol) -> None:
+        """Take the connection of a client, in whose loop, which may be another, this is called."""
+        connect(asyncio.get_running_loop(), client, self._loop, ClientStream(self._server))
+
+    async def create(self, node: str, options: Mapping[str, Option]) -> None:
+        """Make a node, or bring it to these options.
+
+        Raises:
+            ValueError: an option is none, or its value does not fit.
+
+        """
+        named = {name if "#" in name else field_name(name): v for name, v in options.items()}
+        words: dict[str, Option] = {**OPEN, "x-queueing#event_log": True, **named}
+        asked = read_node(
+            NodeSettings(name=node, queueing=True, owners=(OPERATOR,), options=words), _operator()
+        )
+        reply = await self._at_work.handle(asked)
+        if isinstance(reply, Refused):
+            why = sentence(reply) or reply.refusal.name.lower()
+            raise ValueError(f"node {node!r}: {why}")  # noqa: TRY004  no type is at fault
+        assert isinstance(reply, Declared)
+        if reply.kept:
+            kept = reply.kept[0]
+            raise ValueError(f"node {node!r}: {field_name(kept.name)}: {kept.reason}")
+
+    async def clear(self) -> None:
+        """Cut off all clients, and delete all nodes."""
+        self._server.cut_off()
+        await self._at_work.settled()
+        names = [str(entry.node.name) for entry in await self._nodes()]
+        for name in names:
+            reply = await self._at_work.handle(Delete(by=_operator(), node=NodeName(name)))
+            assert not isinstance(reply, Refused), reply
+        await self._at_work.settled()
+
+    async def _nodes(self) -> list[NodeEntry]:
+        found: list[NodeEntry] = []
+        more, after = True, None
+        while more:
+            page = await self._at_work.handle(ReadNodes(by=_operator(), after=after))
+            assert isinstance(page, NodePage)
+            found += page.entries
+            more, after = page.more, found[-1].node.name if found else None
+        return found
+
+    async def publish(self, node: str, content: bytes) -> None:
+        """Publish as a client does; `content` is the child of the IQ.
+
+        Raises:
+            pubqueue_xeps.errors.PubqueueError: it is refused.
+
+        """
+        id = str(next(self._ids))  # noqa: A001  the name of the attribute
+        answer = self._answers[id] = self._loop.create_future()
+        start = (
+            f"<iq type='set' id={quote(id)} from={quote(OPERATOR + '/test')} to={quote(SERVICE)}>"
+        )
+        self._server.route(read(f"{start}{content.decode()}</iq>"))
+        iq = await answer
+        if iq.get("type") != "result":
+            raise refusals.failure(refusals.read(iq), SERVICE, node)
+
+    def give(self, stanza: bytes) -> None:
+        """Take what the service says to the operator."""
+        (iq,) = ET.fromstring(b"<s xmlns='jabber:client'>%b</s>" % stanza)  # noqa: S314  our own service's
+        answer = self._answers.pop(iq.get("id", ""), None)
+        if answer is not None:
+            answer.set_result(iq)
+
+    async def advance(self, count: float) -> None:
+        """Let so many seconds pass, and all be done that is due then."""
+        self.calendar.advance(count)
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        broker = self._at_work
+        while (moment := broker.moment) is not None and moment <= self.calendar.now():
+            await broker.handle(Expire())
+        await broker.settled()
+
+    async def settled(self, node: str) -> None:
+        """Return when nothing is left of the node's items but dead ones.
+
+        Time passes wherever nothing is left for anybody to do before the next pause of an item ends.
+        """
+        while True:
+            self._news.clear()
+            await self._at_work.settled()
+            living = [it.item for it in await self.items(node) if it.item.state is not State.DEAD]
+            if not living:
+                return
+            moments = [item.due for item in living if item.state is State.DELAYED and item.due]
+            if len(moments) == len(living):
+                self.calendar.reach(min(moments))
+                await self._catch_up()
+            else:
+                await self._news.wait()
+
+    async def items(self, node: str) -> list[ItemEntry]:
+        """Return all items of the node, the oldest first."""
+        found: list[ItemEntry] = []
+        more, after = True, 0
+        while more:
+            page = await self._read(ReadItems(by=_operator(), node=NodeName(node), after=after))
+            assert isinstance(page, ItemPage)
+            found += page.entries
+            more, after = page.more, page.through
+        return found
+
+    async def events(self, node: str, kind: EventKind) -> list[EventEntry]:
+        """Return what of this kind has happened in the node, in its order."""
+        found: list[EventEntry] = []
+        more, after = True, 0
+        while more:
+            page = await self._read(ReadEvents(by=_operator(), node=NodeName(node), after=after))
+            assert isinstance(page, EventPage)
+            found += [entry for entry in page.entries if entry.event.kind is kind]
+            more, after = page.more, page.through
+        return found
+
+    async def _read(self, request: ReadItems | ReadEvents) -> Any:  # noqa: ANN401  a page of either
+        reply = await self._at_work.handle(request)
+        if isinstance(reply, Refused):
+            raise LookupError(f"there is no node {request.node!r}")  # noqa: TRY004  no type is at fault
+        return reply
+
+    def due_in(self, item: Item) -> float | None:
+        """Return in how many seconds a delayed item may go out."""
+        if item.state is not State.DELAYED or item.due is None:
+            return None
+        return (item.due - self.calendar.now()) / 1000
+
+    @property
+    def _at_work(self) -> Broker:
+        assert self._broker is not None, "the service does not run"
+        return self._broker
+
+
+def _operator() -> Asker:
+    return Asker(Jid(OPERATOR), admin=True, local=True)

@@ -1,0 +1,152 @@
+"""An item for a handler, without a service: what the handler does with it is noted, and nothing else happens.
+
+    item = make_item({"order": 7}, attempt=3)
+    async with item:                          # as a worker does
+        await handle(item)
+    assert item.state == "retracted"
+
+The handler is the user's own, unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, cast
+from uuid import uuid4
+
+from pubqueue.testing.payloads import element_of
+from pubqueue_xeps.item import Item
+from pubqueue_xeps.xep_0254.event import Delivered, Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue_xeps.outcome import Outcome
+    from pubqueue_xeps.settlement import Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One thing that was done with an item: `outcome` is that of an unlock, `seconds` those of a touch."""
+
+    verb: Literal["retract", "unlock", "touch"]
+    outcome: Outcome | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """An item that a handler has published or replied, and what it got for that: an id that was not there before."""
+
+    node: str
+    id: str
+    payload: object
+    priority: int | None = None
+    delay: float | None = None
+    ttl: float | None = None
+    headers: Mapping[str, str] | None = None
+    group: str | None = None
+    duplicate: bool = False
+    dead: str | None = None
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Holds an item as a worker does, and notes what is asked of it."""
+
+    deadline: datetime
+    parting: float = 5.0
+    calls: list[Call] = field(default_factory=list)
+    published: list[FollowUp] = field(default_factory=list)
+
+    async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
+        self.calls.append(Call(verb, outcome))
+        item.become("retracted" if verb == "retract" else "unlocked")
+
+    async def touch(self, item: Item, seconds: float | None) -> datetime | None:  # noqa: ARG002  a holder's
+        self.calls.append(Call("touch", seconds=seconds))
+        return self.deadline
+
+    async def publish(self, node: str, new: Any, _timeout: float | None) -> FollowUp:  # noqa: ANN401  as the item has it
+        beside = {
+            name: getattr(new, name) for name in ("priority", "delay", "ttl", "headers", "group")
+        }
+        found = FollowUp(node, new.id, new.payload, **beside)
+        self.published.append(found)
+        return found
+
+
+class NotedItem(Item):
+    """An `Item` in the hands of a handler; `calls` are what was done with it, in order."""
+
+    __slots__ = ()
+
+    @property
+    def calls(self) -> list[Call]:
+        """What was done with it: retracted, unlocked with an outcome, touched."""
+        return cast("_Notes", self._holder).calls
+
+    @property
+    def follow_ups(self) -> list[FollowUp]:
+        """What was published by it, and replied to who asked for it."""
+        return cast("_Notes", self._holder).published
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """With what it was unlocked, if it was."""
+        return next((call.outcome for call in self.calls if call.verb == "unlock"), None)
+
+
+def make_item(
+    payload: object = None,
+    *,
+    id: str | None = None,  # noqa: A002  the name of the attribute
+    node: str = "jobs",
+    headers: Mapping[str, str] | None = None,
+    publisher: str | None = "publisher@localhost",
+    attempt: int = 1,
+    lock_timeout: float = 300,
+) -> NotedItem:
+    """Return an item that has been handed out, with or without an event loop at work.
+
+    An Element is the payload as it is, None is none, any other value goes as JSON (XEP-0335). `attempt` counts from 1,
+    `lock_timeout` is in seconds. `async with item:` settles it as a worker does. To lose its lock, have it
+    `become("lost")`.
+
+    Raises:
+        TypeError, ValueError: neither XML nor JSON has a form for the payload.
+
+    """
+    now = datetime.now(UTC)
+    lock = Lock(1, now + timedelta(seconds=lock_timeout), attempt, now)
+    delivered = Delivered(
+        service="queue.localhost",
+        node=node,
+        id=uuid4().hex if id is None else id,
+        payload=element_of(payload),
+        publisher=publisher,
+        lock=lock,
+        headers=dict(headers or {}),
+    )
+    item = _in_a_loop(delivered, _Notes(lock.deadline))
+    item.become("in hand")
+    return item
+
+
+def _in_a_loop(delivered: Delivered, notes: _Notes) -> NotedItem:
+    """Make the item, which asks for the time of an event loop: of one for this alone where none runs."""
+
+    async def make() -> NotedItem:
+        return NotedItem(delivered, cast("Any", notes))
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(make())
+        finally:
+            loop.close()
+    return NotedItem(delivered, cast("Any", notes))

@@ -1,0 +1,103 @@
+"""A connection in memory: two transports, each in the event loop of its own protocol, which may be of two threads."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Loop = asyncio.AbstractEventLoop
+    Buffer = bytes | bytearray | memoryview
+
+
+class End(asyncio.Transport):
+    """One end: what is written here is read at the other end, in order, in the next turn of the loop there.
+
+    It takes any amount at once. When one end closes, the other has read what was written before, then is lost too.
+    """
+
+    def __init__(self, loop: Loop, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self._loop, self._protocol = loop, protocol
+        self._other: End | None = None
+        self._closing = self._lost = self._paused = False
+        self._unread: list[bytes] = []
+
+    def join(self, other: End) -> None:
+        """Be connected to the other end; once, before anything is written."""
+        self._other, other._other = other, self
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have this called in the loop of this end; where that loop is closed, nobody is there any more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call)
+
+    def write(self, data: Buffer) -> None:
+        """Have it read at the other end."""
+        other, copy = self._other, bytes(data)
+        if other is not None and not self._closing:
+            other.post(lambda: other.take(copy))
+
+    def take(self, data: bytes) -> None:
+        """Read, or keep it as long as reading is paused."""
+        if self._paused:
+            self._unread.append(data)
+        elif not self._lost:
+            self._protocol.data_received(data)
+
+    def close(self) -> None:
+        """Write nothing more, and be lost to both. Closing twice does no harm."""
+        other = self._other
+        if not self._closing and other is not None:
+            self._closing = True
+            other.post(other.lose)
+            self.post(self.lose)
+
+    def abort(self) -> None:
+        """Close: nothing waits here to be written."""
+        self.close()
+
+    def lose(self) -> None:
+        """Be lost, and say so once."""
+        self._closing = True
+        if not self._lost:
+            self._lost = True
+            self._protocol.connection_lost(None)
+
+    def is_closing(self) -> bool:
+        """Say whether nothing more can be written."""
+        return self._closing
+
+    def pause_reading(self) -> None:
+        """Keep what comes."""
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        """Read what was kept, and what comes."""
+        self._paused = False
+        unread, self._unread = self._unread, []
+        for data in unread:
+            self.take(data)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing: whatever is written is out."""
+
+    def get_write_buffer_size(self) -> int:
+        """Return 0: whatever is written is out."""
+        return 0
+
+    def can_write_eof(self) -> bool:
+        """Return False: a connection is closed as a whole."""
+        return False
+
+
+def connect(near: Loop, client: asyncio.Protocol, far: Loop, server: asyncio.Protocol) -> End:
+    """Connect a client, in whose loop this is called, to a server in its own; return the client's end."""
+    here, there = End(near, client), End(far, server)
+    here.join(there)
+    there.post(lambda: server.connection_made(there))
+    client.connection_made(here)
+    return here

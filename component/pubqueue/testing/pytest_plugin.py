@@ -1,0 +1,33 @@
+"""The pytest fixture `pubqueue_service`.
+
+    pytest_plugins = ["pubqueue.testing.pytest_plugin"]         # in the conftest.py beside the tests' root
+
+It imports nothing but pytest before a test asks for the service.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pubqueue.testing.service import Service
+
+
+@pytest.fixture(scope="session")
+def pubqueue_running_service() -> Iterator[Service]:
+    """Run one service for all tests of the process; `pubqueue_service` is what a test asks for."""
+    from pubqueue.testing import Service  # noqa: PLC0415  most tests of most people never need it
+
+    with Service() as service:
+        yield service
+
+
+@pytest.fixture
+def pubqueue_service(pubqueue_running_service: Service) -> Iterator[Service]:
+    """Give a test a queue service of its own: without nodes, and without anybody connected."""
+    yield pubqueue_running_service
+    pubqueue_running_service.clear()

@@ -1,0 +1,355 @@
+"""A queue service in this process: the real one on a store in memory, without a server, a socket or a file.
+
+    async def test_what_fails_twice_is_dead():
+        with Service() as service:
+            service.create("jobs", max_failures=2)
+            service.publish("jobs", {"order": 7}, id="a")
+            await service.work(handle, node="jobs")
+            assert service.dead("jobs") == ["a"]
+
+It runs in a thread of its own, so that blocking code and any event loop can use it. Its time stands still, but for
+`advance`, and for `settled` and `work`, which let pass what an item has to wait. That is the service's time alone: to a
+worker it is as if its machine had been suspended meanwhile, so a lock that would have been extended times out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+from pubqueue.core.event_log import EventKind
+from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
+from pubqueue.testing.logs import diverted
+from pubqueue.testing.payloads import xml_of
+from pubqueue_xeps import in_process, publishing
+from pubqueue_xeps.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from types import TracebackType
+
+    from pubqueue.core.reading.pages import ItemEntry
+    from pubqueue.testing.engine import Option
+    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.item import Item
+
+T = TypeVar("T")
+
+HOST: Final = "127.80.113.1"
+"""A loopback address that nobody uses: who connects after the end of the service is refused there."""
+
+PATIENCE: Final = 10.0
+"""Seconds of the machine's time that a test waits for what does not come."""
+
+_ports: Final = itertools.count(1)
+
+
+class Account(TypedDict):
+    """What `Worker` takes to connect: `Worker(**service.account("bot"), node="jobs")`."""
+
+    jid: str
+    password: str
+    service: str
+    host: str
+    port: int
+    tls: Tls
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An item that is in a node.
+
+    `state` is queued, locked, delayed or dead. `attempts` is how often it was handed out, `failures` how often that ended
+    badly. `reason` is why it is dead. `due_in` is in how many seconds a delayed item may go out.
+    """
+
+    id: str
+    state: str
+    payload: bytes
+    attempts: int
+    failures: int
+    headers: dict[str, str]
+    reason: str | None
+    due_in: float | None
+
+
+class Service:
+    """Use it once, as a context manager: `with Service() as service`.
+
+    Any account of `localhost` may log in with the service's password, publish, and work.
+    """
+
+    address: Final = SERVICE
+    """The JID of the service."""
+    password: Final = PASSWORD
+    """Of every account."""
+
+    def __init__(self) -> None:
+        self._place = (HOST, next(_ports))
+        self._started: Future[Engine] = Future()
+        self._thread = threading.Thread(target=self._run, name="pubqueue service", daemon=True)
+        self._engine: Engine | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._engine = self._started.result(PATIENCE)
+        in_process.SERVERS[self._place] = self._engine.accept
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        in_process.SERVERS.pop(self._place, None)
+        engine, self._engine = self._at_work, None
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(engine.stop)
+        self._thread.join(PATIENCE)
+
+    def account(self, name: str = "bot") -> Account:
+        """Return how this account connects, as `Worker` takes it."""
+        host, port = self._place
+        return Account(
+            jid=f"{name}@{DOMAIN}",
+            password=PASSWORD,
+            service=SERVICE,
+            host=host,
+            port=port,
+            tls="off",
+        )
+
+    def url(self, account: str = "bot", *, node: str | None = None) -> str:
+        """Return the connection of an account as `PUBQUEUE_URL` has it; the password is `service.password`."""
+        host, port = self._place
+        worker = "" if node is None else f"&node={quote(node, safe='')}"
+        return f"xmpp://{account}@{DOMAIN}/{SERVICE}?host={host}&port={port}&tls=off{worker}"
+
+    def clear(self) -> None:
+        """Cut off who is connected, and forget every node; the time stays what it is."""
+        self._call(lambda engine: engine.clear())
+
+    def create(self, node: str, **options: Option) -> None:
+        """Make a queue with these settings, or bring it to them; all others are those of a new queue.
+
+        A setting is named as in the node configuration without its prefix (`max_failures=3`, `lock_timeout=60`,
+        `dead_letter_node="dead"`), or in full by `**{"pubsub#max_items": 10}`. Spans are in seconds.
+
+        Raises:
+            ValueError: there is no such setting, or its value does not fit.
+
+        """
+        self._call(lambda engine: engine.create(node, options))
+
+    def publish(
+        self,
+        node: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002  the name of the attribute
+        priority: int | None = None,
+        delay: float | None = None,
+        ttl: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Publish an item and return its id, as any publisher would; times in seconds.
+
+        An Element is the payload as it is; any other value goes as JSON (XEP-0335).
+
+        Raises:
+            pubqueue_xeps.errors.NoSuchNode: there is no such node.
+            pubqueue_xeps.errors.PubqueueError: the service refuses it otherwise.
+            TypeError, ValueError: it cannot be written.
+
+        """
+        name = uuid4().hex if id is None else id
+        beside = publishing.beside(delay, priority, ttl, headers)
+        content = publishing.publish(node, [publishing.item(name, xml_of(payload))], beside)
+        self._call(lambda engine: engine.publish(node, content))
+        return name
+
+    def advance(self, seconds: float) -> None:
+        """Let so many seconds pass at once: delays, backoff, locks and lives that end by then have ended.
+
+        What workers are sent because of it, they take up when their event loop runs.
+
+        Raises:
+            ValueError: it is less than 0.
+
+        """
+        self._call(lambda engine: engine.advance(seconds))
+
+    async def settled(self, node: str, *, within: float = PATIENCE) -> None:
+        """Return when every item of the node is done, dead, or moved to its dead-letter node.
+
+        The service's time passes as far as delayed items have to wait; `within` is in seconds of the machine's time.
+
+        Raises:
+            LookupError: there is no such node.
+            TimeoutError: it has come to no end within that time; the message says what there is.
+
+        """
+        engine = self._at_work
+        coming = self._submit(lambda engine: engine.settled(node))
+        try:
+            async with asyncio.timeout(within):
+                await asyncio.wrap_future(coming)
+        except TimeoutError:
+            left = [f"{it.item.id} {it.item.state}" for it in await self._on(engine.items(node))]
+            raise TimeoutError(
+                f"{node!r} is not settled within {within:g} seconds: {', '.join(left)}"
+            ) from None
+
+    async def work(
+        self,
+        handler: Callable[[Item], Awaitable[object]],
+        *,
+        node: str,
+        requests: int = 1,
+        within: float = PATIENCE,
+    ) -> None:
+        """Have one worker handle what is in the node, until that is `settled`.
+
+        Raises:
+            LookupError: there is no such node.
+            TimeoutError: it has come to no end within so many seconds of the machine's time.
+
+        """
+        worker = Worker(**self.account(), node=node, requests=requests, signals=())
+        await self.run(worker, handler, node=node, within=within)
+
+    async def run(
+        self,
+        worker: Worker,
+        handler: Callable[[Item], Awaitable[object]],
+        *,
+        node: str,
+        within: float = PATIENCE,
+    ) -> None:
+        """Run a worker of this service until its node is `settled`, then have it drain.
+
+        Raises:
+            LookupError, TimeoutError: as `settled`.
+            pubqueue_xeps.errors.PubqueueError: the worker has ended with it.
+
+        """
+        working = asyncio.create_task(worker.run(handler), name="worker")
+        settling = asyncio.create_task(self.settled(node, within=within), name="settled")
+        try:
+            await asyncio.wait({working, settling}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                await working
+            await settling
+            if not working.done():
+                worker.stop()
+                await working
+        finally:
+            for task in (working, settling):
+                task.cancel()
+            await asyncio.gather(working, settling, return_exceptions=True)
+
+    def items(self, node: str) -> list[Kept]:
+        """Return what is in the node, the oldest first.
+
+        Raises:
+            LookupError: there is no such node.
+
+        """
+        engine = self._at_work
+        return [_kept(entry, engine) for entry in self._call(lambda engine: engine.items(node))]
+
+    def done(self, node: str) -> list[str]:
+        """Return the ids of what workers have retracted from the node, in that order.
+
+        Raises:
+            LookupError: there is no such node.
+
+        """
+        return self._ids(node, EventKind.COMPLETED)
+
+    def dead(self, node: str) -> list[str]:
+        """Return the ids of what is dead in the node, the oldest first; `items` tells why.
+
+        Raises:
+            LookupError: there is no such node.
+
+        """
+        return [item.id for item in self.items(node) if item.state == "dead"]
+
+    def attempts(self, node: str, id: str) -> int:  # noqa: A002  the name of the attribute
+        """Return how often an item has been handed out by the node, also when it is gone.
+
+        Raises:
+            LookupError: there is no such node.
+
+        """
+        return self._ids(node, EventKind.DELIVERED).count(id)
+
+    def _ids(self, node: str, kind: EventKind) -> list[str]:
+        entries = self._call(lambda engine: engine.events(node, kind))
+        return [entry.event.item for entry in entries if entry.event.item is not None]
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        with diverted(), asyncio.Runner(loop_factory=Loop) as runner:
+            self._loop = runner.get_loop()
+            try:
+                runner.run(self._serve())
+            except Exception as problem:
+                if self._started.done():
+                    raise
+                self._started.set_exception(problem)
+
+    async def _serve(self) -> None:
+        engine = Engine()
+
+        def ready() -> None:
+            if not self._started.done():
+                self._started.set_result(engine)
+
+        await engine.serve(ready)
+
+    def _call(self, ask: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
+        return self._submit(ask).result(PATIENCE)
+
+    def _submit(self, ask: Callable[[Engine], Coroutine[Any, Any, T]]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(ask(self._at_work), self._at_loop)
+
+    async def _on(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._at_loop))
+
+    @property
+    def _at_work(self) -> Engine:
+        if self._engine is None:
+            raise RuntimeError("The service does not run: enter it with `with`.")
+        return self._engine
+
+    @property
+    def _at_loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "there is no engine without"
+        return self._loop
+
+
+def _kept(entry: ItemEntry, engine: Engine) -> Kept:
+    item = entry.item
+    return Kept(
+        id=item.id,
+        state=str(item.state),
+        payload=entry.payload or b"",
+        attempts=item.acquired,
+        failures=item.failed,
+        headers=dict(item.headers),
+        reason=None if item.dead_letter is None else item.dead_letter.reason,
+        due_in=engine.due_in(item),
+    )

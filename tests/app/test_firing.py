@@ -1,0 +1,269 @@
+"""Schedules at work: woken at their times, tried again while a node refuses, and published by one of several processes."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+from harness.asks import a_queue
+from harness.facts import BOSS, JOBS, who
+from harness.witness import WatchedFace
+from structlog.testing import capture_logs
+
+from pubqueue import declared_schedules
+from pubqueue.app.broker import Broker
+from pubqueue.app.listings import Items
+from pubqueue.app.reaper import Reaper
+from pubqueue.config import ConfigError, ScheduleSettings
+from pubqueue.core.decision import Refused
+from pubqueue.core.model import Asker, Jid, Millis
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.manage import Configure, Delete
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.schedules.fire import FireNow, FireSchedule
+from pubqueue.core.schedules.keep import ListSchedules, PauseSchedule
+from pubqueue.core.schedules.model import Fired
+from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.memory.contents import Contents
+
+MINUTE = 60_000
+BEGIN = Millis(1_795_316_400_000 - 10_000)  # ten seconds before three in the night
+SERVICE = Asker(Jid("queue.example"), admin=True)
+ADMIN = who(BOSS, admin=True)
+EACH_MINUTE = ScheduleSettings("tick", "* * * * *", JOBS, json={"tick": True})
+
+
+class Process:
+    """An instance with a store of its own on the same contents; `clock` is a list with the time."""
+
+    def __init__(self, contents, clock):
+        self.store = MemoryStore(contents)
+        self.reaper = Reaper(clock=lambda: clock[0])
+        self.broker = Broker(
+            self.store,
+            clock=lambda: clock[0],
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+            on_moment=self.on_moment,
+            service=SERVICE,
+        )
+        self.moments = asyncio.Queue()
+        WatchedFace(self.broker, []).up()
+
+    def on_moment(self, moment):
+        self.moments.put_nowait(moment)
+        self.reaper.on_moment(moment)
+
+    async def start(self):
+        await self.store.open()
+        self.broker.start()
+
+    async def stop(self):
+        await self.reaper.stop()
+        await self.broker.stop()
+        await self.store.close()
+
+    async def ids(self):
+        rows = await self.store.read(lambda tx: tx.page(Items(JOBS), None, 999))
+        return [item.id for item, _ in rows]
+
+    async def schedule(self, name="tick"):
+        page = await self.broker.handle(ListSchedules(ADMIN, name=name))
+        return page.schedules[0] if page.schedules else None
+
+    async def turn(self, name="tick"):
+        reply = await self.broker.handle(FireSchedule(name))
+        assert isinstance(reply, Fired)
+        return reply
+
+    async def until(self, holds):
+        """Return when it holds, which is looked at after each batch."""
+        async with asyncio.timeout(20):
+            while not await holds():
+                await self.moments.get()
+
+
+@pytest.fixture
+def clock():
+    return [BEGIN]
+
+
+@pytest.fixture
+async def process(clock):
+    process = Process(Contents(), clock)
+    await process.start()
+    await process.broker.handle(a_queue())
+    yield process
+    await process.stop()
+
+
+async def bring(process, *schedules):
+    await declared_schedules.bring(process.broker, schedules, SERVICE)
+
+
+async def test_it_is_woken_at_its_time(process, clock):
+    await bring(process, EACH_MINUTE)
+    process.reaper.start(process.broker)
+    await process.broker.settled()
+    assert (await process.schedule()).due == BEGIN + 10_000
+    assert await process.ids() == []
+    clock[0] = Millis(BEGIN + 10_000)
+    process.reaper.on_moment(Millis(BEGIN + 9_999))  # another moment wakes the reaper
+    await process.until(lambda: _has(process, 1))
+    assert await process.ids() == ["tick@2026-11-22T03:00:00Z"]
+    schedule = await process.schedule()
+    assert (schedule.last, schedule.due) == (BEGIN + 10_000, BEGIN + 10_000 + MINUTE)
+
+
+async def _has(process, count):
+    return len(await process.ids()) == count
+
+
+async def test_what_came_while_nobody_served_is_fired_at_the_start(process, clock):
+    await bring(process, EACH_MINUTE)
+    clock[0] = Millis(BEGIN + 10_000 + 7 * MINUTE)
+    process.reaper.start(process.broker)
+    await process.until(lambda: _has(process, 1))
+    assert await process.ids() == ["tick@2026-11-22T03:07:00Z"]
+
+
+@pytest.mark.parametrize(
+    ("missed", "minutes"), [("once", [3]), ("all", [0, 1, 2, 3]), ("skip", [3])]
+)
+async def test_missed_times_are_made_up_for_by_the_rule(process, clock, missed, minutes):
+    await bring(process, ScheduleSettings("tick", "* * * * *", JOBS, json=1, missed=missed))
+    clock[0] = Millis(BEGIN + 10_000 + 3 * MINUTE)
+    process.reaper.start(process.broker)
+    await process.until(lambda: _has(process, len(minutes)))
+    assert await process.ids() == [f"tick@2026-11-22T03:0{minute}:00Z" for minute in minutes]
+    assert (await process.turn()).id is None
+
+
+async def test_of_very_many_missed_times_the_last_hundred_are_made_up_for(process, clock):
+    await bring(process, ScheduleSettings("tick", "* * * * *", JOBS, json=1, missed="all"))
+    clock[0] = Millis(BEGIN + 10_000 + 150 * MINUTE)
+    with capture_logs() as logs:
+        process.reaper.start(process.broker)
+        await process.until(lambda: _has(process, 100))
+        await process.broker.settled()
+    found = await process.ids()
+    assert (found[0], found[-1]) == ("tick@2026-11-22T03:51:00Z", "tick@2026-11-22T05:30:00Z")
+    assert [one for one in logs if one["event"] == "schedule.missed"] == [
+        {"event": "schedule.missed", "log_level": "warning", "schedule": "tick"}
+    ]
+
+
+async def test_a_clock_that_is_set_back_fires_nothing_again(process, clock):
+    await bring(process, EACH_MINUTE)
+    clock[0] = Millis(BEGIN + 10_000 + 5 * MINUTE)
+    assert (await process.turn()).id == "tick@2026-11-22T03:05:00Z"
+    for back in (3, 5, 100):
+        clock[0] = Millis(BEGIN + 10_000 + (5 - back) * MINUTE)
+        assert (await process.turn()).id is None
+        await bring(process, EACH_MINUTE)
+        assert (await process.turn()).id is None
+    clock[0] = Millis(BEGIN + 10_000 + 6 * MINUTE)
+    assert (await process.turn()).id == "tick@2026-11-22T03:06:00Z"
+
+
+async def test_a_node_that_takes_nothing_is_tried_again_and_told_of_once(process, clock):
+    await bring(process, EACH_MINUTE)
+    closed = Settings({"publish_paused": True})
+    await process.broker.handle(Configure(ADMIN, JOBS, closed))
+    clock[0] = Millis(BEGIN + 10_000)
+    process.reaper.start(process.broker)
+    with capture_logs() as logs:
+        for tries, pause in enumerate((1, 2, 4), 1):
+            await process.until(lambda tries=tries: _tried(process, tries))
+            schedule = await process.schedule()
+            assert schedule.due == clock[0] + pause * 1000
+            clock[0] = schedule.due
+            process.reaper.on_moment(Millis(clock[0] - 1))
+        await process.until(lambda: _tried(process, 4))
+        await process.broker.handle(Configure(ADMIN, JOBS, Settings({"publish_paused": False})))
+        clock[0] = (await process.schedule()).due
+        process.reaper.on_moment(Millis(clock[0] - 1))
+        await process.until(lambda: _has(process, 1))
+        async with asyncio.timeout(20):
+            while logs[-1]["event"] != "schedule.fired":  # noqa: ASYNC110  # it is told in the turns that follow
+                await asyncio.sleep(0)
+    assert await process.ids() == ["tick@2026-11-22T03:00:00Z"]
+    assert [one["event"] for one in logs if one["event"].startswith("schedule.")] == [
+        "schedule.refused",
+        "schedule.fired",
+    ]
+    schedule = await process.schedule()
+    assert (schedule.error, schedule.tries) == ("", 0)
+
+
+async def _tried(process, tries):
+    return (await process.schedule()).tries == tries
+
+
+async def test_a_node_that_is_gone_is_waited_for(process, clock):
+    await bring(process, EACH_MINUTE)
+    await process.broker.handle(Delete(ADMIN, JOBS))
+    clock[0] = Millis(BEGIN + 10_000)
+    assert await process.turn() == Fired("tick", error="node not found", first=True)
+    await process.broker.handle(a_queue())
+    clock[0] = (await process.schedule()).due
+    assert (await process.turn()).id == "tick@2026-11-22T03:00:00Z"
+
+
+async def test_what_leaves_the_file_is_ended_and_what_comes_is_begun(process):
+    other = ScheduleSettings("other", "0 3 * * *", JOBS, payload="<job xmlns='urn:x'/>")
+    with capture_logs() as logs:
+        await bring(process, EACH_MINUTE)
+        await bring(process, other)
+    assert (await process.schedule(), (await process.schedule("other")).name) == (None, "other")
+    told = [(one["event"], one["schedule"]) for one in logs]
+    assert told == [
+        ("schedule.made", "tick"),
+        ("schedule.made", "other"),
+        ("schedule.ended", "tick"),
+    ]
+
+
+async def test_what_cannot_be_meant_changes_nothing(process):
+    await bring(process, EACH_MINUTE)
+    with pytest.raises(ConfigError, match="schedule 'bad': cron '1' has to have five fields"):
+        await bring(process, ScheduleSettings("bad", "1", JOBS, json=1))
+    assert (await process.schedule()).name == "tick"
+
+
+async def test_a_pause_is_the_end_of_its_times_until_it_is_resumed(process, clock):
+    await bring(process, EACH_MINUTE)
+    await process.broker.handle(PauseSchedule(ADMIN, "tick", paused=True))
+    clock[0] = Millis(BEGIN + 5 * MINUTE)
+    assert (await process.turn()).id is None
+    await process.broker.handle(PauseSchedule(ADMIN, "tick", paused=False))
+    assert (await process.turn()).id is None
+    clock[0] = Millis(clock[0] + MINUTE)
+    assert (await process.turn()).id == "tick@2026-11-22T03:05:00Z"
+
+
+async def test_it_fires_at_once_when_an_administrator_says_so(process):
+    await bring(process, EACH_MINUTE)
+    reply = await process.broker.handle(FireNow(ADMIN, "tick"))
+    assert reply == Fired("tick", "tick@2026-11-22T02:59:50Z")
+    assert await process.ids() == [reply.id]
+    assert isinstance(await process.broker.handle(FireNow(who("etl@x"), "tick")), Refused)
+
+
+async def test_of_several_processes_one_fires_each_time(clock):
+    contents = Contents()
+    processes = [Process(contents, clock) for _ in range(3)]
+    for process in processes:
+        await process.start()
+    await processes[0].broker.handle(a_queue())
+    await bring(processes[0], EACH_MINUTE)
+    fired = Counter()
+    for minute in range(20):
+        clock[0] = Millis(BEGIN + 10_000 + minute * MINUTE)
+        for reply in await asyncio.gather(*(one.turn() for one in processes)):
+            fired[reply.id] += 1
+    del fired[None]
+    assert set(fired.values()) == {1}
+    assert list(fired) == await processes[0].ids()
+    assert len(fired) == 20
+    for process in processes:
+        await process.stop()

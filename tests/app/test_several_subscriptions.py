@@ -1,0 +1,238 @@
+"""Several subscriptions of one JID, as batches make and tell them: what it is told is what its subscriptions ask for."""
+
+import pytest
+from harness.asks import publishes, retracts
+from harness.facts import ANN, BOB, BOSS, JOBS, who
+from harness.shell import Shell
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pubqueue.app.facts import crowd as pages
+from pubqueue.app.facts import publishing
+from pubqueue.core.decision import Done, Refusal, Subscribed, SubscriberPage
+from pubqueue.core.model import Jid, Millis
+from pubqueue.core.nodes import crowd
+from pubqueue.core.nodes.account import ListMySubscriptions, name_of
+from pubqueue.core.nodes.crowd import NextSubscribers
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure, Delete
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.options import Lease, Options
+from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
+from pubqueue.core.nodes.subscribers import GetSubscriptions
+from pubqueue.core.notices import ToAll, singly
+from pubqueue.core.queue.expire import Expire, Leave
+from pubqueue.core.reading.listing import Page
+from pubqueue.core.several import MOST_OF_JID
+from pubqueue.core.several import name_of as name_in_node
+
+BY = who(BOSS, admin=True)
+JIDS = (ANN, BOB, Jid("ann@x"))
+ENTRIES = [(jid, f"{jid}-{number}") for jid in sorted(JIDS) for number in range(3)]
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    shell.do(declares())
+    yield shell
+    shell.close()
+
+
+def declares(**more):
+    people = {"owners": (Jid("boss@x"),), "publishers": (Jid("etl@x"),)}
+    return Declare(BY, JOBS, Settings({"multi_subscribe": True, **more}), **people)
+
+
+def joins(jid, subid, **options):
+    return Subscribe(who(jid), JOBS, Jid(jid), subid, Options(**options) if options else None)
+
+
+def told(shell, request):
+    """Return whom the request has told, each with the ids of its subscriptions that it is for."""
+    notices = shell.batch(request).decisions[0].notices
+    return {one.to: one.subids for one in singly(notices)}
+
+
+def everybody(shell):
+    shell.batch(*[joins(jid, subid) for jid, subid in ENTRIES])
+
+
+# --- what is told is what is asked for ------------------------------------------------------------
+
+NUMBERS = st.integers(0, 5)
+STEPS = st.one_of(
+    st.tuples(st.just("join"), st.sampled_from(JIDS), st.booleans(), st.none() | st.integers(1, 9)),
+    st.tuples(st.just("leave"), st.sampled_from(JIDS), NUMBERS),
+    st.tuples(st.just("deliver"), st.sampled_from(JIDS), NUMBERS, st.booleans()),
+    st.tuples(st.just("go away"), st.sampled_from((ANN, BOB))),
+    st.tuples(st.just("wait"), st.integers(1, 9)),
+    st.just(("forget",)),
+)
+
+
+class Model:
+    """Subscriptions as a list of each JID: id, whether it is told anything, when it ends."""
+
+    def __init__(self, shell):
+        self.shell, self.mine, self.count = shell, {jid: {} for jid in JIDS}, 0
+
+    def join(self, jid, deliver, lease):
+        self.count += 1
+        subid, end = f"s{self.count}", None
+        options = {"deliver": deliver}
+        if lease is not None:
+            end = Millis(self.shell.now + lease * 1000)
+            options["lease"] = Lease(end)
+        assert isinstance(self.shell.do(joins(jid, subid, **options)), Subscribed)
+        self.mine[jid][subid] = (deliver, end)
+
+    def _some(self, jid, number):
+        mine = list(self.mine[jid])
+        return mine[number % len(mine)] if mine else None
+
+    def leave(self, jid, number):
+        if (subid := self._some(jid, number)) is not None:
+            assert self.shell.do(Unsubscribe(who(jid), JOBS, jid, subid)) == Done()
+            del self.mine[jid][subid]
+
+    def deliver(self, jid, number, deliver):
+        if (subid := self._some(jid, number)) is not None:
+            asked = SetOptions(who(jid), JOBS, jid, subid, Options(deliver=deliver))
+            assert self.shell.do(asked).subscription.subid == subid
+            self.mine[jid][subid] = (deliver, self.mine[jid][subid][1])
+
+    def go_away(self, jid):
+        self.shell.do(Leave(jid))  # nothing was temporary
+
+    def wait(self, seconds):
+        self.shell.wait(seconds)
+        self.shell.do(Expire())
+        for mine in self.mine.values():
+            over = [s for s, (_, end) in mine.items() if end is not None and end <= self.shell.now]
+            for subid in over:
+                del mine[subid]
+
+    def forget(self):
+        self.shell.changes.forget()  # what is known is read from the store again
+
+    def expected(self):
+        """Return whom an item is told: once if any subscription asks for it, and for which where there are several."""
+        heard = {
+            jid: [s for s, (deliver, _) in mine.items() if deliver]
+            for jid, mine in self.mine.items()
+        }
+        return {
+            jid: frozenset(ids if len(self.mine[jid]) > 1 else ())
+            for jid, ids in heard.items()
+            if ids
+        }
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=st.lists(STEPS, max_size=25))
+def test_a_jid_is_told_once_what_any_of_its_subscriptions_asks_for(tmp_path_factory, steps):
+    shell = Shell(tmp_path_factory.mktemp("several") / "queue.db")
+    try:
+        shell.do(declares())
+        model = Model(shell)
+        for number, (what, *facts) in enumerate(steps):
+            getattr(model, what.replace(" ", "_"))(*facts)
+            heard = told(shell, publishes(f"i{number}"))
+            assert {jid: frozenset(ids) for jid, ids in heard.items()} == model.expected()
+    finally:
+        shell.close()
+
+
+# --- lists and pages -------------------------------------------------------------------------------
+
+MINE = [entry for entry in ENTRIES if entry[0] != BOB]
+LISTS = {
+    "of the node": (ENTRIES, lambda page: GetSubscriptions(BY, JOBS, page), lambda one: name_in_node(one, one.jid)),
+    "of the account": (MINE, lambda page: ListMySubscriptions(who(ANN), page=page), name_of),
+    "of the account there": (MINE, lambda page: ListMySubscriptions(who(ANN), JOBS, page), name_of),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("expected", "ask", "name"), LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize("size", [1, 2, 4, 100])
+def test_each_is_listed_once_in_pages_of_any_size_both_ways(shell, expected, ask, name, size):
+    everybody(shell)
+    found, place = [], None
+    while True:
+        reply = shell.do(ask(Page(place, size)))
+        found += [(one.jid, one.subid) for one in reply.entries]
+        assert reply.part.total == len(expected)
+        assert len(reply.entries) <= size
+        if not reply.part.more:
+            break
+        place = name(reply.entries[-1])
+    assert found == expected
+    backward, place = [], ""
+    while reply := shell.do(ask(Page(None, size, place))):
+        backward = [(one.jid, one.subid) for one in reply.entries] + backward
+        if reply.part.begins:
+            break
+        place = name(reply.entries[0])
+    assert backward == expected
+
+
+def test_a_page_goes_on_behind_one_that_has_ended(shell):
+    everybody(shell)
+    (first,) = shell.do(GetSubscriptions(BY, JOBS, Page(None, 1))).entries
+    shell.do(Unsubscribe(who(first.jid), JOBS, first.jid, first.subid))
+    rest = shell.do(GetSubscriptions(BY, JOBS, Page(name_in_node(first, first.jid)))).entries
+    assert [(one.jid, one.subid) for one in rest] == ENTRIES[1:]
+
+
+# --- counts and bounds -----------------------------------------------------------------------------
+
+
+def test_an_account_has_so_many_of_them_whichever_jids_it_uses(shell):
+    for number in range(MOST_OF_JID):
+        assert isinstance(shell.do(joins(ANN, f"s{number}")), Subscribed)
+    assert shell.do(joins(ANN, "more")).refusal is Refusal.TOO_MANY_SUBSCRIPTIONS
+    assert isinstance(shell.do(joins(Jid("ann@x"), "bare")), Subscribed)
+
+
+def test_turned_off_what_is_there_stays_and_nothing_is_added(shell):
+    everybody(shell)
+    shell.do(Configure(BY, JOBS, Settings({"multi_subscribe": False})))
+    reply = shell.do(joins(ANN, "new"))
+    assert reply.subscription.subid == f"{ANN}-0"
+    assert len(shell.do(GetSubscriptions(BY, JOBS)).entries) == len(ENTRIES)
+    assert told(shell, publishes("a"))[ANN] == tuple(f"{ANN}-{number}" for number in range(3))
+
+
+def test_retracts_name_them_and_the_end_of_the_node_does_not(shell):
+    everybody(shell)
+    shell.do(publishes("a"))
+    assert told(shell, retracts("a"))[BOB] == tuple(f"{BOB}-{number}" for number in range(3))
+    (news,) = shell.batch(Delete(BY, JOBS)).decisions[0].notices
+    assert (set(news.to), news.subids) == (set(JIDS), {})
+
+
+# --- crowds ----------------------------------------------------------------------------------------
+
+
+def test_of_a_crowd_each_page_comes_with_the_ids_of_those_who_have_several(shell, monkeypatch):
+    monkeypatch.setattr(publishing, "CROWD", 1)
+    for place in (pages, crowd):
+        monkeypatch.setattr(place, "PAGE", 2)
+    everybody(shell)
+    shell.batch(joins(Jid("zoe@x"), "one"))
+    (news,) = shell.batch(publishes("a")).decisions[0].notices
+    assert isinstance(news, ToAll)
+    first = shell.do(NextSubscribers(JOBS))
+    ids = {jid: tuple(f"{jid}-{number}" for number in range(3)) for jid in sorted(JIDS)}
+    last = max(JIDS)
+    assert first == SubscriberPage(
+        tuple(sorted(JIDS)[:2]), sorted(JIDS)[1], {jid: ids[jid] for jid in sorted(JIDS)[:2]}
+    )
+    assert shell.do(NextSubscribers(JOBS, first.after)) == SubscriberPage(
+        (last, Jid("zoe@x")), Jid("zoe@x"), {last: ids[last]}
+    )
+    shell.do(Delete(BY, JOBS))
+    assert shell.do(NextSubscribers(JOBS)).subids == {}

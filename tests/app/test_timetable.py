@@ -1,0 +1,106 @@
+"""The times that a cron line names: local time, changes of the clocks, and both directions alike."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pubqueue.app import timetable
+from pubqueue.core.schedules.model import stamp
+
+BERLIN = "Europe/Berlin"
+
+ZONES = (
+    *("UTC", BERLIN, "America/New_York", "America/Santiago", "Africa/Cairo", "Asia/Beirut"),
+    *("Asia/Kathmandu", "Pacific/Apia", "America/Sao_Paulo"),
+)
+LINES = (
+    *("* * * * *", "*/5 * * * *", "0 3 * * *", "30 2 * * *", "0,30 2 * * *", "15 */3 * * *"),
+    *("0 0 * * *", "30 0 1 * *", "* 2 * * *", "5 4 * * MON", "0 */6 * * *", "0 12 L * *"),
+    *("59 23 * * SUN#2", "0 0 29 2 *"),
+)
+
+
+def at(text, zone="UTC"):
+    moment = datetime.fromisoformat(text)
+    return round(moment.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC).timestamp()) * 1000
+
+
+def named(line, zone, begin, count):
+    return [stamp(moment) for moment in timetable.times(line, zone, begin, count)]
+
+
+def test_times_are_those_of_the_wall_clock():
+    begin = at("2026-10-24T12:00")
+    assert named("0 3 * * *", BERLIN, begin, 2) == ["2026-10-25T02:00:00Z", "2026-10-26T02:00:00Z"]
+    begin = at("2026-10-23T12:00")
+    assert named("0 3 * * *", BERLIN, begin, 1) == ["2026-10-24T01:00:00Z"]
+
+
+def test_a_time_that_the_clocks_skip_comes_when_they_have_changed():
+    begin = at("2026-03-28T12:00")  # at two it is three in the night that follows
+    assert named("30 2 * * *", BERLIN, begin, 2) == ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]
+
+
+def test_several_times_that_are_skipped_come_once():
+    begin = at("2026-03-28T12:00")
+    found = named("0,20,40 2 * * *", BERLIN, begin, 2)
+    assert found == ["2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"]
+
+
+def test_a_time_that_the_clocks_repeat_comes_the_first_time_only():
+    begin = at("2026-10-24T12:00")  # at three it is two once more in the night that follows
+    expected = ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]
+    assert named("30 2 * * *", BERLIN, begin, 2) == expected
+    between = at("2026-10-25T01:10")  # ten past two for the second time
+    assert named("30 2 * * *", BERLIN, between, 1) == expected[1:]
+    assert timetable.latest("30 2 * * *", BERLIN, begin, between, 9) == [at("2026-10-25T00:30")]
+
+
+def test_a_line_with_a_star_goes_by_the_hours_that_pass():
+    begin = at("2026-10-24T23:30")
+    found = named("0 * * * *", BERLIN, begin, 4)
+    assert found == [f"2026-10-25T0{hour}:00:00Z" for hour in range(4)]
+
+
+def test_the_last_times_are_found_however_long_ago_the_first_was():
+    until = at("2026-11-22T03:00")
+    found = timetable.latest("* * * * *", "UTC", 0, until, 100)
+    assert found == [until - 60_000 * ago for ago in range(99, -1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("line", "zone", "sentence"),
+    [
+        ("0 3 * * *", "Europe/Nowhere", "zone 'Europe/Nowhere' is no time zone that is known here"),
+        ("0 3 * * *", "../etc", "zone '../etc' is no time zone that is known here"),
+        ("0 3 * *", "UTC", "cron '0 3 * *' has to have five fields"),
+        ("0 0 3 * * *", "UTC", "cron '0 0 3 * * *' has to have five fields"),
+        ("61 3 * * *", "UTC", "cron '61 3 * * *': bad minute"),
+        ("0 3 31 2 *", "UTC", "cron '0 3 31 2 *': bad day-of-month"),
+    ],
+)
+def test_what_names_no_times_is_said_in_a_sentence(line, zone, sentence):
+    assert timetable.unfit(line, zone).startswith(sentence)
+    assert timetable.unfit("0 3 * * *", BERLIN) == ""
+
+
+@given(
+    line=st.sampled_from(LINES),
+    zone=st.sampled_from(ZONES),
+    begin=st.integers(1_672_531_200_000, 1_861_920_000_000),
+    spans=st.lists(st.integers(0, 12), min_size=1, max_size=3),
+    late=st.sampled_from([0, 1, 999, 1000, 59_999]),
+)
+def test_forward_and_backward_name_the_same_times_and_each_once(line, zone, begin, spans, late):
+    found = timetable.times(line, zone, begin, 40)
+    assert found == sorted(set(found))
+    assert not found or found[0] > begin
+    for span in spans:
+        known = found[: span + 1]
+        until = known[-1] + late
+        expected = [moment for moment in found if moment <= until]
+        assert timetable.latest(line, zone, begin, until, 100) == expected
+    assert timetable.following(line, zone, found[0]) == found[1]

@@ -1,0 +1,82 @@
+"""`pubqueue trial`: a server, a service and a shell that knows them; nothing is left when it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from harness.patience import PATIENCE
+
+pytestmark = pytest.mark.e2e
+PUBQUEUE = Path(sys.executable).with_name("pubqueue")
+LOOKS = """
+import json, os, pathlib
+folders = sorted(map(str, pathlib.Path(os.environ["TMPDIR"]).iterdir()))
+told = {name: os.environ[name] for name in ("PUBQUEUE_URL", "PUBQUEUE_PASSWORD")}
+print(json.dumps([folders, told]), flush=True)
+"""
+
+
+async def trial(folder, *arguments, **more):
+    return await asyncio.create_subprocess_exec(
+        *(PUBQUEUE, "trial", *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(folder)} | more,
+    )
+
+
+async def said(*arguments, typed=b"", **more):
+    """Return the exit code, what went to stdout and what to stderr."""
+    process = await trial(*arguments, **more)
+    out, err = await asyncio.wait_for(process.communicate(typed), PATIENCE)
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_a_command_is_told_where_the_queue_is_and_leaves_nothing(tmp_path):
+    code, out, err = await said(tmp_path, sys.executable, "-Ic", LOOKS)
+    assert (code, err) == (0, "")
+    folders, told = json.loads(out)
+    assert len(folders) == 2, "one of the server, one of the service"
+    address, _, query = told["PUBQUEUE_URL"].partition("?")
+    assert address == "xmpp://bot@localhost/queue.localhost"
+    assert query.startswith("host=127.0.0.1&port=")
+    assert [*tmp_path.iterdir()] == []
+
+
+async def test_a_shell_reads_on_and_its_status_is_the_trial_s(tmp_path):
+    typed = b"echo $PUBQUEUE_PASSWORD\nexit 7\n"
+    code, out, err = await said(tmp_path, typed=typed, SHELL="/bin/sh")
+    assert (code, out) == (7, "trial\n")
+    assert err == "the queue jobs is ready at queue.localhost; this is a shell, exit ends both\n"
+
+
+async def test_sigterm_ends_all_of_it(tmp_path):
+    process = await trial(tmp_path, sys.executable, "-Ic", LOOKS + "input()")
+    assert await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+    process.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert [*tmp_path.iterdir()] == []
+
+
+async def test_a_program_that_is_not_there_is_one_sentence(tmp_path):
+    code, out, err = await said(tmp_path, "no-such-program")
+    assert (code, out, err) == (2, "", "pubqueue: there is no program no-such-program\n")
+
+
+async def test_without_prosody_it_says_what_to_install(tmp_path, monkeypatch):
+    absent = (
+        "import pubqueue_demo.prosody as p, shutil; shutil.which = lambda *a, **k: None;"
+        "from pubqueue.cli import main; main(['trial', 'true'])"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-Ic", absent), stderr=asyncio.subprocess.PIPE
+    )
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode == 2
+    assert err == b"pubqueue: Prosody is not installed: `apt-get install prosody` does it\n"

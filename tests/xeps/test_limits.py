@@ -1,0 +1,82 @@
+"""What a failure comes to by the limits of a handler."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pubqueue_xeps.limits import Limits, TimeLimit
+from pubqueue_xeps.outcome import Failed, Outcome, Reject, Release
+
+BOUND = Limits(retries=2, backoff=10)
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "failures", "outcome"),
+    [
+        (Limits(), ValueError("text"), 0, Outcome("failed", None, "ValueError")),
+        (Limits(), ValueError("text"), 99, Outcome("failed", None, "ValueError")),
+        (BOUND, ValueError("text"), 0, Outcome("failed", 10, "ValueError")),
+        (BOUND, ValueError("text"), 1, Outcome("failed", 20, "ValueError")),
+        (
+            BOUND,
+            ValueError("text"),
+            2,
+            Outcome("reject", reason="ValueError (failed 3 times)"),
+        ),
+        (Limits(retries=0), KeyError("k"), 0, Outcome("reject", reason="KeyError (failed once)")),
+        (BOUND, TimeLimit(3), 0, Outcome("failed", 10, "TimeLimit")),
+        (BOUND, Failed("down"), 0, Outcome("failed", 10, "down")),
+        (BOUND, Failed("down", 5), 0, Outcome("failed", 5, "down")),
+        (BOUND, Failed("down", 5), 2, Outcome("reject", reason="down (failed 3 times)")),
+        (BOUND, Release(60), 9, Outcome("release", 60)),
+        (BOUND, Reject("no"), 0, Outcome("reject", reason="no")),
+    ],
+)
+def test_what_a_failure_comes_to(limits, error, failures, outcome):
+    assert limits.outcome(error, failures) == outcome
+
+
+@pytest.mark.parametrize(
+    ("backoff", "pauses"),
+    [
+        (None, [None, None, None]),
+        (0, [0, 0, 0]),
+        (10, [10, 20, 40]),
+        (3000, [3000, 3600, 3600]),
+        (7200, [7200, 7200, 7200]),
+        ((5, 30), [5, 30, 30]),
+    ],
+)
+def test_how_long_an_item_waits(backoff, pauses):
+    assert [Limits(backoff=backoff).pause(failures) for failures in (1, 2, 3)] == pauses
+
+
+@given(st.floats(0, 1e9), st.integers(1, 10**6))
+def test_no_pause_is_shorter_than_the_one_before(first, failures):
+    limits = Limits(backoff=first)
+    assert first <= limits.pause(failures) <= limits.pause(failures + 1)
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+def test_an_item_is_tried_as_often_as_it_may_be(retries, failures):
+    limits = Limits(retries=retries)
+    dead = limits.outcome(ValueError(), failures).type == "reject"
+    assert dead == (failures >= retries)
+    assert limits.spent(failures) == (failures > retries)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"retries": -1}, "0 times or more, not -1"),
+        ({"time_limit": 0}, "more than 0 seconds, not 0"),
+        ({"time_limit": float("nan")}, "more than 0 seconds, not nan"),
+        ({"concurrency": 0}, "at least, not 0"),
+        ({"backoff": ()}, "lists one at least"),
+        ({"backoff": -1}, "from 0 up, not -1"),
+        ({"backoff": (1, float("inf"))}, "from 0 up, not inf"),
+    ],
+)
+def test_limits_that_are_none_are_refused_where_they_are_written(wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Limits(**wrong)

@@ -1,0 +1,189 @@
+"""What a worker says on standard error, and when it says nothing."""
+
+import asyncio
+import logging
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import structlog
+from simulate import virtual_time
+
+from pubqueue_xeps import status
+from pubqueue_xeps.handlers import Handlers
+from pubqueue_xeps.log import log
+from pubqueue_xeps.status import COUNTED, SENTENCES, SPEAKER, Minutes, say, tell_minutes, wanted
+
+
+@pytest.fixture
+def unset(monkeypatch):
+    """Have logging be as in a program that has set up none."""
+    # pytest has handlers at the real one
+    monkeypatch.setattr(status, "ROOT", SimpleNamespace(handlers=[]))
+    monkeypatch.delenv("PUBQUEUE_QUIET", raising=False)
+    yield
+    structlog.reset_defaults()
+
+
+def held(**tally):
+    return SimpleNamespace(node="jobs", tally=Counter(tally), in_hand=0)
+
+
+def test_it_is_wanted_where_nobody_listens(unset):
+    assert wanted()
+    with SPEAKER.telling():
+        assert wanted()  # by a second worker
+
+
+def test_not_where_logging_is_set_up(unset):
+    status.ROOT.handlers.append(logging.NullHandler())
+    assert not wanted()
+
+
+def test_not_where_our_logger_has_a_handler(unset, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("pubqueue_xeps"), "handlers", [logging.NullHandler()])
+    assert not wanted()
+
+
+def test_not_where_structlog_is_set_up(unset):
+    structlog.configure()
+    assert not wanted()
+
+
+def test_not_where_quiet_is_asked_for(unset, monkeypatch):
+    monkeypatch.setenv("PUBQUEUE_QUIET", "1")
+    assert not wanted()
+
+
+def test_events_are_said_once_however_many_workers_there_are(unset, capsys):
+    with SPEAKER.telling(), SPEAKER.telling():
+        log.info("worker.subscribed", jid="bot@x/1", node="jobs", service="q.x", requests=10)
+    log.info("worker.stopping", in_hand=3)
+    expected = "pubqueue: connected as bot@x/1 to jobs at q.x, 10 at a time\n"
+    assert capsys.readouterr().err == expected
+    assert logging.getLogger("pubqueue_xeps").level == logging.NOTSET
+
+
+def test_of_other_events_only_warnings_are_said(unset, capsys):
+    with SPEAKER.telling():
+        log.info("item.given_back", id="i1")
+        log.warning("item.let_go", id="i1")
+    assert capsys.readouterr().err == "pubqueue: event=item.let_go id=i1\n"
+
+
+def test_a_failure_is_said_with_its_traceback(unset, capsys):
+    with SPEAKER.telling():
+        try:
+            _ = 1 / 0
+        except ZeroDivisionError:
+            log.exception("item.failed", id="i1", node="jobs", error="ZeroDivisionError")
+    first, second, *_, last = capsys.readouterr().err.splitlines()
+    assert first == "pubqueue: failed: i1 of jobs (ZeroDivisionError)"
+    assert second == "Traceback (most recent call last):"
+    assert last == "ZeroDivisionError: division by zero"
+
+
+def test_nothing_is_said_once_logging_is_set_up(unset, capsys):
+    with SPEAKER.telling():
+        status.ROOT.handlers.append(logging.NullHandler())
+        log.warning("worker.disconnected", why="x")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_is_told_no_commands(capsys):
+    say("\x1b[2J i1\n")
+    assert capsys.readouterr().err == "pubqueue: \ufffd[2J i1\ufffd\n"
+
+
+@pytest.mark.parametrize("event", SENTENCES)
+def test_each_sentence_can_be_said(event):
+    facts = ("jid", "node", "service", "requests", "seconds", "why", "in_hand", "id", "error")
+    assert "?" not in SENTENCES[event].format_map(status._Facts(dict.fromkeys(facts, "x")))
+
+
+def test_a_minute_is_told_when_something_has_changed():
+    items = held(done=5)
+    minutes = Minutes(items)
+    assert minutes.line() is None
+    items.tally.update(done=1200, failed=2)
+    items.in_hand = 4
+    assert minutes.line() == "jobs: 1,200 done, 2 failed in the last minute, 4 in hand"
+    assert minutes.line() is None
+    items.in_hand = 0
+    assert minutes.line() == "jobs: 0 done in the last minute, 0 in hand"
+    items.tally.update(dict.fromkeys(COUNTED, 1))
+    told = "1 done, 1 failed, 1 rejected, 1 released, 1 lost"
+    assert minutes.line() == f"jobs: {told} in the last minute, 0 in hand"
+
+
+def test_once_a_minute_by_the_clock_of_the_loop(capsys):
+    async def an_hour():
+        items = held()
+        telling = asyncio.create_task(tell_minutes(items))
+        for _ in range(3):
+            await asyncio.sleep(20 * 60)
+            items.tally["done"] += 1
+        telling.cancel()
+
+    virtual_time.run(an_hour())
+    assert capsys.readouterr().err == 2 * "pubqueue: jobs: 1 done in the last minute, 0 in hand\n"
+
+
+@pytest.mark.e2e
+async def test_a_worker_says_what_it_does(unset, capsys, service, worker_of):
+    app = Handlers()
+
+    @app.handler("bad")
+    async def bad(item):
+        raise ValueError("the handler's own words")
+
+    @app.handler()
+    async def good(item):
+        """Do it."""
+
+    worker = worker_of(requests=3)
+    async with worker:
+        running = asyncio.create_task(worker.run(app))
+        service.deliver(worker.jid, "i1", "<good>geheim</good>")
+        await service.next("retract")
+        service.deliver(worker.jid, "i2", "<bad>geheim</bad>")
+        await service.next("unlock")
+        await service.heard(worker.jid)
+        assert worker._held_items.tally == {"done": 1, "failed": 1}
+        worker.stop()
+        await running
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.startswith("pubqueue: ")] == [
+        "pubqueue: connected as bot@localhost/one to jobs at queue.localhost, 3 at a time",
+        "pubqueue: failed: i2 of jobs (ValueError)",
+        "pubqueue: stopping, 0 in hand",
+        "pubqueue: closed",
+    ]
+    assert "geheim" not in "".join(lines)
+    assert "secret" not in "".join(lines)
+
+
+@pytest.mark.e2e
+async def test_a_lost_connection_is_told_and_its_return(unset, capsys, service, worker_of):
+    async with worker_of() as worker:
+        await service.subscriber()
+        worker._session._client.abort()
+        await service.subscriber()
+        await worker._session.ready()
+    lines = capsys.readouterr().err.splitlines()
+    connected = "pubqueue: connected as bot@localhost/one to jobs at queue.localhost, 1 at a time"
+    assert lines[0] == connected
+    assert lines[1].startswith("pubqueue: the connection is lost (")
+    assert lines[1].endswith("), reconnecting")
+    assert [line for line in lines[2:] if "trying again" not in line] == [
+        connected,
+        "pubqueue: stopping, 0 in hand",
+        "pubqueue: closed",
+    ]
+
+
+@pytest.mark.e2e
+async def test_a_worker_that_shall_say_nothing_says_nothing(unset, capsys, service, worker_of):
+    async with worker_of(status=False):
+        pass
+    assert capsys.readouterr().err == ""

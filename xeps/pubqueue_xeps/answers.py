@@ -1,0 +1,81 @@
+"""Questions under way on one stream, many at a time, each until its answer or the end of the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps import refusals
+from pubqueue_xeps.ns import CLIENT
+from pubqueue_xeps.quoting import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.questions import Question
+    from pubqueue_xeps.refusals import Refusal
+
+IQ: Final = f"{{{CLIENT}}}iq"
+
+
+class Unanswered(Exception):  # noqa: N818 - it says what happened
+    """No answer came; whether the question was heard is not known, unless it was never `sent`."""
+
+    def __init__(self, *, sent: bool) -> None:
+        super().__init__("There was no answer.")
+        self.sent = sent
+
+
+class Denied(Exception):  # noqa: N818 - as above
+    """The answer is an error."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.told)
+        self.refusal = refusal
+
+
+class Answers:
+    """Asks by `send`, which says whether there was a stream to send on, and is shown what comes in."""
+
+    def __init__(self, send: Callable[[bytes], bool]) -> None:
+        self._send = send
+        self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
+        self._asked: dict[str, tuple[str, asyncio.Future[Element]]] = {}
+
+    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
+        """Return the answer. Raises Denied for an error, and Unanswered when none can or does come."""
+        name = next(self._ids)
+        answer: asyncio.Future[Element] = asyncio.get_running_loop().create_future()
+        start = f"<iq type='{question.kind}' id='{name}' to={quote(service)}>"
+        if not self._send(start.encode() + question.body):
+            raise Unanswered(sent=False)
+        self._asked[name] = service, answer
+        try:
+            done, _ = await asyncio.wait({answer}, timeout=timeout)
+        finally:
+            del self._asked[name]
+        if not done or answer.cancelled():
+            raise Unanswered(sent=True)
+        iq = answer.result()
+        if iq.get("type") == "error":
+            raise Denied(refusals.read(iq))
+        return iq
+
+    def read(self, stanza: Element) -> bool:
+        """Take the answer to one of our questions; False if it is to none."""
+        if stanza.tag != IQ or stanza.get("type") not in ("result", "error"):
+            return False
+        service, answer = self._asked.get(stanza.get("id", ""), ("", None))
+        if answer is None or stanza.get("from") != service:
+            return False
+        if not answer.done():
+            answer.set_result(stanza)
+        return True
+
+    def cut(self) -> None:
+        """Learn that the stream is lost, and all answers with it."""
+        for _, answer in self._asked.values():
+            answer.cancel()

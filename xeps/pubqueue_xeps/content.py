@@ -1,0 +1,62 @@
+"""What came: a payload as XML, or as the value that it stands for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+from xml.etree.ElementTree import tostring
+
+from pubqueue_xeps import codec
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+T = TypeVar("T")
+
+
+class Content(ABC):
+    """Has a payload, and reads it."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def payload(self) -> Element | None:
+        """The payload as an element, or None where there is none."""
+
+    @property
+    def bytes(self) -> bytes:
+        """The payload as XML in UTF-8; empty where there is none."""
+        return b"" if self.payload is None else tostring(self.payload, "utf-8")
+
+    @property
+    def data(self) -> Any:  # noqa: ANN401 - whatever JSON can say
+        """The plain value of a payload that is JSON or text: a dict, list, str, int, float, bool or None.
+
+        Raises DecodeError for any other payload, and where there is none.
+        """
+        return codec.plain(self._there())
+
+    @overload
+    def decode(self, wanted: type[T]) -> T: ...
+
+    @overload
+    def decode(self, wanted: Any) -> Any: ...  # noqa: ANN401 - a union, say, which is no class
+
+    def decode(self, wanted: Any) -> Any:
+        """Read the payload as a value of type `wanted`; `pubqueue_xeps.codec` says how.
+
+        JSON is read as anything that msgspec knows: structs, dataclasses, `dict[str, int]`, `list[Flight]`, str,
+        bytes, datetime, `int | None`. XML is read as a msgspec struct.
+
+        Raises DecodeError, which names the field and never its value. It is a Reject: left to itself,
+        it makes an item dead at once, for no other worker could read it either. Raises TypeError for a type
+        that no payload of this kind could be read as.
+        """
+        return codec.decode(self._there(), wanted)
+
+    def _there(self) -> Element:
+        payload = self.payload
+        if payload is None:
+            raise codec.DecodeError("The item has no payload.")
+        return payload

@@ -1,0 +1,172 @@
+"""Handing out the items of one worker to its handlers.
+
+An item whose handler has its hands full stays among those that wait, where others pass it by. So it is no
+begun work: at half of its lock's time it is given back unblamed, as everything is that waits (`touches`), and at
+the end of the worker at once. It is not given back earlier to make room for other kinds of work: of a long queue of
+one kind that would fetch and return item after item, as fast as the line goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.limits import TimeLimit, tries
+from pubqueue_xeps.log import log
+from pubqueue_xeps.middleware import handler_name, wrapped
+from pubqueue_xeps.outcome import Reject, Verdict
+from pubqueue_xeps.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pubqueue_xeps.handler import Handler
+    from pubqueue_xeps.handlers import Handlers
+    from pubqueue_xeps.held_items import HeldItems
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.middleware import Middleware
+
+MOST_CHOSEN: Final = 10_000
+"""Choices that are remembered: of items that wait, and of some that have left."""
+
+
+class Dispatcher:
+    """Runs the handlers of one worker, for at most `concurrency` items at a time in all."""
+
+    def __init__(self, held_items: HeldItems, handlers: Handlers, concurrency: int) -> None:
+        self._held_items, self._handlers = held_items, handlers
+        self._concurrency = concurrency
+        self._running = 0
+        look_again = held_items.look_again
+        self._posts = {
+            one: Post(one, handlers.middleware, look_again) for one in handlers.declared()
+        }
+        self._posts[handlers.nobody] = Post(handlers.nobody, (), look_again)
+        self._chosen: dict[Item, Post] = {}
+
+    async def run(self) -> None:
+        """Return when no more items come and those in hand are done; cancelled, give those back."""
+        async with asyncio.TaskGroup() as group:
+            while (item := await self._held_items.take(self._next)) is not None:
+                post = self._chosen.pop(item)
+                post.busy += 1
+                self._running += 1
+                group.create_task(self._work(item, post))
+
+    def _next(self, waiting: Iterable[Item]) -> Item | None:
+        """Return the first item that may be begun now."""
+        if self._running >= self._concurrency:
+            return None
+        if len(self._chosen) > MOST_CHOSEN:
+            self._chosen.clear()
+        for item in waiting:
+            post = self._chosen.get(item)
+            if post is None:
+                post = self._chosen[item] = self._posts[self._handlers.choose(item)]
+            if post.has_room:
+                return item
+        return None
+
+    async def _work(self, item: Item, post: Post) -> None:
+        task = asyncio.current_task()
+        try:
+            async with item:
+                await post.work(item)
+        except asyncio.CancelledError:
+            if task is None or task.cancelling():
+                raise
+            # something that the handler waited for was cancelled, and nobody wants this to end
+            log.warning("item.cancelled", node=item.node, id=item.id)
+        except Exception as error:  # the service refuses, and the next item must not suffer for it
+            log.exception("item.failed", node=item.node, id=item.id, error=type(error).__name__)
+        finally:
+            post.busy -= 1
+            self._running -= 1
+            self._held_items.look_again()
+
+
+class Post:
+    """One handler at work in one worker; `busy` counts the items that it has its hands full of.
+
+    A thread that goes on after its item was given up counts too, until it ends: a handler that hangs
+    is not given thread after thread.
+    """
+
+    def __init__(
+        self, handler: Handler, middleware: Sequence[Middleware], on_room: Callable[[], None]
+    ) -> None:
+        self._handler = handler
+        self._limits = handler.limits
+        self._on_room = on_room
+        self._call = wrapped(middleware, self._function)
+        self.busy = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may begin one more item."""
+        return self._limits.concurrency is None or self.busy < self._limits.concurrency
+
+    async def work(self, item: Item) -> None:
+        """Do an item; raises a Verdict about one that is not done."""
+        if self._limits.spent(item.failures):  # it has killed worker after worker
+            raise Reject(tries(item.failures))
+        handler_name.set(self._handler.name)
+        try:
+            await self._call(item)
+        except Exception as error:
+            if not isinstance(error, Verdict):
+                log.exception(
+                    "item.failed",
+                    node=item.node,
+                    id=item.id,
+                    handler=self._handler.name,
+                    error=type(error).__name__,
+                )
+            outcome = self._limits.outcome(error, item.failures)
+            raise Verdict("The handler has failed.", outcome) from None
+
+    async def _function(self, item: Item) -> object:
+        call = partial(self._handler.function, *self._handler.arguments(item))
+        if self._handler.blocking:
+            return await self._in_thread(call)
+        return await self._in_time(call())
+
+    async def _in_time(self, work: object) -> object:
+        """Await the work of a coroutine, and cancel it when its time is over."""
+        assert inspect.isawaitable(work)
+        limit = self._limits.time_limit
+        try:
+            async with asyncio.timeout(limit) as scope:
+                return await work
+        except TimeoutError:
+            if limit is not None and scope.expired():
+                raise TimeLimit(limit) from None
+            raise  # one of the handler's own
+
+    async def _in_thread(self, call: Callable[[], object]) -> object:
+        """Return what the call returns, or stop waiting for it when its time is over."""
+        ended = in_thread(call, f"pubqueue {self._handler.name}")
+        limit = self._limits.time_limit
+        try:
+            await asyncio.wait({ended}, timeout=limit)
+        finally:
+            if not ended.done():
+                self._leave_behind(ended)
+        if not ended.done():
+            assert limit is not None
+            raise TimeLimit(limit)
+        result = ended.result()
+        # a function that is wrapped by one that is no coroutine function
+        return await self._in_time(result) if inspect.isawaitable(result) else result
+
+    def _leave_behind(self, ended: asyncio.Future[object]) -> None:
+        log.warning("handler.left_behind", handler=self._handler.name)
+        self.busy += 1
+
+        def over(_: object) -> None:
+            self.busy -= 1
+            self._on_room()
+
+        ended.add_done_callback(over)

@@ -1,0 +1,87 @@
+"""One handler: a function, what it takes, which items are its own, and its limits."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+from xml.etree.ElementTree import Element
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue_xeps.choosing import Mark
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.limits import Limits
+
+NOTHING: Final = object()
+"""The handler takes the item alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handler:
+    """A function that does a kind of work. `wanted` is the type of its second argument, or NOTHING."""
+
+    name: str
+    function: Callable[..., object]
+    mark: Mark
+    limits: Limits
+    wanted: Any
+    blocking: bool
+
+    def arguments(self, item: Item) -> tuple[object, ...]:
+        """Return what the function is called with; raises DecodeError for a payload that does not fit."""
+        if self.wanted is NOTHING:
+            return (item,)
+        if self.wanted is Element:
+            return item, item.payload
+        return item, item.decode(self.wanted)
+
+
+def make_handler(
+    function: Callable[..., object], name: str | None, mark: Mark, limits: Limits
+) -> Handler:
+    """Look at a function's signature; raises TypeError, in one sentence, for one that cannot be called."""
+    called = _name(function)
+    called_with = [
+        one
+        for one in inspect.signature(function).parameters.values()
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    ]
+    wanted = NOTHING
+    match called_with:
+        case [_]:
+            pass
+        case [_, payload]:
+            wanted = _annotation(function, payload.name, called)
+        case _:
+            raise TypeError(
+                f"The handler {called} takes (item) or (item, payload: SomeType), and nothing else."
+            )
+    return Handler(name or called, function, mark, limits, wanted, blocking=not _is_async(function))
+
+
+def _annotation(function: Callable[..., object], parameter: str, called: str) -> Any:  # noqa: ANN401
+    where = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        hints = get_type_hints(where, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"The handler {called} has an annotation that names {error.name!r}, which is not known at the top"
+            " of its module."
+        ) from None
+    if parameter not in hints:
+        raise TypeError(
+            f"The handler {called} takes a payload without a type: write {parameter}: SomeType."
+        )
+    return hints[parameter]
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
+    )
+
+
+def _name(function: Callable[..., object]) -> str:
+    return getattr(function, "__name__", type(function).__name__)

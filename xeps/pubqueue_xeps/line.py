@@ -1,0 +1,171 @@
+"""A stream to one service that is kept up: logged in again whenever it breaks, until it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.answers import Answers, Denied, Unanswered
+from pubqueue_xeps.client import Client, login, logout
+from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServerUnreachable
+from pubqueue_xeps.log import log
+from pubqueue_xeps.ns import PING
+from pubqueue_xeps.questions import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from xml.etree.ElementTree import Element
+
+    from slixmpp.xmlstream import StanzaBase
+
+    from pubqueue_xeps.connection import Connection
+    from pubqueue_xeps.timings import Timings
+
+PING_SERVER: Final = Question("get", "whether the server is there", f"<ping xmlns='{PING}'/>")
+
+
+class Line:
+    """The stream of a publisher.
+
+    `sessions` counts the logins: what the server forgets with a session is to be said again in each. `on_session` is
+    called with each, and `listen` with each stanza that is no answer: it says whether it has taken it.
+    """
+
+    def __init__(self, connection: Connection, timings: Timings) -> None:
+        self._connection = connection
+        self._timings = timings
+        self._answers = Answers(self.send)
+        self._client: Client | None = None
+        self._online = asyncio.Event()
+        self._cut = asyncio.Event()
+        self._unsent: list[bytes] = []
+        self._looking = self._replaced = False
+        self._failure: PubqueueError | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self.sessions = 0
+        self.listen: Callable[[Element], bool] = lambda _stanza: False
+        self.on_session: Callable[[], None] = lambda: None
+
+    @property
+    def jid(self) -> str:
+        """The full JID, as the server has bound it."""
+        assert self._client is not None, "only who has logged in has one"
+        return str(self._client.boundjid.full)
+
+    async def open(self) -> None:
+        """Log in, as soon as the server is there; raise what would not pass."""
+        self._client = client = self._connection.client()
+        client.short_way = self._read
+        client.add_event_handler("session_start", self._session_started)
+        client.add_event_handler("disconnected", self._disconnected)
+        client.add_event_handler("stream_error", self._stream_error)
+        try:
+            await self._connect(ServerUnreachable)
+        except BaseException:
+            await logout(client, timeout=self._timings.parting)
+            raise
+        self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
+
+    async def close(self) -> None:
+        """Close the stream when all that was sent is out; nothing is retried any more."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait({self._keeper})
+        self._flush()
+        self._online.clear()
+        self._failure = self._failure or PubqueueError("The publisher is closed.")
+        self._answers.cut()
+        if self._client is not None:
+            await logout(self._client, timeout=self._timings.parting)
+
+    async def ready(self) -> None:
+        """Return when the stream stands; raises what it has failed for, if for good."""
+        while not self._online.is_set():
+            if self._failure is not None:
+                raise self._failure
+            await self._online.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
+        """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
+        try:
+            return await self._answers.ask(service, question, timeout)
+        except Unanswered:
+            await self._drop_dead_connection()
+            raise
+
+    def send(self, stanza: bytes) -> bool:
+        """Send it together with all else that is sent before the loop looks at sockets again; False without a stream."""
+        if not self._online.is_set():
+            return False
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unsent.append(stanza)
+        return True
+
+    def _flush(self) -> None:
+        if self._client is not None and self._online.is_set() and self._unsent:
+            self._client.send_raw(b"".join(self._unsent))
+        self._unsent.clear()
+
+    async def _drop_dead_connection(self) -> None:
+        """Cut the connection if the server is silent too: nobody tells of a half-open one."""
+        if self._looking or not self._online.is_set() or self._client is None:
+            return
+        self._looking = True
+        try:
+            server = str(self._client.boundjid.domain)
+            await self._answers.ask(server, PING_SERVER, self._timings.answer)
+        except Denied:
+            pass  # an error is an answer
+        except Unanswered:
+            if self._online.is_set():
+                self._client.abort()
+        finally:
+            self._looking = False
+
+    async def _keep(self) -> None:
+        """Log in again each time that the connection is cut, for ever."""
+        try:
+            while True:
+                await self._cut.wait()
+                await self._connect(LoginFailed)
+        except PubqueueError as error:
+            log.error("publisher.failed", why=str(error))
+            self._failure = error
+            self._online.set()  # those who wait are to see it
+
+    async def _connect(self, passing: type[LoginFailed]) -> None:
+        assert self._client is not None, "it is made before"
+        failures = 0
+        while not self._replaced:
+            try:
+                return await login(self._client, timeout=self._timings.login)
+            except passing as error:
+                pause = self._timings.backoff(failures)
+                failures += 1
+                log.warning("publisher.waiting", why=str(error), seconds=round(pause, 1))
+                await asyncio.sleep(pause)
+        raise Replaced(f"Another client has logged in as {self.jid}.")
+
+    def _read(self, stanza: Element) -> bool:
+        return self._answers.read(stanza) or self.listen(stanza)
+
+    def _session_started(self, _: object) -> None:
+        self.sessions += 1
+        self._cut.clear()
+        self._online.set()
+        self.on_session()
+        log.info("publisher.connected", jid=self.jid)
+
+    def _disconnected(self, reason: object) -> None:
+        if not self._online.is_set() or self._failure is not None:
+            return  # an attempt that failed, which login reports, or our own end
+        self._online.clear()
+        self._cut.set()
+        log.warning("publisher.disconnected", jid=self.jid, why=str(reason))
+        self._answers.cut()
+
+    def _stream_error(self, error: StanzaBase) -> None:
+        self._replaced = error["condition"] == "conflict"

@@ -1,0 +1,132 @@
+"""Publishing until it is confirmed: asked again, under the same id, until the service has said that it has the item.
+
+A publish of the same id and payload changes nothing where the item is (XEP-0060 7.1 with the queue's rule of
+idempotence), so a question whose answer was lost is simply repeated: over reconnects, and while the service or its
+server is away. What is refused for good is raised at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pubqueue_xeps import publishing, refusals
+from pubqueue_xeps.answers import Denied, Unanswered
+from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
+from pubqueue_xeps.log import log
+from pubqueue_xeps.published import NewItem, Published, new_id
+from pubqueue_xeps.xep_0254.queueing import publication
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.questions import Question
+    from pubqueue_xeps.timings import Timings
+
+LARGEST: Final = 256 * 1024 - 1024
+"""Bytes of a request that Prosody and ejabberd take from a client, as Debian ships them, with room for its addresses;
+they end the stream for a larger one, with everything that was under way."""
+
+LONGEST_PAUSE: Final = 30
+"""Seconds to wait for an answer at most before a question is repeated; the wait doubles with each silence."""
+
+
+class Stream(Protocol):
+    """What questions are asked over."""
+
+    async def ready(self) -> None:
+        """Return when it stands; raises what it has failed for, if for good."""
+
+    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
+        """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
+
+
+class Publications:
+    """Publishes at one service."""
+
+    def __init__(
+        self, stream: Stream, service: str, timings: Timings, *, largest: int = LARGEST
+    ) -> None:
+        self._stream = stream
+        self._service = service
+        self._timings = timings
+        self._largest = largest
+
+    async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
+        """Return when the service has the item; `timeout` is in seconds, and None waits for ever.
+
+        Raises NoSuchNode, NotAQueue or Refused for what is refused, ServiceUnavailable if the service could not be
+        reached in time, NotConfirmed if it may have the item or not; TypeError or ValueError for what cannot be sent.
+        """
+        name = new.id or new_id()
+        beside = publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
+        question = publication(name, node, new.payload, beside, publishing.KNOWN)
+        if len(question.body) > self._largest:
+            raise ValueError(
+                f"The item {name!r} has {len(question.body)} bytes as it is sent; XMPP servers take"
+                f" {self._largest} of a client. Put what is large elsewhere, and publish where it is."
+            )
+        try:
+            answer, first = await self.confirmed(question, node, timeout)
+        except PubqueueError as error:
+            if error.node is not None:  # else it is the stream's, of which all hear
+                error.id = name
+            raise
+        return _read(answer, node, name, first=first)
+
+    async def confirmed(
+        self,
+        question: Question,
+        node: str,
+        timeout: float | None,  # noqa: ASYNC109 - a promise
+    ) -> tuple[Element, bool]:
+        """Ask until there is an answer; return it, and whether the service can have heard the question once only."""
+        sent, why = 0, "there is no connection"
+        try:
+            async with asyncio.timeout(timeout):
+                for asked in range(1_000_000):
+                    await self._stream.ready()
+                    try:
+                        wait = min(LONGEST_PAUSE, self._timings.answer * 2 ** min(sent, 8))
+                        return await self._stream.ask(self._service, question, wait), sent == 0
+                    except Unanswered as silence:
+                        sent += silence.sent
+                        why = f"{self._service} does not answer" if silence.sent else why
+                    except Denied as no:
+                        if not no.refusal.is_transient:
+                            raise refusals.failure(no.refusal, self._service, node) from None
+                        why = f"{self._service} answers {no.refusal.told}"
+                        log.info("publisher.waiting", node=node, why=why)
+                    await asyncio.sleep(self._timings.pause(asked))
+        except TimeoutError:
+            pass
+        if sent:
+            raise NotConfirmed(
+                f"{question} was not confirmed within {timeout:g} seconds; publish it again under its id.",
+                node=node,
+            )
+        raise ServiceUnavailable(
+            f"{question} was given up after {timeout:g} seconds: {why}.", node=node
+        )
+
+
+def new_item(payload: object, beside: Mapping[str, Any]) -> NewItem:
+    """Return the item to publish: the payload, or what is a NewItem already, completed by what goes for all."""
+    if not isinstance(payload, NewItem):
+        return NewItem(payload=payload, **beside)
+    own = {
+        name: value
+        for name in NewItem.__dataclass_fields__
+        if (value := getattr(payload, name)) is not None
+    }
+    return NewItem(**{"payload": None, **beside, **own})
+
+
+def _read(answer: Element, node: str, name: str, *, first: bool) -> Published:
+    known, dead = publishing.known(answer), publishing.death(answer)
+    if dead is not None:
+        log.warning("publisher.dead_already", node=node, id=name)
+    # what was there before a repeated question may be its own first
+    duplicate = None if known and not first and dead is None else known
+    return Published(node, name, duplicate, dead)

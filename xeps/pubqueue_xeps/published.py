@@ -1,0 +1,54 @@
+"""What is published, and what became of it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An item that the service has, as it said itself."""
+
+    node: str
+    id: str
+    duplicate: bool | None = None
+    """Whether it was there already under its id, with the same payload, or was done within the node's `dedup_window`:
+    then this publish has changed nothing. None: not known, for the service does not tell, or an earlier attempt of this
+    very publish may have been the first."""
+    dead: str | None = None
+    """Why the item, which was there already, is dead, as far as that was said. None: it is not dead. No worker gets a dead
+    one before an owner redrives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """One of many items to publish at once, with what is its own; the arguments are those of `publish`."""
+
+    payload: object
+    id: str | None = None
+    priority: int | None = None
+    delay: float | None = None
+    ttl: float | None = None
+    headers: Mapping[str, str] | None = None
+    group: str | None = None
+
+
+def new_id() -> str:
+    """Return an id that nobody else makes, and that sorts by time: a UUID of version 7 (RFC 9562 5.7)."""
+    milliseconds = time.time_ns() // 1_000_000 & (1 << 48) - 1
+    return str(
+        UUID(
+            int=milliseconds << 80
+            | 7 << 76
+            | secrets.randbits(12) << 64
+            | 2 << 62
+            | secrets.randbits(62)
+        )
+    )

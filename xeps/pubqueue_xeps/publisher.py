@@ -1,0 +1,272 @@
+"""Publishes items of work, each until the service has confirmed it.
+
+    async with Publisher() as publisher:                        # the connection is in PUBQUEUE_URL
+        await publisher.publish("jobs", {"flight": "LH 400"})
+
+Without asyncio it is `pubqueue_xeps.blocking.BlockingPublisher`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Self
+
+from pubqueue_xeps.connection import Connection, Given, connection
+from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
+from pubqueue_xeps.line import Line
+from pubqueue_xeps.publications import LARGEST, Publications, new_item
+from pubqueue_xeps.replies import Replies, Reply
+from pubqueue_xeps.timings import Timings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
+
+    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.published import NewItem, Published
+
+TIMEOUT: Final = 60
+IN_FLIGHT: Final = 100
+
+
+class Publisher:
+    """Publishes to the nodes of one service, as an async context manager.
+
+    Without arguments it takes the connection from `PUBQUEUE_URL`, and the password from `PUBQUEUE_PASSWORD` or
+    `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`); arguments outrank these. Where `jid` has no resource, a random
+    one is chosen. Raises ConfigurationError, a ValueError, for what is missing or wrong.
+
+    `timeout` is how many seconds entering waits for a server that cannot be reached, and a publish for its
+    confirmation, over lost answers, reconnects and restarts; each publish may say otherwise. `largest` is how many bytes a
+    request may have; XMPP servers end the stream for one that is larger than they take.
+
+    Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable. A connection
+    that breaks later is made again; publishes wait for it, each within its time.
+    """
+
+    def __init__(
+        self,
+        jid: str | None = None,
+        password: str | None = None,
+        *,
+        service: str | None = None,
+        url: str | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        tls: Tls | None = None,
+        ca_file: str | None = None,
+        timeout: float = TIMEOUT,
+        largest: int = LARGEST,
+        timings: Timings | None = None,
+    ) -> None:
+        given = Given(
+            jid=jid,
+            password=password,
+            service=service,
+            host=host,
+            port=port,
+            tls=tls,
+            ca_file=ca_file,
+        )
+        self._connection = connection(given, role="publisher", url=url)
+        self._timeout, self._largest = timeout, largest
+        self._timings = timings or Timings()
+        self._open: tuple[Line, Publications, Replies] | None = None
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        password: str | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        timings: Timings | None = None,
+    ) -> Self:
+        """Make one for `xmpp://etl@example.org/queue.example.org`; the password is in the environment, if not here."""
+        return cls(url=url, password=password, timeout=timeout, timings=timings)
+
+    async def open(self) -> None:
+        """Log in, as entering does."""
+        if self._open is not None:
+            raise RuntimeError("The publisher is open already.")
+        line, publications, replies = _parts(self._connection, self._timings, self._largest)
+        try:
+            async with asyncio.timeout(self._timeout):
+                await line.open()
+        except TimeoutError:
+            raise ServerUnreachable(
+                f"The server of {self._connection.account} cannot be reached within {self._timeout:g} seconds."
+            ) from None
+        self._open = line, publications, replies
+
+    async def close(self) -> None:
+        """Log out; what was not confirmed by then is given up. Closing again does nothing."""
+        parts, self._open = self._open, None
+        if parts is not None:
+            await parts[0].close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def jid(self) -> str:
+        """The full JID under which it is logged in."""
+        return self._parts()[0].jid
+
+    async def publish(
+        self,
+        node: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+        priority: int | None = None,
+        delay: float | None = None,
+        ttl: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        group: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - a promise
+    ) -> Published:
+        """Publish an item; when this returns, the service has it, on disk, under the `id` of the result.
+
+        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.payloads`). Without `id` the item gets a unique
+        one. `delay`, `ttl` and `timeout` are seconds. `headers` (XEP-0131) are delivered beside the payload. Of items
+        of one `group` the node hands out as many at a time as it is set to, in their order.
+
+        The same id with the same payload makes no second item while the first is there, or within the node's
+        `dedup_window`: `duplicate` tells that. So it is safe to publish again whatever went wrong.
+
+        Raises NoSuchNode, NotAQueue or Refused when the service says no: the error's `condition`, `node` and `id`
+        say what and about what; ServiceUnavailable when it could not be reached in time, and the item is not there;
+        NotConfirmed when its answer did not come in time; TypeError or ValueError for a payload or header that
+        cannot be sent.
+        """
+        beside = {
+            "id": id,
+            "priority": priority,
+            "delay": delay,
+            "ttl": ttl,
+            "headers": headers,
+            "group": group,
+        }
+        item = new_item(payload, beside)
+        return await self._parts()[1].publish(node, item, self._patience(timeout))
+
+    async def publish_many(
+        self,
+        node: str,
+        items: Iterable[object | NewItem],
+        *,
+        priority: int | None = None,
+        delay: float | None = None,
+        ttl: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        group: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - a promise
+        in_flight: int = IN_FLIGHT,
+    ) -> list[Published]:
+        """Publish many items with one wait, at most `in_flight` of them under way at a time.
+
+        `items` are payloads, or `NewItem`s, which have ids, priorities and so on of their own; the arguments go for
+        those that do not say otherwise. They are taken from the iterable as room is free, and put into the queue
+        in about this order. Returns the results in the order of the items. `timeout` goes for each.
+
+        If some could not be published, the others are all the same, and NotAllPublished is raised at the end: its
+        `results` are, in order, what was published and what went wrong. All or none is what `pubqueue_xeps.batch` does.
+        """
+        if in_flight < 1:
+            raise ValueError(f"One item at a time is the least, not {in_flight}.")
+        beside = {
+            "priority": priority,
+            "delay": delay,
+            "ttl": ttl,
+            "headers": headers,
+            "group": group,
+        }
+        publications, seconds = self._parts()[1], self._patience(timeout)
+        left = enumerate(items)
+        results: dict[int, Published | Exception] = {}
+
+        async def work() -> None:
+            for number, payload in left:
+                try:
+                    item = new_item(payload, beside)
+                    results[number] = await publications.publish(node, item, seconds)
+                except Exception as error:
+                    results[number] = error
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(in_flight):
+                    tasks.create_task(work())
+        except BaseExceptionGroup as failed:  # of the iterable
+            raise failed.exceptions[0] from None
+        return _all_of([results[number] for number in range(len(results))], node)
+
+    async def ask(
+        self,
+        node: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+        priority: int | None = None,
+        ttl: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        group: str | None = None,
+        timeout: float = TIMEOUT,  # noqa: ASYNC109 - a promise
+    ) -> Reply:
+        """Publish an item, and wait for what its worker replies by `item.reply`.
+
+        Ask again with the same `id` in doubt, after NoReply or a crash, from this process or another of the same
+        account: what was asked is there once, and a reply that has come meanwhile is returned. Replies are kept for a
+        day.
+
+        Raises NoReply when there was none within `timeout` seconds, ItemDead when the item is there already and
+        dead, and what `publish` raises.
+        """
+        beside = {
+            "id": id,
+            "priority": priority,
+            "ttl": ttl,
+            "headers": headers,
+            "group": group,
+        }
+        return await self._parts()[2].ask(node, new_item(payload, beside), timeout)
+
+    def _patience(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else timeout
+
+    def _parts(self) -> tuple[Line, Publications, Replies]:
+        if self._open is None:
+            raise RuntimeError("The publisher is not connected: enter it with `async with`.")
+        return self._open
+
+
+def _parts(
+    connection: Connection, timings: Timings, largest: int
+) -> tuple[Line, Publications, Replies]:
+    line = Line(connection, timings)
+    publications = Publications(line, connection.service, timings, largest=largest)
+    replies = Replies(line, publications, connection, timings)
+    line.listen, line.on_session = replies.hear, replies.look_again
+    return line, publications, replies
+
+
+def _all_of(results: list[Published | Exception], node: str) -> list[Published]:
+    published = [result for result in results if not isinstance(result, Exception)]
+    if len(published) == len(results):
+        return published
+    first = next(result for result in results if isinstance(result, Exception))
+    missing = len(results) - len(published)
+    raise NotAllPublished(
+        f"{missing} of {len(results)} items were not published to {node!r}; the first: {first}",
+        results,
+    ) from first

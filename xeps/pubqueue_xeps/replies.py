@@ -1,0 +1,215 @@
+"""Ask for work and wait for its result: a node for the replies, and how each finds who asked.
+
+An asker has one node for replies, `replies/` and its bare JID, which it makes when it first asks: a plain node (no queue),
+where anybody may publish, and only its owner may read. An item that is asked carries two headers: `reply-to` names that
+node, `correlation-id` the reply. The worker publishes the reply under that very id, so a reply that is sent twice is
+one. The node keeps replies for a day, whether the asker is there or not: the asker subscribes to hear of them quickly, and
+looks for its own after each reconnect and now and then, for a notification may be lost where an item is not.
+
+A service whose operator lets nobody create nodes has the node declared in its configuration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.content import Content
+from pubqueue_xeps.errors import ItemDead, NoReply, NoSuchNode, PubqueueError, Refused
+from pubqueue_xeps.ns import CLIENT, DATA, PUBSUB
+from pubqueue_xeps.published import new_id
+from pubqueue_xeps.questions import Question
+from pubqueue_xeps.quoting import attributes, quote
+from pubqueue_xeps.reply_names import CORRELATION, PLACE, REPLY_TO, correlation
+from pubqueue_xeps.xep_0254.event import Delivered, read_event
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.connection import Connection
+    from pubqueue_xeps.line import Line
+    from pubqueue_xeps.publications import Publications
+    from pubqueue_xeps.published import NewItem
+    from pubqueue_xeps.timings import Timings
+
+MESSAGE: Final = f"{{{CLIENT}}}message"
+ITEM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}items/{{{PUBSUB}}}item"
+SETTINGS: Final = {
+    "pubsub#access_model": "whitelist",
+    "pubsub#publish_model": "open",
+    "pubsub#persist_items": "1",
+    "pubsub#max_items": "10000",
+    "pubsub#item_expire": "86400",
+    "pubsub#deliver_payloads": "1",
+    "pubsub#notify_retract": "0",
+    "pubsub#tempsub": "1",
+}
+"""`tempsub`: the subscription ends with the session, or each run of an asker would leave one behind."""
+
+
+class Reply(Content):
+    """What a worker has replied; `publisher` is its bare JID, where the service tells."""
+
+    __slots__ = ("_payload", "id", "publisher")
+
+    def __init__(self, id: str, payload: Element | None, publisher: str | None) -> None:  # noqa: A002 - the attribute's
+        self.id = id
+        self._payload = payload
+        self.publisher = publisher
+
+    @property
+    def payload(self) -> Element | None:
+        """The payload as an element, or None where there is none."""
+        return self._payload
+
+
+class _Wait:
+    """One who waits: `news` is set when there is a reply, or a reason to look for it."""
+
+    __slots__ = ("news", "reply")
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self.reply: Reply | None = None
+
+
+class Replies:
+    """The replies to what one publisher asks."""
+
+    def __init__(
+        self, line: Line, publications: Publications, connection: Connection, timings: Timings
+    ) -> None:
+        self._line = line
+        self._publications = publications
+        self._service = connection.service
+        self._node = PLACE + connection.account
+        self._timings = timings
+        self._session = 0
+        self._settling = asyncio.Lock()
+        self._waits: dict[str, set[_Wait]] = {}
+
+    async def ask(self, node: str, new: NewItem, timeout: float) -> Reply:  # noqa: ASYNC109 - a promise
+        """Publish an item and return the reply to it; see `Publisher.ask`."""
+        name = new.id or new_id()
+        wanted = correlation(node, name)
+        headers = {**(new.headers or {}), REPLY_TO: self._node, CORRELATION: wanted}
+        wait = _Wait()
+        self._waits.setdefault(wanted, set()).add(wait)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._listen()
+                # one that has come while nobody was there
+                if new.id is not None and (reply := await self._look(wanted)) is not None:
+                    return reply
+                asked = replace(new, id=name, headers=headers)
+                published = await self._publications.publish(node, asked, None)
+                if published.dead is not None:
+                    raise ItemDead(
+                        f"The item {name!r} is in {node!r} already, and dead: {published.dead}.",
+                        node=node,
+                        id=name,
+                    )
+                return await self._reply(wait, wanted)
+        except TimeoutError:
+            raise NoReply(
+                f"No reply to {name!r} in {node!r} came within {timeout:g} seconds; ask again with this id.",
+                node=node,
+                id=name,
+            ) from None
+        finally:
+            self._waits[wanted].discard(wait)
+            if not self._waits[wanted]:
+                del self._waits[wanted]
+
+    def hear(self, stanza: Element) -> bool:
+        """Take a notification of our node."""
+        if stanza.tag != MESSAGE or stanza.get("from") != self._service:
+            return False
+        events = [event for event in read_event(stanza) if event.node == self._node]
+        for event in events:
+            if isinstance(event, Delivered):
+                for wait in self._waits.get(event.id, ()):
+                    wait.reply = Reply(event.id, event.payload, event.publisher)
+                    wait.news.set()
+        return bool(events)
+
+    def look_again(self) -> None:
+        """Learn that there is a new session: what was told in between was told to nobody."""
+        for waits in self._waits.values():
+            for wait in waits:
+                wait.news.set()
+
+    async def _reply(self, wait: _Wait, wanted: str) -> Reply:
+        pause = self._timings.answer
+        while wait.reply is None:
+            try:
+                async with asyncio.timeout(pause):
+                    await wait.news.wait()
+            except TimeoutError:
+                self._session = 0  # subscribe again, in case that we have been forgotten
+                pause = min(2 * pause, self._timings.refresh)
+            wait.news.clear()
+            if wait.reply is None:
+                await self._listen()
+                found = await self._look(wanted)
+                if wait.reply is None:  # else it has been told meanwhile
+                    wait.reply = found
+        return wait.reply
+
+    async def _listen(self) -> None:
+        """Return when we are subscribed to our node in this session."""
+        async with self._settling:
+            while self._session != self._line.sessions:
+                await self._line.ready()
+                session = self._line.sessions
+                self._line.send(f"<presence to={quote(self._service)}/>".encode())
+                refused = await self._make_node() if self._session == 0 else None
+                try:
+                    await self._set(
+                        f"<subscribe{attributes(node=self._node, jid=self._line.jid)}/>"
+                    )
+                except NoSuchNode as error:
+                    raise self._nowhere(refused or error) from None
+                self._session = session
+
+    async def _make_node(self) -> PubqueueError | None:
+        fields = "".join(
+            f"<field var='{name}'><value>{value}</value></field>"
+            for name, value in SETTINGS.items()
+        )
+        kind = f"<field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#node_config</value></field>"
+        form = f"<configure><x xmlns='{DATA}' type='submit'>{kind}{fields}</x></configure>"
+        try:
+            await self._set(f"<create node={quote(self._node)}/>{form}")
+        except PubqueueError as error:
+            return error  # it is there, or we may not: subscribing tells
+        return None
+
+    def _nowhere(self, why: PubqueueError) -> Refused:
+        return Refused(
+            f"There is no node {self._node!r} for replies, and it cannot be made: {why} An operator of"
+            f" {self._service} may declare it, with {self._node.removeprefix(PLACE)} as its owner.",
+            condition=why.condition,
+            node=self._node,
+        )
+
+    async def _set(self, inner: str) -> Element:
+        question = Question(
+            "set", f"the node {self._node!r}", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"
+        )
+        answer, _ = await self._publications.confirmed(question, self._node, None)
+        return answer
+
+    async def _look(self, wanted: str) -> Reply | None:
+        inner = f"<items node={quote(self._node)}><item id={quote(wanted)}/></items>"
+        words = f"the reply {wanted!r}"
+        question = Question("get", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+        try:
+            answer, _ = await self._publications.confirmed(question, self._node, None)
+        except NoSuchNode:
+            return None  # of a single item that is not there
+        found = answer.find(ITEM)
+        if found is None:
+            return None
+        return Reply(wanted, found[0] if len(found) else None, found.get("publisher"))

@@ -1,0 +1,25 @@
+"""How an asker and a worker call a reply, and the headers by which the one tells the other."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+REPLY_TO: Final = "reply-to"
+CORRELATION: Final = "correlation-id"
+PLACE: Final = "replies/"
+"""What the name of each node for replies begins with: a worker replies nowhere else, whatever an asker says."""
+
+LONGEST_ID: Final = 1023
+"""Bytes of an id (XEP-0060 12.9 and RFC 7622 3.4)."""
+
+
+def correlation(node: str, name: str) -> str:
+    """Return the id of the reply to an item."""
+    return bounded(f"{node}/{name}")
+
+
+def bounded(name: str) -> str:
+    """Return an id that is short enough, the same for the same name."""
+    octets = name.encode()
+    return name if len(octets) <= LONGEST_ID else hashlib.sha256(octets).hexdigest()

@@ -1,0 +1,145 @@
+"""What a worker says of itself on standard error, where nobody has set up logging.
+
+One line when it connects, waits, loses the connection, finishes and ends, one for each failure with the traceback
+that the handler's exception has, and once a minute how much it has done, if that has changed. Lines are made from the
+events of the log, so they say what the log says; there is no payload in them, and no secret. A program that has
+set up `logging` or structlog is told nothing in this way, and neither is one with PUBQUEUE_QUIET in its environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pubqueue_xeps.held_items import HeldItems
+
+QUIET: Final = "PUBQUEUE_QUIET"
+MINUTE: Final = 60.0
+ROOT: Final = logging.getLogger()
+LOGGER: Final = logging.getLogger("pubqueue_xeps")
+
+# fmt: off
+SENTENCES: Final[dict[str, str]] = {
+    "worker.subscribed":   "connected as {jid} to {node} at {service}, {requests} at a time",
+    "worker.waiting":      "trying again in {seconds} s: {why}",
+    "worker.disconnected": "the connection is lost ({why}), reconnecting",
+    "worker.stopping":     "stopping, {in_hand} in hand",
+    "worker.grace_over":   "{seconds} s are over, and what is in hand is given back",
+    "worker.failed":       "ended: {why}",
+    "worker.closed":       "closed",
+    "item.failed":         "failed: {id} of {node} ({error})",
+    "item.lost":           "lost: {id} of {node} ({why})",
+}
+# fmt: on
+
+COUNTED: Final = {
+    "done": "done",
+    "failed": "failed",
+    "reject": "rejected",
+    "release": "released",
+    "lost": "lost",
+}
+"""What can become of an item that was begun, and the word for it."""
+
+
+class Minutes:
+    """What was done, minute by minute."""
+
+    def __init__(self, held_items: HeldItems) -> None:
+        self._held_items = held_items
+        self._before = held_items.tally.copy()
+        self._in_hand = 0
+
+    def line(self) -> str | None:
+        """Say what was done since this was asked last; None where nothing was, and as much is in hand as then."""
+        tally, in_hand = self._held_items.tally, self._held_items.in_hand
+        now, before = tally.copy(), self._before
+        counts = {word: now[kind] - before[kind] for kind, word in COUNTED.items()}
+        quiet = now == before and in_hand == self._in_hand
+        self._before, self._in_hand = now, in_hand
+        if quiet:
+            return None
+        told = [f"{count:,} {word}" for word, count in counts.items() if count or word == "done"]
+        return f"{self._held_items.node}: {', '.join(told)} in the last minute, {in_hand:,} in hand"
+
+
+class Telling(logging.Handler):
+    """Writes events as sentences; of those that it has none for, warnings and errors as they are."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one, unless the program has set up logging meanwhile."""
+        if ROOT.handlers:
+            return
+        event: Mapping[str, Any] = getattr(record, "pubqueue", {})
+        sentence = SENTENCES.get(event.get("event", ""))
+        if sentence is not None:
+            say(sentence.format_map(_Facts(event)))
+        elif record.levelno >= logging.WARNING:
+            say(record.getMessage())
+        if record.exc_info:
+            sys.stderr.write(f"{logging.Formatter().formatException(record.exc_info)}\n")
+
+
+class _Facts(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def say(sentence: str) -> None:
+    """Write a line, with U+FFFD for whatever a terminal could take for a command."""
+    shown = "".join(each if each.isprintable() else "\ufffd" for each in sentence)
+    sys.stderr.write(f"pubqueue: {shown}\n")
+    sys.stderr.flush()
+
+
+def wanted() -> bool:
+    """Say whether nobody listens to the log, and nobody has asked for quiet."""
+    others = [one for one in LOGGER.handlers if one is not SPEAKER.handler]
+    configured = bool(others or ROOT.handlers or structlog.is_configured())
+    return not configured and not os.environ.get(QUIET)
+
+
+class Speaker:
+    """Has what is logged said while any worker of this process wants it; once, however many they are."""
+
+    def __init__(self) -> None:
+        self.handler = Telling()
+        self._workers = 0
+        self._level = logging.NOTSET
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Have it said meanwhile."""
+        if not self._workers:
+            self._level = LOGGER.level
+            LOGGER.setLevel(logging.INFO)
+            LOGGER.addHandler(self.handler)
+        self._workers += 1
+        try:
+            yield
+        finally:
+            self._workers -= 1
+            if not self._workers:
+                LOGGER.removeHandler(self.handler)
+                LOGGER.setLevel(self._level)
+
+
+SPEAKER: Final = Speaker()
+
+
+async def tell_minutes(held_items: HeldItems) -> None:
+    """Say every minute what was done, until cancelled."""
+    minutes = Minutes(held_items)
+    while True:
+        await asyncio.sleep(MINUTE)
+        if (line := minutes.line()) is not None:
+            say(line)

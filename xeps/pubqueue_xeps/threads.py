@@ -1,0 +1,49 @@
+"""Functions that block, each call in a thread of its own.
+
+No pool: one would have to be as large as all that may run, and waits for its threads at the end of the program.
+These are daemons, so a program ends also where one of them hangs; nothing can cancel a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
+    """Call it in a new thread, with this context's variables; the future has what it returns or raises.
+
+    Who stops waiting for the future does not stop the thread.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[object] = loop.create_future()
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            result, error = context.run(call), None
+        except BaseException as raised:
+            result, error = None, raised
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            loop.call_soon_threadsafe(_tell, ended, result, error)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return ended
+
+
+def _tell(ended: asyncio.Future[object], result: object, error: BaseException | None) -> None:
+    if ended.cancelled():
+        return
+    if isinstance(error, StopIteration):  # which no future takes
+        ended.set_exception(RuntimeError("The function raised StopIteration."))
+    elif error is not None:
+        ended.set_exception(error)
+        ended.exception()  # whether anybody waits or not
+    else:
+        ended.set_result(result)

@@ -1,0 +1,124 @@
+"""One trace from the publisher to the worker, with OpenTelemetry: pip install 'pubqueue[opentelemetry]'.
+
+The context of a trace travels in the headers of an item (XEP-0131), as the W3C says: `traceparent` and `tracestate`.
+Whoever publishes puts it there, the worker goes on with it, over as many attempts as it takes. Spans are named and
+described by OpenTelemetry's conventions for messaging; no span has anything of a payload, or the text of an exception.
+
+    with tracing.publishing("jobs") as headers:
+        await publisher.publish("jobs", payload, headers=headers)
+
+    app = Handlers(tracing.Tracing())
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from pubqueue_xeps.middleware import facts_of
+from pubqueue_xeps.outcome import outcome_of
+
+try:
+    from opentelemetry.trace import Span, SpanKind, StatusCode, get_tracer
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ModuleNotFoundError:
+    raise ImportError("Tracing needs pip install 'pubqueue[opentelemetry]'.") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from opentelemetry.trace import TracerProvider
+
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.middleware import Next
+
+NAME: Final = "pubqueue"
+W3C: Final = TraceContextTextMapPropagator()
+
+
+def inject(headers: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the headers to publish with, the current span's context among them; where there is none, as they are."""
+    carried = dict(headers or {})
+    W3C.inject(carried)
+    return carried
+
+
+@contextmanager
+def publishing(
+    node: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    id: str | None = None,  # noqa: A002 - the name of the attribute
+    tracer_provider: TracerProvider | None = None,
+) -> Iterator[dict[str, str]]:
+    """Make a span for a publish in the block, and yield the headers to publish with.
+
+    What the block raises marks the span as failed, by the name of its class.
+    """
+    tracer = get_tracer(NAME, tracer_provider=tracer_provider)
+    attributes = _attributes("send", node, id)
+    with tracer.start_as_current_span(
+        f"send {node}",
+        kind=SpanKind.PRODUCER,
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield inject(headers)
+        except Exception as error:
+            _fail(span, error)
+            raise
+
+
+class Tracing:
+    """A middleware that makes a span for each attempt at an item, the child of the span that published it.
+
+    `tracer_provider` is by default that which the program has set. A release is no error; a failure and a
+    rejection are.
+    """
+
+    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+        self._tracer = get_tracer(NAME, tracer_provider=tracer_provider)
+
+    async def __call__(self, item: Item, call_next: Next) -> object:
+        """Go on with the trace of the publisher while the handler works."""
+        facts = facts_of(item)
+        told: dict[str, str | int] = {
+            "pubqueue.handler": facts.handler,
+            "pubqueue.attempt": facts.attempt,
+            "pubqueue.failures": facts.failures,
+        }
+        with self._tracer.start_as_current_span(
+            f"process {item.node}",
+            context=W3C.extract(item.headers),
+            kind=SpanKind.CONSUMER,
+            attributes=_attributes("process", item.node, item.id) | told,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                result = await call_next(item)
+            except BaseException as error:
+                span.set_attribute("pubqueue.outcome", outcome_of(error).type)
+                if outcome_of(error).type != "release":
+                    _fail(span, error)
+                raise
+            span.set_attribute("pubqueue.outcome", "done")
+            return result
+
+
+def _attributes(operation: str, node: str, id: str | None) -> dict[str, str | int]:  # noqa: A002
+    named: dict[str, str | int] = {} if id is None else {"messaging.message.id": id}
+    return named | {
+        "messaging.system": NAME,
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": node,
+    }
+
+
+def _fail(span: Span, error: BaseException) -> None:
+    """Mark a span as failed without the text of the exception, which may hold payload."""
+    span.set_attribute("error.type", type(error).__qualname__)
+    span.set_status(StatusCode.ERROR)
