@@ -149,7 +149,7 @@ def _broker(
         limits=settings.transactions.limits(),
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
-        about=About(__version__, shown_address(settings.store), now()),
+        about=About(__version__, shown_address(settings.store), clock()),
     )
     return broker, reaper
 
