@@ -8,6 +8,7 @@ server is away. What is refused for good is raised at once.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue_xeps import publishing, refusals
@@ -85,7 +86,7 @@ class Publications:
         unsure, why = 0, "there is no connection"
         try:
             async with asyncio.timeout(timeout):
-                for asked in range(1_000_000):
+                for asked in itertools.count():
                     await self._stream.ready()
                     wait = min(LONGEST_PAUSE, self._timings.answer * 2 ** min(unsure, 8))
                     unsure += 1
