@@ -133,6 +133,19 @@ async def test_replies_where_nobody_may_make_nodes(server, tmp_path):
         assert await published(server, tmp_path, asker) == ["42"]
 
 
+async def test_blocking(server, tmp_path):
+    worker, publisher, threads = blocks("blocking")
+    async with (
+        component(server, tmp_path, configuration()),
+        program(server, tmp_path / "worker.py", worker, "bot") as process,
+    ):
+        (price,) = await published(server, tmp_path, publisher)
+        assert price == "42"
+        assert await published(server, tmp_path, threads) == ["100"]
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+
+
 FOLLOWER = """
 import asyncio
 from pubqueue import Worker
@@ -158,6 +171,6 @@ async def test_follow_up_work(server, tmp_path):
 
 
 def test_every_program_stands_alone():
-    for page in ("publish", "payloads", "ask-and-reply"):
+    for page in ("publish", "payloads", "ask-and-reply", "blocking"):
         for text in blocks(page):
             compile(text, page, "exec")
