@@ -128,7 +128,7 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
     held, dead = state == "locked", state == "dead" or seq % 5 == 0
     time = draw.randrange(HIGHEST)
     # what is put aside has its turn, or is of no group
-    group = _name(draw) if seq % 3 == 0 and seq % 8 != 2 else None  # noqa: PLR2004
+    group = _name(draw) if seq % 3 == 0 and seq % 8 != 2 else None
     return {
         "seq": seq,
         "node_id": LATER if seq % 7 == 0 else draw.randrange(1, NODES + 1),
@@ -171,7 +171,13 @@ def _transactions(draw: Random) -> Rows:
         for committed in (None, 9):
             yield "txn", _version(draw, number, committed)
     for number, of in ((1, 10), (2, None), (3, 19)):
-        counts = {"items": 4, "bytes": 40, "known": number, "grouped": number, "committed": int(number == 3)}
+        counts = {
+            "items": 4,
+            "bytes": 40,
+            "known": number,
+            "grouped": number,
+            "committed": int(number == 3),
+        }
         yield "attempt", {"id": number, "txn_id": of, "part": 0, "number": number, **counts}
         for place in range(4):
             yield "staged", _staged(draw, number, place)

@@ -183,4 +183,3 @@ class OfGroups:
         assert (await node_row(store)).spent == 17_000_000_000_000_001
         with pytest.raises(StaleError):
             await write(store, nodes=[Write(replace(node, spent=5), replace(node, spent=6))])
-
