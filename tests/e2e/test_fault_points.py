@@ -4,9 +4,9 @@ done comes back, and everything gets done, on both stores."""
 from __future__ import annotations
 
 import asyncio
-import xml.etree.ElementTree as ET
 import signal
 import sys
+import xml.etree.ElementTree as ET
 from contextlib import asynccontextmanager, suppress
 
 import pytest
