@@ -76,13 +76,13 @@ async def run(orders: int, files: int, workers: int, picture: Path) -> int:
 
 async def start_worker(server: Prosody, name: str, password: str, folder: Path) -> Child:
     """Start a worker; how it finds its server is in its environment."""
-    address = {"XMPP_HOST": server.host, "XMPP_PORT": str(server.c2s_port), "XMPP_TLS": "off"}
-    account = {"XMPP_JID": f"{name}@{server.domain}", "XMPP_PASSWORD": password}
+    at = f"?host={server.host}&port={server.c2s_port}&tls=off"
+    url = f"xmpp://{name}@{server.domain}/{server.component}{at}"
     return await spawn(
-        [sys.executable, HERE / "worker.py", server.component, "orders"],
+        [sys.executable, HERE / "worker.py", "orders"],
         name=name,
         log=folder / f"{name}.log",
-        env=os.environ | address | account,
+        env=os.environ | {"PUBQUEUE_URL": url, "PUBQUEUE_PASSWORD": password},
     )
 
 

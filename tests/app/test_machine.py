@@ -33,6 +33,7 @@ from pubqueue.core.nodes.manage import Configure, Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Options, SetOptions, Unsubscribe
 from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.queue.groups import in_line
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.queue.touch import Touch
@@ -81,6 +82,9 @@ class Queue(RuleBasedStateMachine):
         # How often each was handed out, and how often that ended badly, in its present life.
         self.acquired: Counter[int] = Counter()
         self.failed: Counter[int] = Counter()
+        # How many turns of each group may be under way: those of its node's limit, or of a higher one before.
+        self.most: Counter[tuple[NodeName, str]] = Counter()
+        self.lines: dict[tuple[NodeName, str], set[int]] = {}
 
     def make_shell(self, path):
         return Shell(path)
@@ -108,7 +112,39 @@ class Queue(RuleBasedStateMachine):
                     self.count(change, event)
         for notice in outcome.deliveries:
             self.delivered(notice, locked)
+        self.settle_groups(outcome)
         return replies if len(replies) > 1 else replies[0]
+
+    def settle_groups(self, outcome):
+        """Turns come in the order of publish, and no more than may; a limit that was lowered waits for those to end."""
+        for notice in outcome.deliveries:
+            assert not notice.item.group or notice.item.turn
+        turns = self.turns()
+        for group in {*turns, *self.most}:
+            limit = self.limit(group[0])
+            most = max(limit, self.most[group])
+            assert turns[group] <= most
+            self.most[group] = max(limit, min(most, turns[group]))
+        items = {item.seq: item for item in self.items()}
+        for line in self.lines.values():
+            known = [items[seq] for seq in line if seq in items]
+            taken = [item.seq for item in known if item.turn]
+            left = [item.seq for item in known if in_line(item)]
+            assert not taken or not left or max(taken) < min(left)
+        self.note_lines(items.values())
+
+    def note_lines(self, items):
+        self.lines = {}
+        for item in items:
+            if in_line(item):
+                self.lines.setdefault((item.node, item.group), set()).add(item.seq)
+
+    def turns(self):
+        return Counter((item.node, item.group) for item in self.items() if item.turn)
+
+    def limit(self, node):
+        known = self.shell.look(lambda tx: tx.node(node))
+        return 0 if known is None else known.config.group_limit
 
     def count(self, change, event):
         """A failure counts; a new life, after a death or in the dead-letter node, begins with none."""
@@ -180,7 +216,9 @@ class Queue(RuleBasedStateMachine):
         names=names,
         payload=payloads,
         delay=st.sampled_from([0, 0, 0, 5]),
-        more=st.sampled_from([{}, {}, {"ttl": 5}, {"priority": 3}]),
+        more=st.sampled_from(
+            [{}, {}, {"ttl": 5}, {"priority": 3}, {"group": "g"}, {"group": "h", "priority": 3}]
+        ),
     )
     def publish(self, names, payload, delay, more):
         busy = self.closed or any(self.taken(name, payload) for name in names)
@@ -350,6 +388,13 @@ class Queue(RuleBasedStateMachine):
     def bound_the_windows(self, node, most):
         self.do(Configure(who(BOSS), node, Settings({"max_queue_requests": most})))
 
+    @rule(node=nodes, limit=st.integers(1, 3))
+    def bound_the_groups(self, node, limit):
+        before = self.turns()
+        self.shell.do(Configure(who(BOSS), node, Settings({"group_limit": limit})))
+        assert all(self.turns()[group] >= turns for group, turns in before.items())
+        self.note_lines(self.items())
+
     @rule(by=people, kind=st.sampled_from([Purge, Delete]))
     def purge_or_delete(self, by, kind):
         gone = {item.seq for item in self.items() if item.node == JOBS}
@@ -398,6 +443,18 @@ class Queue(RuleBasedStateMachine):
     def counts_equal_a_recount_and_tokens_only_rise(self):
         assert self.shell.look_within(recount) == []
         assert self.shell.next_token() > self.token
+
+    @invariant()
+    def of_a_group_the_first_in_line_have_their_turns(self):
+        groups = {}
+        for item in self.items():
+            assert not item.turn or (item.group and item.state is not State.DEAD)
+            assert item.turn or not item.group or item.state is not State.LOCKED
+            if item.group:
+                groups.setdefault((item.node, item.group), []).append(item)
+        for (node, _), items in groups.items():
+            turns = sum(item.turn > 0 for item in items)
+            assert not any(map(in_line, items)) or turns >= self.limit(node)
 
     @invariant()
     def nothing_waits_while_somebody_could_have_it(self):

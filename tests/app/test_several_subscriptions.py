@@ -6,6 +6,7 @@ from harness.facts import ANN, BOB, BOSS, JOBS, who
 from harness.shell import Shell
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pubqueue.app.facts import crowd as pages
 from pubqueue.app.facts import publishing
@@ -19,7 +20,7 @@ from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.options import Lease, Options
 from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
-from pubqueue.core.nodes.subscribers import GetSubscriptions
+from pubqueue.core.nodes.subscribers import GetSubscriptions, SetSubscriptions, Wish
 from pubqueue.core.notices import ToAll, singly
 from pubqueue.core.queue.expire import Expire, Leave
 from pubqueue.core.reading.listing import Page
@@ -195,6 +196,19 @@ def test_an_account_has_so_many_of_them_whichever_jids_it_uses(shell):
         assert isinstance(shell.do(joins(ANN, f"s{number}")), Subscribed)
     assert shell.do(joins(ANN, "more")).refusal is Refusal.TOO_MANY_SUBSCRIPTIONS
     assert isinstance(shell.do(joins(Jid("ann@x"), "bare")), Subscribed)
+
+
+def test_the_quota_of_an_account_counts_each_of_them(shell, monkeypatch):
+    made = shell._context
+    monkeypatch.setattr(shell, "_context", lambda: replace(made(), most_subscriptions=4))
+    for subid in ("one", "two", "three"):
+        assert isinstance(shell.do(joins(ANN, subid)), Subscribed)
+    assert isinstance(shell.do(joins(Jid("ann@x"), "four")), Subscribed)
+    over = shell.do(joins(ANN, "five"))
+    assert (over.refusal, over.limit) == (Refusal.TOO_MANY_SUBSCRIPTIONS, 4)
+    wish = Wish(Jid("ann@x/2"), "subscribed", None, "by an owner")
+    refused = shell.do(SetSubscriptions(BY, JOBS, (wish,)))
+    assert refused.refusal is Refusal.NOT_ALL_CHANGED
 
 
 def test_turned_off_what_is_there_stays_and_nothing_is_added(shell):

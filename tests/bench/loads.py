@@ -15,6 +15,7 @@ from harness.transactions import APP
 from msgspec.structs import replace
 
 from bench.pause_loads_crowds import CROWD_LOADS
+from bench.pause_loads_groups import GROUP_LOADS
 from bench.pause_loads_reading import READING_LOADS
 from pubqueue.app.listings import LocksFromLast
 from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
@@ -258,6 +259,7 @@ LOADS: Final = {
         Load("recovery",       10_000, _lay_late_locks,    _recover),
         *(Load(name, *row) for name, row in CROWD_LOADS.items()),
         *(Load(name, *row) for name, row in READING_LOADS.items()),
+        *(Load(name, *row) for name, row in GROUP_LOADS.items()),
     )
 }
 # fmt: on

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import xml.etree.ElementTree as ET
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -78,7 +79,7 @@ class Trade:
         assert answer.get("id").startswith("retracted")
         if answer.find(".//{*}unexpected-request") is not None:
             return False
-        assert answer.find(".//{*}item-not-found") is not None
+        assert answer.find(".//{*}item-not-found") is not None, ET.tostring(answer)
         return True
 
     async def _take_answer(self, what, item=None):

@@ -426,6 +426,44 @@ asyncio.run(Worker(node="jobs", requests=3, timings=timings).run(handle))
 """
 
 
+async def test_an_asker_that_is_killed_asks_again_and_gets_the_reply_that_waits(
+    program, address, tmp_path
+):
+    asker = tmp_path / "asker.py"
+    asker.write_text(ASKER)
+
+    async def start():
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-I", asker, stdout=asyncio.subprocess.PIPE
+        )
+
+    async with worker() as bot:
+        killed = await start()
+        async with await anext(bot) as item:
+            killed.kill()
+            await killed.wait()
+            killed._transport.close()
+            await item.reply([item.data, item.attempt])
+        again = await start()
+        said, _ = await asyncio.wait_for(again.communicate(), 30)
+        assert said == b"[7, 1]\n"
+        async with publisher() as etl:
+            await etl.publish("jobs", 8, id="last")
+        assert (await anext(bot)).id == "last"  # nothing was asked anew
+
+
+ASKER = """
+import asyncio
+from pubqueue import Publisher
+
+async def main():
+    async with Publisher() as publisher:
+        print((await publisher.ask("jobs", 7, id="q")).data, flush=True)
+
+asyncio.run(main())
+"""
+
+
 async def until(true):
     async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 - of another process

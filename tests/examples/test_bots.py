@@ -29,18 +29,15 @@ async def server():
 @asynccontextmanager
 async def example(server, name, account, *arguments):
     """Run an example; whatever it says on stderr shows, and it is killed if it does not end."""
+    at = f"?host={server.host}&port={server.c2s_port}&tls=off"
     settings = {
-        "XMPP_JID": f"{account}@localhost",
-        "XMPP_PASSWORD": "secret",
-        "XMPP_HOST": server.host,
-        "XMPP_PORT": str(server.c2s_port),
-        "XMPP_TLS": "off",
+        "PUBQUEUE_URL": f"xmpp://{account}@localhost/queue.localhost{at}",
+        "PUBQUEUE_PASSWORD": "secret",
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",
         EXAMPLES / name,
-        "queue.localhost",
         "jobs",
         *arguments,
         env=os.environ | settings,

@@ -106,7 +106,12 @@ class Shell:
         names = [name for (name,) in self.connection.execute(self.TABLES)]
         of = {"subscription": SUBSCRIPTION}
         asked = [f"SELECT {of.get(name, '*')} FROM {name}" for name in names]
-        return [row for statement in asked for row in self.connection.execute(statement)]
+        # a row that was written is elsewhere in a table of PostgreSQL
+        return [
+            row
+            for statement in asked
+            for row in sorted(self.connection.execute(statement), key=repr)
+        ]
 
     def event_numbers(self) -> list[int]:
         """Return the numbers of all events, also of nodes that are no more."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from harness.patience import PATIENCE
 from harness.store_contents import ALL
@@ -21,7 +21,7 @@ from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source, 
 from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from pubqueue.app.ports import Store, Transaction
 
@@ -34,6 +34,8 @@ name = "ticks"
 """
 """A plain node: an item that is published twice is two events there, whatever its id."""
 
+T = TypeVar("T")
+
 TICKS: Final = NodeName("ticks")
 PAYLOAD: Final = b"<tick xmlns='urn:example:tick'/>"
 HOUR: Final = 3_600_000
@@ -44,6 +46,10 @@ class Ticks:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    async def read(self, job: Callable[[Transaction], T]) -> T:
+        """Look at something."""
+        return await self._store.read(job)
 
     async def schedule(self, name: str) -> Schedule:
         """Return a schedule."""

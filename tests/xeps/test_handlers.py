@@ -295,24 +295,47 @@ async def test_a_thread_that_outlives_its_time_loses_its_item_and_keeps_its_plac
 
 @pytest.mark.e2e
 async def test_a_blocking_function_blocks_nobody_and_knows_its_context(service, working):
-    app, met = Handlers(), threading.Barrier(3)
+    app, met = Handlers(), threading.Barrier(2)
 
     @app.handler("job")
     def job(item):
         met.wait(10)
 
-    @app.handler("other")
-    @functools.wraps(takes_all)
-    def other(item):
-        met.wait(10)
-        return takes_all(item)  # a coroutine behind a plain function is awaited
-
     async with working(app) as worker:
         service.deliver(worker.jid, "i1")
         service.deliver(worker.jid, "i2")
-        service.deliver(worker.jid, "i3", "<other xmlns='x'/>")
-        for _ in range(3):
+        for _ in range(2):
             await service.next("retract")
+
+
+@pytest.mark.e2e
+async def test_what_wraps_a_coroutine_function_is_one(service, working):
+    app, threads = Handlers(), []
+
+    @app.handler("job")
+    @functools.wraps(takes_all)
+    def job(item):
+        threads.append(threading.current_thread())
+        return takes_all(item)
+
+    async with working(app) as worker:
+        service.deliver(worker.jid, "i1")
+        await service.next("retract")
+    assert threads == [threading.main_thread()]
+
+
+@pytest.mark.e2e
+async def test_a_plain_function_that_returns_a_coroutine_has_failed(service, working):
+    app = Handlers()
+
+    @app.handler("job")
+    def job(item):
+        return takes_all(item)
+
+    async with working(app) as worker:
+        service.deliver(worker.jid, "i1")
+        expected = {"type": "failed", "reason": "TypeError"}
+        assert outcome(await service.next("unlock")) == expected
 
 
 @pytest.mark.e2e

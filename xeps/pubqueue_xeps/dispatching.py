@@ -135,7 +135,8 @@ class Post:
 
     async def _in_time(self, work: object) -> object:
         """Await the work of a coroutine, and cancel it when its time is over."""
-        assert inspect.isawaitable(work)
+        if not inspect.isawaitable(work):
+            return work  # of a wrapper that has awaited it by itself
         limit = self._limits.time_limit
         try:
             async with asyncio.timeout(limit) as scope:
@@ -158,8 +159,12 @@ class Post:
             assert limit is not None
             raise TimeLimit(limit)
         result = ended.result()
-        # a function that is wrapped by one that is no coroutine function
-        return await self._in_time(result) if inspect.isawaitable(result) else result
+        if inspect.iscoroutine(result):
+            result.close()
+            raise TypeError(
+                f"The handler {self._handler.name} is no coroutine function, but returns one's."
+            )
+        return result
 
     def _leave_behind(self, ended: asyncio.Future[object]) -> None:
         log.warning("handler.left_behind", handler=self._handler.name)

@@ -78,8 +78,10 @@ def _annotation(function: Callable[..., object], parameter: str, called: str) ->
 
 
 def _is_async(function: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
+    """Whether calling it makes a coroutine; of what `functools.wraps` has wrapped, the innermost counts."""
+    inner = inspect.unwrap(function)
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(inner, "__call__", None)  # noqa: B004 - an object with an async __call__
     )
 
 

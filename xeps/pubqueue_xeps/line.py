@@ -28,7 +28,8 @@ class Line:
     """The stream of a publisher.
 
     `sessions` counts the logins: what the server forgets with a session is to be said again in each. `on_session` is
-    called with each, and `listen` with each stanza that is no answer: it says whether it has taken it.
+    called with each, and `listen` with each stanza that is no answer: it says whether it has taken it. `trouble` is why the latest login
+    that failed did.
     """
 
     def __init__(self, connection: Connection, timings: Timings) -> None:
@@ -43,6 +44,7 @@ class Line:
         self._failure: PubqueueError | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.sessions = 0
+        self.trouble = ""
         self.listen: Callable[[Element], bool] = lambda _stanza: False
         self.on_session: Callable[[], None] = lambda: None
 
@@ -145,6 +147,7 @@ class Line:
             except passing as error:
                 pause = self._timings.backoff(failures)
                 failures += 1
+                self.trouble = str(error)
                 log.warning("publisher.waiting", why=str(error), seconds=round(pause, 1))
                 await asyncio.sleep(pause)
         raise Replaced(f"Another client has logged in as {self.jid}.")

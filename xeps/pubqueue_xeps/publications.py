@@ -8,6 +8,7 @@ server is away. What is refused for good is raised at once.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue_xeps import publishing, refusals
@@ -82,26 +83,28 @@ class Publications:
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
         """Ask until there is an answer; return it, and whether the service can have heard the question once only."""
-        sent, why = 0, "there is no connection"
+        unsure, why = 0, "there is no connection"
         try:
             async with asyncio.timeout(timeout):
-                for asked in range(1_000_000):
+                for asked in itertools.count():
                     await self._stream.ready()
+                    wait = min(LONGEST_PAUSE, self._timings.answer * 2 ** min(unsure, 8))
+                    unsure += 1
                     try:
-                        wait = min(LONGEST_PAUSE, self._timings.answer * 2 ** min(sent, 8))
-                        return await self._stream.ask(self._service, question, wait), sent == 0
+                        return await self._stream.ask(self._service, question, wait), unsure == 1
                     except Unanswered as silence:
-                        sent += silence.sent
+                        unsure -= not silence.sent
                         why = f"{self._service} does not answer" if silence.sent else why
                     except Denied as no:
                         if not no.refusal.is_transient:
                             raise refusals.failure(no.refusal, self._service, node) from None
+                        unsure -= no.refusal.condition != "internal-server-error"
                         why = f"{self._service} answers {no.refusal.told}"
                         log.info("publisher.waiting", node=node, why=why)
                     await asyncio.sleep(self._timings.pause(asked))
         except TimeoutError:
             pass
-        if sent:
+        if unsure:
             raise NotConfirmed(
                 f"{question} was not confirmed within {timeout:g} seconds; publish it again under its id.",
                 node=node,

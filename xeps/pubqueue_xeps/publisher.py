@@ -95,7 +95,8 @@ class Publisher:
                 await line.open()
         except TimeoutError:
             raise ServerUnreachable(
-                f"The server of {self._connection.account} cannot be reached within {self._timeout:g} seconds."
+                f"{self._connection.account} could not log in within {self._timeout:g} seconds."
+                + f" {line.trouble}".rstrip()
             ) from None
         self._open = line, publications, replies
 

@@ -86,6 +86,7 @@ class Replies:
         self._node = PLACE + connection.account
         self._timings = timings
         self._session = 0
+        self._settled = 0.0
         self._settling = asyncio.Lock()
         self._waits: dict[str, set[_Wait]] = {}
 
@@ -147,7 +148,7 @@ class Replies:
                 async with asyncio.timeout(pause):
                     await wait.news.wait()
             except TimeoutError:
-                self._session = 0  # subscribe again, in case that we have been forgotten
+                self._doubt()
                 pause = min(2 * pause, self._timings.refresh)
             wait.news.clear()
             if wait.reply is None:
@@ -156,6 +157,11 @@ class Replies:
                 if wait.reply is None:  # else it has been told meanwhile
                     wait.reply = found
         return wait.reply
+
+    def _doubt(self) -> None:
+        """Subscribe again, in case that we have been forgotten; not for each of many who wait."""
+        if asyncio.get_running_loop().time() >= self._settled + self._timings.answer:
+            self._session = 0
 
     async def _listen(self) -> None:
         """Return when we are subscribed to our node in this session."""
@@ -172,6 +178,7 @@ class Replies:
                 except NoSuchNode as error:
                     raise self._nowhere(refused or error) from None
                 self._session = session
+                self._settled = asyncio.get_running_loop().time()
 
     async def _make_node(self) -> PubqueueError | None:
         fields = "".join(

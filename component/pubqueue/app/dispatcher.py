@@ -258,6 +258,7 @@ class _Dispatcher:
             windows.first(len(rows) + 2),
             now=now,
             first_token=self._changes.tokens(len(rows)),
+            most=rate.allowed(node, now),
         )
         self._changes.make(None, made)
         payloads = {item.seq: payload for item, payload in rows}

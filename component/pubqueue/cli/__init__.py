@@ -16,8 +16,9 @@ COMMANDS: Final = {
     "migrate": ("pubqueue.cli.migrate", "server"),
     "serve": ("pubqueue.cli.serve", "server"),
     "trial": ("pubqueue.cli.trial", "server"),
+    "worker": ("pubqueue.cli.worker", ""),
 }
-"""Of each command the module that has a function of its name, and the extra with what that imports."""
+"""Of each command the module that has a function of its name, and the extra with what that imports, if it needs one."""
 
 
 class Commands(click.Group):
@@ -44,15 +45,16 @@ class Commands(click.Group):
 
 def _not_installed(name: str, extra: str, problem: ModuleNotFoundError) -> click.Command:
     """Return the command for its line in the help; run, it says what to install."""
+    wanted = f"'pubqueue[{extra}]'" if extra else "--force-reinstall pubqueue"
 
     def say() -> None:
-        sentence = f"{name} needs pip install 'pubqueue[{extra}]' (no module {problem.name})"
+        sentence = f"{name} needs pip install {wanted} (no module {problem.name})"
         stop(ASKED_WRONGLY, sentence)
 
     return click.Command(
         name,
         callback=say,
-        help=f"Needs pip install 'pubqueue[{extra}]'.",
+        help=f"Needs pip install {wanted}.",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
 

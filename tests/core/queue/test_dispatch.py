@@ -160,3 +160,10 @@ def test_a_narrow_window_beside_wide_ones_never_starves():
     workers = [window(ANN, 100), window(BOB, 100), window(EVE, 1)]
     given = work(workers, 4_000)
     assert given[EVE] >= 4_000 / 201 * 0.9
+
+
+def test_no_more_goes_out_than_may_whoever_has_room():
+    ready = [waiting(seq) for seq in range(1, 6)]
+    for most, expected in ((0, []), (2, [1, 2]), (9, [1, 2, 3, 4, 5]), (None, [1, 2, 3, 4, 5])):
+        made = dispatch(queue(), ready, [window(ANN, 9)], now=NOW, first_token=7, most=most)
+        assert [change.item.seq for change in made] == expected

@@ -93,6 +93,22 @@ def test_each_missed_time_has_its_own_turn():
     assert kept(last).due == NEXT
 
 
+@pytest.mark.parametrize(
+    ("missed", "pending", "earlier", "skipped"),
+    [
+        (Missed.ONCE, PENDING, True, False),
+        (Missed.ALL, PENDING, False, False),
+        (Missed.ALL, PENDING, True, True),
+        (Missed.SKIP, PENDING, False, True),
+        (Missed.SKIP, PENDING[2:], False, False),
+        (Missed.SKIP, PENDING[2:], True, True),
+    ],
+)
+def test_times_that_get_no_item_are_told_of(missed, pending, earlier, skipped):
+    found = facts(missing(missed), pending, earlier=earlier)
+    assert fire(TURN, found).reply.skipped is skipped
+
+
 def test_missed_times_that_are_skipped_are_settled_without_an_item():
     decision = fire(TURN, facts(missing(Missed.SKIP), PENDING[:2], publish=None))
     assert decision.reply == Fired("nightly", skipped=True)

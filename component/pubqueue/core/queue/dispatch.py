@@ -61,10 +61,12 @@ def dispatch(
     *,
     now: Millis,
     first_token: int,
+    most: int | None = None,
 ) -> list[Change]:
     """Hand out the ready items: a Lock each, or a Postpone for one that only its avoided one could take.
 
-    Tokens are given from `first_token` upwards. Items left without a free window stay as they are.
+    Tokens are given from `first_token` upwards; there are so many locks at `most`, None for any number. Items left
+    without a free window stay as they are.
     """
     line = [
         _Server(s.in_flight / s.queue_requests, s.last_served, s.jid, s.in_flight, s.queue_requests)
@@ -75,8 +77,9 @@ def dispatch(
     deadline = later(now, seconds(node.config.lock_timeout))
     changes: list[Change] = []
     token = first_token
+    end = None if most is None else first_token + most
     for item in ready:
-        if not line:
+        if not line or token == end:
             break
         server = _next(line, item)
         if server is None and item.aside:

@@ -123,9 +123,19 @@ def fire(request: FireSchedule, facts: FireFacts) -> Decision:
     settled = _settled(schedule, moment, left[0] if left else facts.following)
     after = replace(settled, last=moment, error="")
     draft = draft_of(schedule.definition, moment)
-    skips = schedule.definition.missed is not Missed.ONCE and facts.earlier
-    fired = Fired(schedule.name, draft.id, skipped=skips)
+    fired = Fired(schedule.name, draft.id, skipped=_leaves_out(schedule, facts))
     return Decision(fired, (*done.changes, PutSchedule(after)), done.notices, done.then)
+
+
+def _leaves_out(schedule: Schedule, facts: FireFacts) -> bool:
+    """Say whether times that have come get no item, beside the one that is published now."""
+    match schedule.definition.missed:
+        case Missed.ONCE:
+            return False
+        case Missed.SKIP:
+            return facts.earlier or len(facts.pending) > 1
+        case Missed.ALL:
+            return facts.earlier
 
 
 def _settled(schedule: Schedule, through: Millis, due: Millis | None) -> Schedule:

@@ -1,0 +1,68 @@
+"""What `pubqueue worker MODULE:NAME` names: handlers, or a function that is one."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+from pubqueue_xeps.handlers import Handlers
+
+
+class TargetError(Exception):
+    """What was named cannot be run, in one sentence."""
+
+
+def load(target: str) -> Handlers:
+    """Import what is named, from the current directory too, as Python's own tools do.
+
+    A function becomes the handler of all items. Raises TargetError; of a module that is broken, the traceback is
+    printed as well.
+    """
+    module_name, _, name = target.partition(":")
+    if not module_name or not name:
+        raise TargetError(f"{target!r} is not of the form module:function")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    found: object = _module(module_name, here)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise TargetError(f"the module {module_name} has no {name}")
+        found = getattr(found, part)
+    return _handlers(found, target)
+
+
+def _module(name: str, here: str) -> object:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as problem:
+        missing = problem.name or ""
+        if name == missing or name.startswith(f"{missing}."):
+            raise TargetError(
+                f"there is no module {missing}, neither in {here} nor installed"
+            ) from None
+        raise TargetError(f"the module {name} needs {missing}, which is not installed") from None
+    except ImportError as problem:
+        raise TargetError(f"the module {name} cannot be imported: {problem}") from None
+    except Exception as problem:
+        traceback.print_exc()
+        kind = type(problem).__name__
+        raise TargetError(f"the module {name} cannot be imported ({kind})") from None
+
+
+def _handlers(found: object, target: str) -> Handlers:
+    if isinstance(found, Handlers):
+        if not len(found):
+            raise TargetError(f"{target} has no handlers")
+        return found
+    if inspect.isclass(found) or not callable(found):
+        raise TargetError(f"{target} is neither a function nor Handlers")
+    handlers = Handlers()
+    try:
+        handlers.handler()(found)
+    except TypeError as problem:
+        raise TargetError(str(problem).rstrip(".")) from None
+    return handlers

@@ -1,0 +1,93 @@
+"""The component is killed between any two steps of a batch while items of groups are worked on, on both stores.
+
+Nothing is lost; of each group one item is in work at a time, and they are done in the order of their publish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, told
+from harness import doomed
+from harness.patience import PATIENCE
+from harness.program import Program, write_config
+from harness.server import StubServer
+
+GROUPS = 4
+
+
+def group_of(item):
+    return int(item.removeprefix("i")) % GROUPS
+
+
+class GroupTrade(Trade):
+    """What is published is of one of some groups; `worked` are those of each group that were handed out, in their order."""
+
+    def __init__(self, server):
+        super().__init__(server)
+        self.worked = {group: [] for group in range(GROUPS)}
+
+    async def _retract(self, item):
+        seen = self.worked[group_of(item)]
+        if item not in seen:
+            seen.append(item)
+        assert seen == [name for name in ITEMS if group_of(name) == group_of(item)][: len(seen)]
+        await super()._retract(item)
+
+    async def _publish_next(self):
+        for item in self._to_publish:
+            job = f"<job xmlns='urn:example:work'>{item}</job>"
+            publish = f"<publish node='jobs'><item id='{item}'>{job}</item></publish>"
+            meta = f"<meta xmlns='urn:x-pubqueue:0' group='customer-{group_of(item)}'/>"
+            await self._ask(ETL, f"published {item}", publish + meta)
+            return
+
+
+@asynccontextmanager
+async def trading():
+    async with StubServer(secret="a secret") as server:
+        trade = GroupTrade(server)
+        listening = asyncio.create_task(trade.listen())
+        yield server, trade
+        assert not listening.done() or listening.exception()
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+
+
+def in_work(kept):
+    """Return how many items of each group are locked."""
+    return Counter(group_of(row[0]) for row in kept.locks() if row[1] == "locked")
+
+
+@pytest.mark.parametrize("point", doomed.POINTS)
+async def test_killed_there_groups_keep_their_order_and_their_limit(point, tmp_path, kept):
+    async with trading() as (server, trade):
+        config = write_config(tmp_path, server, NODE, store=kept.address)
+        for life, passage in enumerate((5, 12)):
+            program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
+            await program.start()
+            await server.reconnected(life)
+            await trade.begin()
+            assert await program.ended() == -signal.SIGKILL
+            killed = kept.recount()
+            assert killed.wrong == ()
+            assert trade.lost(killed.of("jobs")) == set()
+            assert trade.came_back(killed.of("jobs")) == set()
+            assert await kept.replayed() == told(killed.of("jobs"))
+            assert set(in_work(kept).values()) <= {1}
+
+        async with Program(config):
+            await server.reconnected(2)
+            await trade.begin()
+            await asyncio.wait_for(trade.done.wait(), PATIENCE)
+    ended = kept.recount()
+    assert (ended.items, ended.wrong) == ({}, ())
+    assert trade.worked == {
+        group: [item for item in ITEMS if group_of(item) == group] for group in range(GROUPS)
+    }

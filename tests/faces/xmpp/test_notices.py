@@ -1,0 +1,48 @@
+"""What one is told who subscribes several times: behind all else, and once (XEP-0060 7.1.2.4, 7.2.2.2)."""
+
+import pytest
+from harness.facts import ANN, JOBS, draft
+from msgspec.structs import replace
+
+from pubqueue.core.model import ItemId
+from pubqueue.core.notices import Announce, Purged, Retracted
+from pubqueue.core.several import MOST_OF_JID
+from pubqueue.faces.xmpp import notices, ns
+from pubqueue.faces.xmpp.ids import new_id
+from pubqueue.faces.xmpp.to_many import LONGEST_HEAD
+
+IDS = ("one", "two")
+HEADERS = '<header name="SubID">one</header><header name="SubID">two</header></headers></message>'
+HINT = f'<no-store xmlns="{ns.HINTS}"/>'
+ITEM = Announce(ANN, JOBS, draft("a"), None)
+TITLED = replace(ITEM, draft=replace(draft("a"), headers=(("Keywords", "verse"),)))
+GONE = Retracted(ANN, JOBS, (ItemId("a"),))
+
+
+def told(what, *, fleeting=False):
+    return notices.rest(what, "queue.x", fleeting=fleeting).decode()
+
+
+@pytest.mark.parametrize("fleeting", [True, False])
+@pytest.mark.parametrize("what", [ITEM, GONE, Announce(ANN, JOBS, None, None)])
+def test_the_ids_are_the_last_child(what, fleeting):
+    plain, named = (told(one, fleeting=fleeting) for one in (what, replace(what, subids=IDS)))
+    assert "SubID" not in plain
+    assert named == plain.removesuffix("</message>") + f'<headers xmlns="{ns.SHIM}">' + HEADERS
+    assert (HINT in named) != fleeting
+
+
+def test_there_is_one_element_of_headers_the_publishers_first():
+    named = told(replace(TITLED, subids=IDS))
+    assert named.count("<headers ") == 1
+    assert named.endswith(f'<header name="Keywords">verse</header>{HEADERS}')
+    assert f"{HINT}</message>" in told(TITLED)
+
+
+def test_of_the_node_nothing_is_named():
+    assert "SubID" not in told(Purged(ANN, JOBS))
+
+
+def test_as_many_as_a_jid_may_have_fit_beside_the_largest_text():
+    many = replace(GONE, subids=tuple(new_id() for _ in range(MOST_OF_JID)))
+    assert len(told(many)) - len(told(GONE)) < LONGEST_HEAD / 2

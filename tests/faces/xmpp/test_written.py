@@ -1,0 +1,82 @@
+"""Payloads as people write them: XML or JSON, there and back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pubqueue.faces.xmpp.payload import tree
+from pubqueue.faces.xmpp.written import (
+    UnfitPayloadError,
+    from_json,
+    from_text,
+    from_xml,
+    to_text,
+)
+
+JSON = "urn:xmpp:json:0"
+
+
+def test_an_element_is_the_payload():
+    assert from_text(" <a:job xmlns:a='urn:x'>1 &lt; 2</a:job>\n") == (
+        b'<a:job xmlns:a="urn:x">1 &lt; 2</a:job>',
+        "urn:x",
+    )
+
+
+def test_comments_and_instructions_are_left_out():
+    payload, _ = from_xml("<?xml version='1.0'?><!-- a --><job xmlns='urn:x'>a<!-- b -->c</job>")
+    assert payload == b'<job xmlns="urn:x">ac</job>'
+
+
+def test_what_is_no_element_is_json():
+    assert from_text('{"a": [1, "<&"]}') == (
+        b'<json xmlns="urn:xmpp:json:0">{"a":[1,"&lt;&amp;"]}</json>',
+        JSON,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the payload is neither an XML element nor JSON"),
+        ("cleanup", "the payload is neither an XML element nor JSON"),
+        ("<job", "the payload is no XML element"),
+        ("<a xmlns='urn:x'/><b xmlns='urn:x'/>", "the payload is no XML element"),
+        ("<job/>", "the payload's element needs a namespace"),
+        (
+            "<!DOCTYPE a [<!ENTITY b 'c'>]><a xmlns='urn:x'>&b;</a>",
+            "the payload has a document type",
+        ),
+    ],
+)
+def test_what_is_no_payload_is_said(text, words):
+    with pytest.raises(UnfitPayloadError, match=words):
+        from_text(text)
+
+
+def test_what_xml_has_no_character_for_is_no_payload():
+    with pytest.raises(UnfitPayloadError, match="cannot be JSON in XML"):
+        from_json({"a": "\uffff"})
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text("abc<&'\""), inner),
+)
+
+
+@given(VALUES)
+def test_json_comes_back_as_it_was_written(value):
+    payload, space = from_json(value)
+    assert space == JSON
+    assert tree(payload).tag == f"{{{JSON}}}json"
+    assert from_text(to_text(payload)) == (payload, JSON)
+
+
+def test_xml_comes_back_as_it_was_written():
+    for text in ("<job xmlns='urn:x'>ä</job>", "<json xmlns='urn:xmpp:json:0' a='b'/>"):
+        payload, space = from_text(text)
+        assert from_text(to_text(payload)) == (payload, space)

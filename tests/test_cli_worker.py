@@ -1,0 +1,323 @@
+"""`pubqueue worker` as its user runs it: a process, with a module in the current directory."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from contextlib import asynccontextmanager
+from xml.etree.ElementTree import Element
+
+import pytest
+import pytest_asyncio
+from click.testing import CliRunner
+from harness.ejabberd import Ejabberd
+from harness.live import component
+from harness.patience import PATIENCE
+from harness.program import PUBQUEUE
+
+from pubqueue import cli
+from pubqueue.cli import main
+from pubqueue.cli.connecting import connection
+from pubqueue_demo.prosody import Prosody
+from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.xep_0254 import queueing
+
+SERVICE = "queue.localhost"
+NODE = """
+[[node]]
+name = "jobs"
+queueing = true
+publishers = ["etl@localhost"]
+members = ["bot@localhost"]
+[node.options]
+"x-queueing#backoff_min" = 0
+"""
+APP = """
+import sys
+from pubqueue_xeps.handlers import Handlers
+
+app = Handlers()
+nothing = Handlers()
+
+@app.handler("job")
+def job(item):
+    print("done", item.id, flush=True)
+
+async def handle(item):
+    print("{said}", item.id, flush=True)
+
+class Kind: pass
+
+number = 7
+
+async def three(item, payload, more): pass
+"""
+URL = "xmpp://bot@localhost/queue.localhost"
+
+
+def environment(**more):
+    clean = {name: value for name, value in os.environ.items() if "PUBQUEUE" not in name}
+    return clean | {"PUBQUEUE_PASSWORD": "secret"} | more
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "app.py").write_text(APP.replace("{said}", "done"))
+    (tmp_path / "needy.py").write_text("import no_such_library")
+    (tmp_path / "broken.py").write_text("raise ValueError('some text')")
+    (tmp_path / "wrong.py").write_text("def (")
+    (tmp_path / "part.py").write_text("from app import nobody")
+    return tmp_path
+
+
+class Running:
+    """A program, its lines as they come."""
+
+    def __init__(self, process):
+        self.process = process
+        self._lines = asyncio.Queue()
+        self.said = []
+        self._tasks = [
+            asyncio.create_task(self._read(it)) for it in (process.stdout, process.stderr)
+        ]
+
+    async def _read(self, stream):
+        async for line in stream:
+            self.said.append(line.decode().rstrip())
+            self._lines.put_nowait(self.said[-1])
+
+    async def line(self, pattern):
+        """Return the next line in which this is found."""
+        async with asyncio.timeout(PATIENCE):
+            while not re.search(pattern, line := await self._lines.get()):
+                pass
+        return line
+
+    async def end(self):
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*self._tasks)
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def worker(folder, *arguments, command=(PUBQUEUE,), **more):
+    process = await asyncio.create_subprocess_exec(
+        *(*command, "worker", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(**more),
+        cwd=folder,
+    )
+    running = Running(process)
+    try:
+        yield running
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await running.end()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["app"], "'app' is not of the form module:function"),
+        (["app:"], "'app:' is not of the form module:function"),
+        (["nowhere:app"], "there is no module nowhere, neither in {folder} nor installed"),
+        (["app.deep:app"], "there is no module app.deep, neither in {folder} nor installed"),
+        (["app:nobody"], "the module app has no nobody"),
+        (["app:nothing"], "app:nothing has no handlers"),
+        (["app:number"], "app:number is neither a function nor Handlers"),
+        (["app:Kind"], "app:Kind is neither a function nor Handlers"),
+        (["needy:app"], "the module needy needs no_such_library, which is not installed"),
+        (["broken:app"], "the module broken cannot be imported (ValueError)"),
+        (["wrong:app"], "the module wrong cannot be imported (SyntaxError)"),
+        (["app:app", "--url="], "no URL: give --url, or set PUBQUEUE_URL"),
+        (["app:app", "--url=http://x"], "the URL is not of the form xmpp://bot@example.org/"),
+        (["app:app", "--node="], "a worker needs the name of a node"),
+        (["app:app", "--url=xmpp://a@b/c", "--processes=0"], "0 is not in the range x>=1"),
+        (
+            ["app:app", "--url=xmpp://a%2Fb@b/c?node=x", "--processes=2"],
+            "'a/b@b' is not a JID|of several processes",
+        ),
+    ],
+)
+async def test_what_is_asked_wrongly_is_one_sentence(folder, arguments, sentence):
+    async with worker(folder, "--url", URL, "--node=jobs", *arguments) as running:
+        assert await running.end() == 2
+    assert sentence.split("|")[0].format(folder=folder) in running.said[-1] or (
+        sentence.split("|")[-1] in running.said[-1]
+    )
+    assert "secret" not in "".join(running.said)
+
+
+async def test_a_missing_password_is_told(folder):
+    async with worker(folder, "app:app", "--url", URL, PUBQUEUE_PASSWORD="") as running:
+        assert await running.end() == 2
+    assert "o password" in running.said[-1] or "PASSWORD" in running.said[-1]
+
+
+def test_without_the_library_reload_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    result = CliRunner().invoke(main, ["worker", "app:app", "--reload"])
+    assert result.exit_code == 2
+    assert result.output == "pubqueue: --reload needs pip install 'pubqueue[reload]'\n"
+
+
+def test_what_belongs_to_the_base_install_is_to_be_installed_anew(monkeypatch):
+    monkeypatch.setitem(cli.COMMANDS, "worker", ("no_such_library", ""))
+    result = CliRunner().invoke(main, ["worker", "app:app"])
+    wanted = "worker needs pip install --force-reinstall pubqueue (no module no_such_library)"
+    assert (result.exit_code, wanted in result.output) == (2, True)
+
+
+# --- at work -------------------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
+async def server(request):
+    async with request.param() as started:
+        for name in ("etl", "bot"):
+            await started.account(name, "secret")
+        yield started
+
+
+@pytest.fixture
+async def program(server, tmp_path):
+    (tmp_path / "service").mkdir()
+    async with component(server, tmp_path / "service", NODE) as started:
+        yield started
+
+
+def url(server):
+    return f"{URL}?host={server.host}&port={server.c2s_port}&tls=off&node=jobs"
+
+
+@asynccontextmanager
+async def publishing(server):
+    client = make_client(
+        "etl@localhost", "secret", host=server.host, port=server.c2s_port, tls="off"
+    )
+    await login(client)
+
+    async def publish(*names, of="job"):
+        for name in names:
+            await queueing(client).publish(SERVICE, "jobs", Element(f"{{x}}{of}"), id=name)
+
+    try:
+        yield publish
+    finally:
+        await logout(client)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("target", ["app:app", "app:handle"])
+async def test_it_works_and_drains(server, program, folder, target):
+    async with (
+        worker(folder, target, PUBQUEUE_URL=url(server)) as running,
+        publishing(server) as publish,
+    ):
+        line = await running.line("connected")
+        assert re.fullmatch(
+            r"pubqueue: connected as bot@localhost/worker-\w+ to jobs at queue.localhost, 10 at a time",
+            line,
+        )
+        await publish("i1", "i2")
+        assert await running.line("done i1")
+        assert await running.line("done i2")
+        running.process.send_signal(signal.SIGTERM)
+        assert await running.end() == 0
+    assert [it for it in running.said if "pubqueue:" in it][1:] == [
+        running.said[-2],
+        "pubqueue: closed",
+    ]
+    assert "secret" not in "".join(running.said)
+
+
+@pytest.mark.e2e
+async def test_quiet_is_quiet(server, program, folder):
+    arguments = ("app:app", "--url", url(server), "--quiet")
+    async with worker(folder, *arguments) as running, publishing(server) as publish:
+        await publish("i1")
+        assert await running.line("done i1")
+        running.process.send_signal(signal.SIGINT)
+        assert await running.end() == 0
+    assert running.said == ["done i1"]
+
+
+@pytest.mark.e2e
+async def test_a_refused_password_is_one_sentence(server, folder):
+    arguments = ("app:app", "--url", url(server))
+    async with worker(folder, *arguments, PUBQUEUE_PASSWORD="wrong") as running:
+        assert await running.end() == 1
+    (line,) = running.said
+    assert line.startswith("pubqueue: localhost at ")
+    assert "refused bot@localhost" in line
+
+
+@pytest.mark.e2e
+async def test_several_processes_are_one(server, program, folder):
+    arguments = ("app:app", "--url", url(server), "--processes=2", "--requests=1")
+    async with worker(folder, *arguments) as running, publishing(server) as publish:
+        who = {await running.line("connected"), await running.line("connected")}
+        assert len(who) == 2
+        await publish("i1")
+        assert await running.line("done i1")
+        running.process.send_signal(signal.SIGTERM)
+        assert await running.end() == 0
+    assert running.said.count("pubqueue: closed") == 2
+
+
+@pytest.mark.e2e
+async def test_when_one_process_ends_all_do(server, folder):
+    arguments = ("app:nobody", "--url", url(server), "--processes=2")
+    async with worker(folder, *arguments) as running:
+        assert await running.end() == 2
+
+
+@pytest.mark.e2e
+async def test_a_change_of_the_program_begins_it_anew(server, program, folder):
+    arguments = ("app:handle", "--url", url(server), "--reload")
+    async with worker(folder, *arguments) as running, publishing(server) as publish:
+        await running.line("connected")
+        await publish("i1")
+        await running.line("done i1")
+        (folder / "app.py").write_text("def (")
+        assert await running.line("starting again") == "pubqueue: app.py changed, starting again"
+        await running.line("the module app cannot be imported")
+        (folder / "app.py").write_text(APP.replace("{said}", "done anew"))
+        await running.line("starting again")
+        await running.line("connected")
+        await publish("i2")
+        await running.line("done anew i2")
+        running.process.send_signal(signal.SIGTERM)
+        assert await running.end() == 0
+
+
+# --- where it connects ---------------------------------------------------------------------------
+
+
+def test_a_password_may_be_in_a_file(tmp_path):
+    (tmp_path / "password").write_text("geheim\nmore\n")
+    told = {"PUBQUEUE_URL": URL, "PUBQUEUE_PASSWORD_FILE": str(tmp_path / "password")}
+    assert connection(None, "jobs", told) == {
+        "jid": "bot@localhost",
+        "service": "queue.localhost",
+        "node": "jobs",
+        "port": 5222,
+        "password": "geheim",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("xmpp://bot:geheim@localhost/queue.localhost", "has a password in it"),
+        ("xmpp://bot@localhost", "not of the form"),
+        ("xmpp://bot@localhost/queue.localhost?colour=red", "'colour'"),
+    ],
+)
+def test_a_url_that_cannot_be_read_is_not_repeated(url, sentence):
+    with pytest.raises(ValueError, match=sentence) as told:
+        connection(url, None, {"PUBQUEUE_PASSWORD": "x"})
+    assert "geheim" not in str(told.value)

@@ -1,0 +1,198 @@
+"""The schedules of the configuration file: what they mean, what cannot be meant, what `check` says, and what a reload does."""
+
+import asyncio
+import os
+import signal
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from harness.program import PUBQUEUE, Program, write_config
+from harness.server import StubServer
+from harness.ticking import ticks
+
+from pubqueue.app.listings import Schedules
+from pubqueue.cli import main
+from pubqueue.config import ConfigError, ScheduleSettings, load
+from pubqueue.core.model import Millis, seconds
+from pubqueue.core.schedules.model import Definition, Missed
+from pubqueue.declared_schedules import Preview, read, read_all
+from pubqueue.stores.memory import MemoryStore
+
+PAGE = Path(__file__).parents[1] / "docs/how-to/schedules.md"
+SUNDAY = Millis(1_795_348_800_000)
+"""2026-11-22T12:00:00Z."""
+NIGHTLY = """
+[[schedule]]
+name = "nightly"
+cron = "0 3 * * *"
+node = "jobs"
+json = 1
+"""
+
+
+def documented():
+    return PAGE.read_text().split("```toml\n")[1].partition("```")[0]
+
+
+def settings(text):
+    found = tomllib.loads(text)
+    return [ScheduleSettings(**one) for one in found["schedule"]]
+
+
+def test_the_schedules_of_the_page_mean_this():
+    assert read_all(settings(documented())) == (
+        Definition(
+            name="nightly",
+            cron="0 3 * * *",
+            zone="Europe/Berlin",
+            node="jobs",
+            payload=b'<job xmlns="urn:example:job">cleanup</job>',
+            type="urn:example:job",
+        ),
+        Definition(
+            name="weekly",
+            cron="30 7 * * MON",
+            zone="UTC",
+            node="jobs",
+            payload=b'<json xmlns="urn:xmpp:json:0">{"report":"week","to":["sales","stock"]}</json>',
+            type="urn:xmpp:json:0",
+            priority=5,
+            ttl=seconds(86_400),
+            headers=(("kind", "report"),),
+            missed=Missed.SKIP,
+        ),
+    )
+
+
+def test_every_key_is_on_the_page():
+    assert all(f"| `{key}` |" in PAGE.read_text() for key in ScheduleSettings.__struct_fields__)
+
+
+async def lines(text, declared=()):
+    store = MemoryStore()
+    await store.open()
+    return await store.read(Preview(settings(text), declared, SUNDAY).lines)
+
+
+async def test_check_says_the_next_three_times_as_the_page_does():
+    said = PAGE.read_text().split("```\n")[2].partition("```")[0]
+    assert said.startswith("schedule 'nightly'")
+    assert (await lines(documented(), {"jobs"}))[:1] == said.splitlines()
+
+
+async def test_check_says_that_a_node_is_not_there_and_what_is_not_enabled():
+    assert await lines(NIGHTLY + "enabled = false") == [
+        "schedule 'nightly': not enabled",
+        "schedule 'nightly': its node 'jobs' does not exist; it waits for it",
+    ]
+
+
+UNFIT = [
+    ({"cron": "0 3 * *"}, "cron '0 3 * *' has to have five fields"),
+    ({"cron": "0 25 * * *"}, "cron '0 25 * * *': bad hour"),
+    ({"zone": "Mars/Olympus"}, "zone 'Mars/Olympus' is no time zone that is known here"),
+    ({"json": None}, "either payload or json is needed, not both"),
+    ({"payload": "<job xmlns='urn:x'/>"}, "either payload or json is needed, not both"),
+    ({"json": None, "payload": "<job>"}, "the payload is no XML element"),
+    ({"json": None, "payload": "<job/>"}, "the payload's element needs a namespace"),
+    (
+        {"json": None, "payload": "<!DOCTYPE a><a xmlns='urn:x'/>"},
+        "the payload has a document type",
+    ),
+    (
+        {"json": None, "payload": "<a xmlns='urn:x'>" * 101 + "</a>" * 101},
+        "the payload's elements nest deeper than 100",
+    ),
+    ({"json": "\ufffe"}, "the payload cannot be JSON in XML"),
+    ({"name": "a\nb"}, "name has to be 1 to 255 bytes"),
+    ({"node": "a\nb"}, "node is no NodeID"),
+    ({"priority": 9_999_999}, "priority goes from"),
+    ({"ttl": 1e12}, "ttl is a number of seconds, up to a hundred years"),
+    ({"headers": {"a": "x" * 20_000}}, "the headers of an item have at most"),
+]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), UNFIT)
+def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
+    known = {"name": "nightly", "cron": "0 3 * * *", "node": "jobs", "json": 1}
+    with pytest.raises(ConfigError) as refused:
+        read(ScheduleSettings(**(known | changes)))
+    told = str(refused.value)
+    name = changes.get("name", "nightly")
+    assert told.startswith(f"schedule {name!r}: {sentence}")
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (NIGHTLY * 2, "schedule 'nightly' is there twice"),
+        (NIGHTLY + "cronn = 1", "Object contains unknown field `cronn`"),
+        (NIGHTLY + 'missed = "never"', "Invalid enum value 'never'"),
+        (NIGHTLY + 'zone = "Mars"', "zone 'Mars' is no time zone"),
+        (NIGHTLY.replace("0 3", "61 3"), "cron '61 3 * * *': bad minute"),
+    ],
+)
+def test_serve_and_check_refuse_it_with_one_sentence_and_exit_with_2(
+    tmp_path, command, text, sentence
+):
+    config = tmp_path / "pubqueue.toml"
+    store = f"sqlite:///{tmp_path}/queue.db"
+    config.write_text(f'jid = "queue.example.org"\nsecret = "s"\nstore = "{store}"\n{text}')
+    found = CliRunner().invoke(main, [command, "--config", str(config)])
+    assert found.exit_code == 2
+    (line,) = found.stderr.splitlines()
+    assert line.startswith("pubqueue: ")
+    assert sentence in line
+
+
+def test_too_many_are_refused():
+    many = [ScheduleSettings(f"s{n}", "0 3 * * *", "jobs", json=1) for n in range(1_001)]
+    with pytest.raises(ConfigError, match="there are 1001 schedules, and 1000 are the most"):
+        read_all(many)
+
+
+def test_the_page_s_file_is_good(tmp_path):
+    (tmp_path / "secret").write_text("geheim")
+    config = tmp_path / "pubqueue.toml"
+    config.write_text(documented().replace("/etc/pubqueue", str(tmp_path)))
+    assert [one.name for one in load(config, {}, {}).schedule] == ["nightly", "weekly"]
+
+
+async def test_a_reload_follows_the_file(tmp_path):
+    async with StubServer(secret="a secret") as server:
+        config = write_config(tmp_path, server, NIGHTLY)
+        async with Program(config) as program, ticks(f"sqlite:///{tmp_path}/pubqueue.db") as seen:
+            await seen.miss("by-command", 0)
+            assert (await seen.schedule("nightly")).definition.cron == "0 3 * * *"
+            changed = NIGHTLY.replace("0 3", "0 4") + NIGHTLY.replace("nightly", "other")
+            for text, event, names in (
+                (changed, "schedule.changed", ["by-command", "nightly", "other"]),
+                ("", "schedule.ended schedule=other", ["by-command"]),
+            ):
+                write_config(tmp_path, server, text)
+                os.kill(program.pid, signal.SIGHUP)
+                await told(program, event)
+                rows = await seen.read(lambda tx: tx.page(Schedules(), None, 9))
+                assert [one.name for one in rows] == names
+
+
+async def told(program, words):
+    async with asyncio.timeout(30):
+        while words not in program.log:  # noqa: ASYNC110  # another process writes it
+            await asyncio.sleep(0.01)
+
+
+async def test_check_tells_of_each_schedule(tmp_path):
+    async with StubServer(secret="a secret") as server:
+        config = write_config(tmp_path, server, NIGHTLY)
+        process = await asyncio.create_subprocess_exec(
+            *(PUBQUEUE, "check", "--config", config), stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await process.communicate()
+    assert process.returncode == 0
+    told = [line for line in out.decode().splitlines() if line.startswith("schedule")]
+    assert told[0].count("T03:00:00Z") == 3
+    assert told[1:] == ["schedule 'nightly': its node 'jobs' does not exist; it waits for it"]

@@ -1,0 +1,84 @@
+"""The types that mypy --strict sees behind the front door are exact."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+from dataclasses import dataclass
+from typing import assert_type
+
+import msgspec
+
+from pubqueue import (
+    BlockingItem, BlockingPublisher, Item, NewItem, NotAllPublished, Published, Publisher, Refused, Reply, Worker,
+)
+
+
+class Flight(msgspec.Struct):
+    number: str
+
+
+@dataclass
+class Person:
+    name: str
+
+
+def read(item: Item, blocking: BlockingItem, reply: Reply) -> None:
+    assert_type(item.decode(Flight), Flight)
+    assert_type(item.decode(Person), Person)
+    assert_type(item.decode(dict[str, int]), dict[str, int])
+    assert_type(item.decode(list[Flight]), list[Flight])
+    assert_type(item.decode(str), str)
+    number: int | None = item.decode(int | None)
+    assert_type(number, int | None)
+    assert_type(blocking.decode(Flight), Flight)
+    assert_type(reply.decode(bytes), bytes)
+
+
+async def publish(publisher: Publisher, item: Item) -> None:
+    assert_type(await publisher.publish("jobs", {"a": 1}, id="i1"), Published)
+    assert_type(await publisher.publish_many("jobs", [1, NewItem(payload=2)]), list[Published])
+    assert_type(await publisher.ask("jobs", Flight("LH 400")), Reply)
+    assert_type(await item.publish("more", None), Published)
+    assert_type((await item.reply([1])).duplicate, bool | None)
+    async with Publisher.from_url("xmpp://a@b/c") as mine:
+        assert_type(mine, Publisher)
+
+
+def wait(blocking: BlockingItem, error: Refused, some: NotAllPublished) -> None:
+    with BlockingPublisher() as publisher:
+        assert_type(publisher, BlockingPublisher)
+        assert_type(publisher.publish_many("jobs", (n for n in range(9))), list[Published])
+        assert_type(publisher.ask("jobs", 1).id, str)
+    assert_type(error.condition, str | None)
+    assert_type([type(one) for one in some.results], list[type[Published] | type[Exception]])
+    Worker(node="jobs").run_blocking(lambda item: item.reply(item.data))
+    Worker(node="jobs", tls="none")  # type: ignore[arg-type]  # which is no mode
+"""
+
+
+def test_a_strict_user_sees_exact_types(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [
+            *(
+                sys.executable,
+                "-Im",
+                "mypy",
+                "--strict",
+                "--config-file",
+                "",
+                "--warn-unused-ignores",
+            ),
+            *("--cache-dir", tmp_path / "cache", program),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.splitlines()[-1], done.returncode) == (
+        "Success: no issues found in 1 source file",
+        0,
+    ), done.stdout

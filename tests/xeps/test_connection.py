@@ -1,0 +1,160 @@
+"""Where the queue is: arguments, URL, environment."""
+
+import pytest
+
+from pubqueue.config import Settings
+from pubqueue.environment import variables
+from pubqueue_xeps import connection as module
+from pubqueue_xeps.connection import Connection, Given, connection, read_url
+from pubqueue_xeps.errors import ConfigurationError
+from pubqueue_xeps.publisher import Publisher
+from pubqueue_xeps.worker import Worker
+
+URL = "xmpp://bot@example.org/queue.example.org"
+FULL = f"{URL}?host=127.0.0.1&port=5299&tls=off&ca_file=/etc/ca.pem&node=jobs"
+PASSWORD = {"PUBQUEUE_PASSWORD": "secret"}
+
+
+def found(given=None, url=None, **environment):
+    return connection(given or Given(), role="worker", url=url, environment=environment)
+
+
+def test_the_environment_says_it_all():
+    made = found(PUBQUEUE_URL=FULL, **PASSWORD)
+    assert made.jid.startswith("bot@example.org/worker-")
+    assert made.account == "bot@example.org"
+    assert made == Connection(
+        jid=made.jid,
+        password="secret",
+        service="queue.example.org",
+        node="jobs",
+        host="127.0.0.1",
+        port=5299,
+        tls="off",
+        ca_file="/etc/ca.pem",
+    )
+
+
+def test_what_a_short_url_leaves_open_has_defaults():
+    made = found(url=URL, **PASSWORD)
+    assert (made.node, made.host, made.port, made.tls) == (None, None, 5222, "required")
+
+
+def test_each_run_has_a_resource_of_its_own_unless_one_is_given():
+    assert found(url=URL, **PASSWORD).jid != found(url=URL, **PASSWORD).jid
+    named = found(Given(jid="bot@example.org/one"), URL, **PASSWORD)
+    assert named.jid == "bot@example.org/one"
+
+
+def test_arguments_outrank_the_url_and_the_url_the_environment():
+    given = Given(node="mine", port=1, password="other")
+    made = found(given, URL + "?node=jobs&port=2", PUBQUEUE_URL="nonsense", **PASSWORD)
+    assert (made.node, made.port, made.password) == ("mine", 1, "other")
+
+
+def test_with_account_and_service_given_the_environments_url_is_not_looked_at():
+    given = Given(jid="etl@example.com", service="queue.example.com")
+    made = found(given, PUBQUEUE_URL=FULL, **PASSWORD)
+    assert (made.account, made.host, made.node) == ("etl@example.com", None, None)
+
+
+def test_the_password_may_be_in_a_file(tmp_path):
+    path = tmp_path / "password"
+    path.write_text("from a file\n\n")
+    assert found(url=URL, PUBQUEUE_PASSWORD_FILE=str(path)).password == "from a file"
+    assert found(url=URL, PUBQUEUE_PASSWORD_FILE=str(path), **PASSWORD).password == "secret"
+
+
+def sentence(*arguments, **environment):
+    with pytest.raises(ConfigurationError) as caught:
+        found(*arguments, **environment)
+    assert isinstance(caught.value, ValueError)
+    return str(caught.value)
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated():
+    for url in ("xmpp://bot:hidden@example.org/q.example.org", f"{URL}?password=hidden"):
+        assert sentence(PUBQUEUE_URL=url) == (
+            "PUBQUEUE_URL has a password in it; put it into PUBQUEUE_PASSWORD or PUBQUEUE_PASSWORD_FILE,"
+            " for URLs end up in logs."
+        )
+
+
+def test_the_password_is_in_no_representation():
+    assert "secret" not in repr(found(url=URL, **PASSWORD)) + repr(Given(password="secret"))
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("bot@example.org", "The URL is not of the form xmpp://bot@example.org/queue.example.org."),
+        (
+            "xmpp://example.org/queue",
+            "The URL is not of the form xmpp://bot@example.org/queue.example.org.",
+        ),
+        (
+            "xmpp://bot@example.org",
+            "The URL is not of the form xmpp://bot@example.org/queue.example.org.",
+        ),
+        (
+            "amqp://bot@example.org/q",
+            "The URL is not of the form xmpp://bot@example.org/queue.example.org.",
+        ),
+        (
+            "xmpp://bot@example.org:5222/q",
+            "The URL has a port behind the domain; write ?port= at its end.",
+        ),
+        (f"{URL}?port=0", "The URL has port='0'; it takes a number from 1 to 65535."),
+        (f"{URL}?port=a", "The URL has port='a'; it takes a number from 1 to 65535."),
+        (f"{URL}?tls=no", "The URL has tls='no'; it takes one of required, direct, off."),
+        (f"{URL}?queue=jobs", "The URL has 'queue', which means nothing there."),
+        (f"{URL}?jobs", "The URL cannot be read; xmpp://bot@example.org/queue.example.org is one."),
+        ("xmpp://[/", "The URL cannot be read; xmpp://bot@example.org/queue.example.org is one."),
+        ("xmpp://b@t@example.org/q", "'b@t@example.org' is not a JID."),
+    ],
+)
+def test_a_url_that_means_nothing_is_one_sentence(url, said):
+    assert sentence(None, url, **PASSWORD) == said
+
+
+def test_what_is_missing_is_one_sentence(tmp_path):
+    absent, empty = str(tmp_path / "absent"), tmp_path / "empty"
+    empty.touch()
+    assert sentence() == (
+        "No account (jid=) is given, and PUBQUEUE_URL is not set; xmpp://bot@example.org/queue.example.org is one."
+    )
+    assert sentence(Given(jid="a@b")).startswith("No service (service=) is given")
+    assert sentence(PUBQUEUE_URL=URL) == (
+        "There is no password for bot@example.org: give password=, or set PUBQUEUE_PASSWORD or PUBQUEUE_PASSWORD_FILE."
+    )
+    assert sentence(PUBQUEUE_URL=URL, PUBQUEUE_PASSWORD_FILE=absent) == (
+        f"The file {absent} of PUBQUEUE_PASSWORD_FILE cannot be read: No such file or directory."
+    )
+    assert sentence(PUBQUEUE_URL=URL, PUBQUEUE_PASSWORD_FILE=str(empty)) == (
+        f"The file {empty} of PUBQUEUE_PASSWORD_FILE has no password in its first line."
+    )
+    assert sentence(Given(jid="a@@b", service="q"), **PASSWORD) == "'a@@b' is not a JID."
+
+
+def test_workers_and_publishers_take_the_environment(monkeypatch):
+    monkeypatch.setenv("PUBQUEUE_URL", FULL)
+    monkeypatch.setenv("PUBQUEUE_PASSWORD", "secret")
+    assert Worker()._node == "jobs"
+    assert Worker(node="mine")._node == "mine"
+    assert Publisher()._connection.account == "bot@example.org"
+    other = Publisher.from_url("xmpp://etl@example.org/queue.example.org")
+    assert other._connection.account == "etl@example.org"
+    monkeypatch.setenv("PUBQUEUE_URL", URL)
+    with pytest.raises(ConfigurationError, match="needs the name of a node"):
+        Worker()
+
+
+def test_no_variable_is_also_one_of_the_service():
+    """Both programs may run in one environment; the service takes none of these for a setting of its own."""
+    service = {name for name, _, _ in variables(Settings)}
+    assert service.isdisjoint({module.URL, module.PASSWORD, module.PASSWORD_FILE})
+    assert not any(name.startswith(f"{module.URL}_") for name in service)
+
+
+def test_what_stands_escaped_in_a_url_is_read():
+    assert read_url("xmpp://b%C3%A4r@example.org/q.example.org").jid == "bär@example.org"
