@@ -119,6 +119,13 @@ def test_bytes_are_a_string_in_base64(value):
     assert sent(value).decode(bytes) == value
 
 
+def test_equal_payloads_are_written_the_same():
+    assert written({"b": {"d": 1, "c": 2}, "a": 3}) == written({"a": 3, "b": {"c": 2, "d": 1}})
+    names = [f"name {n}" for n in range(100)]
+    assert written(set(names)) == written(set(names)) == written(frozenset(names))
+    assert json_text({"b": {2, 1}, "a": None}) == '{"a":null,"b":[1,2]}'
+
+
 def test_an_element_stays_as_it_is():
     job = Element("{urn:example:job}job", nr="1")
     job.text = "rebook me"

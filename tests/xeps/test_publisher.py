@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import os
+import signal
 from contextlib import asynccontextmanager
 from xml.etree.ElementTree import Element
 
 import pytest
-from harness.queue_service import in_turn, refuse, result
+from harness.queue_service import QueueService, in_turn, refuse, result
 
+from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.errors import (
     LoginRefused,
     NoReplyWanted,
@@ -234,9 +237,35 @@ async def test_a_server_that_is_not_there_is_waited_for_as_long_as_was_said(publ
     caplog.set_level(logging.CRITICAL, "pubqueue_xeps")
     with pytest.raises(
         ServerUnreachable,
-        match=r"could not log in within 0\.2 seconds\. localhost at 127\.0\.0\.1:1 cannot be reached",
+        match=r"bot@localhost could not log in within 0\.2 seconds\.",
     ):
         await publisher_of(port=1, timeout=0.2).open()
+
+
+async def test_a_server_that_is_mute_is_left_and_the_publish_confirmed_on_another_stream(
+    publisher_of,
+):
+    """A half-open connection is never reported; here the server stands still."""
+    async with Prosody() as server, QueueService(server.component_port, server.secret) as service:
+        service.script["publish"] = lambda iq: [result(iq)]
+        await server.account("bot", "secret")
+        async with publisher_of(port=server.c2s_port, timeout=60) as publisher:
+            os.kill(server.pid, signal.SIGSTOP)
+            waiting = asyncio.create_task(publisher.publish("jobs", 1, id="i1"))
+            await publisher._parts()[0]._cut.wait()
+            os.kill(server.pid, signal.SIGCONT)
+            assert (await waiting).id == "i1"
+
+
+async def test_a_server_that_restarts_is_waited_for(publisher_of):
+    async with Prosody() as server:
+        await server.account("bot", "secret")
+        async with publisher_of(port=server.c2s_port, timeout=60) as publisher:
+            await server.restart()
+            waiting = asyncio.create_task(publisher.publish("jobs", 1, id="i1"))
+            async with QueueService(server.component_port, server.secret) as service:
+                service.script["publish"] = lambda iq: [result(iq)]
+                assert (await waiting).duplicate is False
 
 
 async def test_a_worker_publishes_on_its_own_stream(service, worker_of):

@@ -2,8 +2,8 @@
 
 An `Element` stays as it is. Any other value goes as JSON in `<json xmlns='urn:xmpp:json:0'>` (XEP-0335), as
 `msgspec.json.encode` writes it: dict, list, str, int, float, bool, None, dataclasses and msgspec structs, times, UUIDs,
-decimals and enumerations; bytes as a string in base64. `msgspec.Raw` is JSON already. Two payloads that are equal have to
-be written the same, or an item that is published again counts as another: keep sets out of them, whose order changes.
+decimals and enumerations; bytes as a string in base64. `msgspec.Raw` is JSON already. The keys of a dict and what is in a set are
+sorted, so that two payloads that are equal are written the same: an item that is published again is then the same item.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def written(payload: object) -> str:
 def json_text(value: object) -> str:
     """Return a value as JSON without characters that XML forbids; raises TypeError or ValueError."""
     try:
-        text = msgspec.json.encode(value).decode()
+        text = msgspec.json.encode(value, order="deterministic").decode()
     except UnicodeError:
         raise ValueError("has half a surrogate pair, which is no character") from None
     except RecursionError:
