@@ -43,7 +43,7 @@ class Plan:
     """A run: how many items, who works on them, and the seed and the kinds of its misfortunes.
 
     `instances` of the component share one store; only ejabberd lets more than one in. With a `log` the
-    store tells what became of each item.
+    store tells what became of each item. Items are of so many `groups`, or of none.
     """
 
     items: int
@@ -56,6 +56,7 @@ class Plan:
     kinds: tuple[Fault, ...] = ROUND
     log: bool = False
     store: str = "sqlite"
+    groups: int = 0
 
     @property
     def backlog(self) -> int:
@@ -70,6 +71,10 @@ class Plan:
         random.shuffle(kinds)
         moments = sorted(random.randrange(1, max(2, self.items * 9 // 10)) for _ in kinds)
         return list(zip(moments, kinds, strict=True))
+
+    def group(self, item: str) -> str | None:
+        """Return the group that an item is of."""
+        return f"g{int(item.rpartition('-')[2]) % self.groups}" if self.groups else None
 
     def ids(self, publisher: int) -> list[str]:
         """Return the items of one publisher."""

@@ -22,7 +22,17 @@ PAUSE: Final = 0.2
 class Publisher:
     """One client with some items on their way at once; `confirmed` are those that the queue has."""
 
-    def __init__(self, jid: str, password: str, *, host: str, port: int, service: str) -> None:
+    def __init__(
+        self,
+        jid: str,
+        password: str,
+        *,
+        host: str,
+        port: int,
+        service: str,
+        group: Callable[[str], str | None] = lambda _item: None,
+    ) -> None:
+        self._group = group
         self.confirmed: set[str] = set()
         self.repeated = 0
         self._client = make_client(jid, password, host=host, port=port, tls="off")
@@ -55,7 +65,9 @@ class Publisher:
         try:
             await self._log_in()
             async with asyncio.timeout(ANSWER):
-                await queueing(self._client).publish(self._service, "jobs", payload, id=item)
+                await queueing(self._client).publish(
+                    self._service, "jobs", payload, id=item, group=self._group(item)
+                )
         except (LoginFailed, ServiceUnavailable, TimeoutError):
             return False
         return True

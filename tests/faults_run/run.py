@@ -157,7 +157,7 @@ class Run:
             await server.account(name, PASSWORD)
         jids = [await server.account(f"etl{n}", PASSWORD) for n in range(self._plan.publishers)]
         address = {"host": server.host, "port": server.c2s_port, "service": server.component}
-        return [Publisher(jid, PASSWORD, **address) for jid in jids]
+        return [Publisher(jid, PASSWORD, **address, group=self._plan.group) for jid in jids]
 
     async def _bring_through(self, patience: float) -> None:
         async with asyncio.TaskGroup() as group:
