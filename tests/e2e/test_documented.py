@@ -105,7 +105,9 @@ async def serving(server, folder):
         "server": f"{server.host}:{server.component_port}",
         "store": f"sqlite:///{folder}/pubqueue.db",
     }
-    node = f'[[node]]\nname = "jobs"\nqueueing = true\npublishers = ["etl@{DOMAIN}"]\nmembers = ["bot@{DOMAIN}"]\n'
+    node = (
+        f'[[node]]\nname = "jobs"\nqueueing = true\npublishers = ["etl@{DOMAIN}", "bot@{DOMAIN}"]\n'
+    )
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in keys.items()]
     (folder / "pubqueue.toml").write_text("".join(lines) + node)
     async with Program(folder / "pubqueue.toml") as program:

@@ -25,6 +25,13 @@ FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
 """Pages that are followed line by line, with what they have typed, written and shown (`tools/five-minutes`)."""
 
 
+OURS: Final = [
+    ROOT / "tests" / name
+    for name in ("test_documentation.py", "e2e/test_documented.py", "spark/test_documented.py")
+]
+"""The tests of all pages."""
+
+
 class Block(NamedTuple):
     """A code block: the page, which of the blocks in that language it is, and its text."""
 
@@ -57,15 +64,15 @@ def blocks(language: str) -> Iterator[Block]:
 
 
 def held_elsewhere(page: str) -> list[str]:
-    """Return the tests that name this page, whose snippets they run."""
-    ours = re.compile(r"test_(documented|documentation)\.py$")
-    tests = (ROOT / "tests").rglob("test_*.py")
-    named = [one for one in tests if Path(page).name in one.read_text()]
-    return [
-        str(one.relative_to(ROOT))
-        for one in named
-        if one.parent.name == "testing" or not ours.search(one.name)
-    ]
+    """Return the other tests that name this page, in full or as a page of its folder: they run its snippets."""
+    path = Path(page)
+    name = re.compile(rf"[\"'/]{re.escape(path.stem)}(\.md)?[\"']")
+    found = []
+    for test in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = test.read_text()
+        if test not in OURS and path.parent.name in text and name.search(text):
+            found.append(str(test.relative_to(ROOT)))
+    return found
 
 
 class DocumentedProsody(Prosody):
