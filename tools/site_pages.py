@@ -24,9 +24,13 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 # fmt: off
 SECTIONS: Final[dict[str, tuple[str, list[str]]]] = {
     "tutorial":    ("Tutorial",    ["first-worker.md", "demo.md"]),
-    "how-to":      ("How-to",      ["attach.md", "queue.md", "worker.md", "publish.md", "transactions.md", "reading.md",
-                                    "plain-nodes.md", "spark.md"]),
-    "operations":  ("Operations",  ["serving.md", "chat-client.md", "instances.md", "postgresql.md", "migrate.md"]),
+    "how-to":      ("How-to",      ["install.md", "attach.md", "queue.md", "publish.md", "payloads.md", "worker.md",
+                                    "blocking.md", "handlers.md", "run-a-worker.md", "ask-and-reply.md",
+                                    "groups-and-rates.md", "schedules.md", "transactions.md", "test-your-handlers.md",
+                                    "tracing.md", "reading.md", "plain-nodes.md", "several-subscriptions.md",
+                                    "spark.md"]),
+    "operations":  ("Operations",  ["serving.md", "command-line.md", "chat-client.md", "instances.md", "postgresql.md",
+                                    "migrate.md"]),
     "reference":   ("Reference",   ["configuration.md", "command-line.md", "api.md", "nodes.md", "protocol.md",
                                     "commands.md", "errors.md"]),
     "explanation": ("Explanation", ["guarantees.md", "coming-from.md", "other-services.md", "limits.md",
