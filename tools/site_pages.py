@@ -1,8 +1,8 @@
 """What MkDocs is told of the pages: their order, those that are kept beside the code, and where links lead.
 
 A page of `docs/` has a place as soon as it is there: the pages named here come first, the others after them by name.
-READMEs of folders are pages of the site, read from where they are. A link to any other file of the repository leads to
-it on the site of the repository.
+READMEs of folders are pages of the site, read from where they are. A link to any other file of the repository is a path
+to read there: the site does not know where the repository is shown.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 # fmt: off
 SECTIONS: Final[dict[str, tuple[str, list[str]]]] = {
     "tutorial":    ("Tutorial",    ["first-worker.md", "demo.md"]),
-    "how-to":      ("How-to",      ["attach.md", "queue.md", "worker.md", "publish.md", "transactions.md", "reading.md",
-                                    "plain-nodes.md", "spark.md"]),
-    "operations":  ("Operations",  ["serving.md", "chat-client.md", "instances.md", "postgresql.md", "migrate.md"]),
+    "how-to":      ("How-to",      ["install.md", "attach.md", "queue.md", "publish.md", "payloads.md", "worker.md",
+                                    "blocking.md", "handlers.md", "run-a-worker.md", "ask-and-reply.md",
+                                    "groups-and-rates.md", "schedules.md", "transactions.md", "test-your-handlers.md",
+                                    "tracing.md", "reading.md", "plain-nodes.md", "several-subscriptions.md",
+                                    "spark.md"]),
+    "operations":  ("Operations",  ["serving.md", "command-line.md", "chat-client.md", "instances.md", "postgresql.md",
+                                    "migrate.md"]),
     "reference":   ("Reference",   ["configuration.md", "command-line.md", "api.md", "nodes.md", "protocol.md",
                                     "commands.md", "errors.md"]),
     "explanation": ("Explanation", ["guarantees.md", "coming-from.md", "other-services.md", "limits.md",
@@ -40,13 +44,14 @@ BESIDE_THE_CODE: Final = {
     "component/README.md":    "project/architecture.md",
     "xeps/README.md":         "project/conformance.md",
     "xeps/schemas/README.md": "project/schemas.md",
+    "README.md":              "project/readme.md",
     "spark/README.md":        "project/spark.md",
     "CONTRIBUTING.md":        "project/contributing.md",
     "CHANGELOG.md":           "project/changelog.md",
 }
 # fmt: on
 
-LINK: Final = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
+LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -74,23 +79,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     origin = {of: path for path, of in BESIDE_THE_CODE.items()}.get(file.src_uri)
     here = (ROOT / origin).parent if origin else (ROOT / "docs" / file.src_uri).parent
 
-    def target(found: re.Match[str]) -> str:
-        link, anchor = found[1], found[2] or ""
-        if re.match(r"[a-z]+:", link):
-            return found[0]
+    def shown(found: re.Match[str]) -> str:
+        text, link, anchor = found[1], found[2], found[3] or ""
         path = Path(os.path.normpath(here / link))
-        if not path.exists():
-            return found[0]  # which MkDocs complains of
-        return shown_at(path, file.src_uri, config) + anchor
+        if re.match(r"[a-z]+:", link) or not path.exists():
+            return found[0]  # of what is not there MkDocs complains
+        inside = path.relative_to(ROOT).as_posix()
+        if inside not in BESIDE_THE_CODE and not inside.startswith("docs/"):
+            return text if inside in text else f"{text} (`{inside}`)"
+        target = BESIDE_THE_CODE.get(inside, inside.removeprefix("docs/"))
+        return f"[{text}]({os.path.relpath(target, Path(file.src_uri).parent)}{anchor})"
 
-    return LINK.sub(target, markdown)
-
-
-def shown_at(path: Path, page: str, config: MkDocsConfig) -> str:
-    """Return the link from a page to a file of the repository."""
-    inside = path.relative_to(ROOT).as_posix()
-    if inside in BESIDE_THE_CODE or inside.startswith("docs/"):
-        shown = BESIDE_THE_CODE.get(inside, inside.removeprefix("docs/"))
-        return os.path.relpath(shown, Path(page).parent.as_posix())
-    kind = "tree" if path.is_dir() else "blob"
-    return f"{config.extra['repository']}/{kind}/main/{inside}"
+    return LINK.sub(shown, markdown)

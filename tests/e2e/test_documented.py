@@ -2,20 +2,53 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
+import sys
 import tomllib
 from contextlib import asynccontextmanager
 
 import pytest
 from harness.client import Client
-from harness.documented import DOMAIN, DocumentedEjabberd, DocumentedProsody, blocks
+from harness.documented import (
+    DOMAIN,
+    FOLLOWED,
+    ROOT,
+    DocumentedEjabberd,
+    DocumentedProsody,
+    blocks,
+    held_elsewhere,
+)
 from harness.patience import PATIENCE
 from harness.program import Program
 
 from pubqueue.config import load
+from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e
 LUA, YAML, TOML = ([*blocks(language)] for language in ("lua", "yaml", "toml"))
+PYTHON = [
+    block
+    for block in blocks("python")
+    if block.page not in FOLLOWED and "spark" not in block.page and not held_elsewhere(block.page)
+]
+TOLD = """
+import runpy, sys
+from pubqueue_xeps import client
+
+made = client.make_client
+
+
+def make_client(jid, password, **more):
+    told = {"host": sys.argv[2], "port": int(sys.argv[3]), "tls": "off", "ca_file": None}
+    return made(jid, password, **more | told)
+
+
+client.make_client = make_client
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+"""Runs a program of the documentation, and tells it where example.org is."""
 PUBLISH = (
     "<iq type='set' id='i{0}' to='queue.example.org'><pubsub xmlns='http://jabber.org/protocol/pubsub'>"
     "<publish node='jobs'><item id='i{0}'><job xmlns='x'>{1}</job></item></publish></pubsub></iq>"
@@ -72,7 +105,9 @@ async def serving(server, folder):
         "server": f"{server.host}:{server.component_port}",
         "store": f"sqlite:///{folder}/pubqueue.db",
     }
-    node = f'[[node]]\nname = "jobs"\nqueueing = true\npublishers = ["etl@{DOMAIN}"]\n'
+    node = (
+        f'[[node]]\nname = "jobs"\nqueueing = true\npublishers = ["etl@{DOMAIN}", "bot@{DOMAIN}"]\n'
+    )
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in keys.items()]
     (folder / "pubqueue.toml").write_text("".join(lines) + node)
     async with Program(folder / "pubqueue.toml") as program:
@@ -101,3 +136,77 @@ async def test_an_account_that_publishes_much_is_not_slowed_down(tmp_path, kind,
                     assert "result" in await answers.get()
             async with asyncio.timeout(PATIENCE):
                 await client.log_out()
+
+
+@asynccontextmanager
+async def documented(server, block, folder):
+    """Run a program as it is printed; whatever it says on stderr shows, and it is killed if it does not end."""
+    (folder / "program.py").write_text(block.text)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-Iuc", TOLD),
+        *(folder / "program.py", server.host, str(server.c2s_port)),
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ
+        | {
+            "PUBQUEUE_URL": f"xmpp://bot@{DOMAIN}/queue.{DOMAIN}?node=jobs",
+            "PUBQUEUE_PASSWORD": "password",
+        },
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("block", named(PYTHON))
+async def test_a_program_does_its_work(tmp_path, block):
+    """A worker is given an item, says something of it, and ends when it is asked to; anything else ends by itself."""
+    async with Prosody(component=f"queue.{DOMAIN}", more_domains=(DOMAIN,)) as server:
+        for name in ("bot", "etl"):
+            await server.account(name, "password", DOMAIN)
+        async with serving(server, tmp_path), documented(server, block, tmp_path) as process:
+            if "Worker(" in block.text:
+                await publish(server)
+                said = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+                assert said.startswith(b"i1 ")
+                process.send_signal(signal.SIGTERM)
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+
+
+async def publish(server):
+    """Publish an item as etl, and return when it is confirmed."""
+    answers = asyncio.Queue()
+    client = Client(f"etl@{DOMAIN}/x", answers.put_nowait)
+    await client.log_in(server.host, server.c2s_port, "password")
+    async with asyncio.timeout(PATIENCE):
+        await client.send(PUBLISH.format(1, ""))
+        assert "result" in await answers.get()
+        await client.log_out()
+
+
+@pytest.mark.parametrize("page", FOLLOWED[1:])
+async def test_a_page_is_followed_line_by_line(page):
+    said = await followed("--here", ROOT / page)
+    assert "from the beginning to the end" in said
+
+
+async def test_the_first_five_minutes_begin_with_nothing():
+    """All that is needed is installed anew, from where pip finds it."""
+    said = await followed()
+    steps = [line.partition(" s  ")[2] for line in said.splitlines() if " s  " in line]
+    assert [step for step in steps if step.startswith("pip install")]
+    assert steps[-1] == "from the beginning to the end"
+
+
+async def followed(*arguments):
+    """Run tools/five-minutes, and return what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", ROOT / "tools" / "five-minutes", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    return said.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,9 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[2]
-BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOMAIN: Final = "example.org"
 SECRET: Final = "a long secret"
+
+
+FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
+"""Pages that are followed line by line, with what they have typed, written and shown (`tools/five-minutes`)."""
+
+
+OURS: Final = [
+    ROOT / "tests" / name
+    for name in ("test_documentation.py", "e2e/test_documented.py", "spark/test_documented.py")
+]
+"""The tests of all pages."""
 
 
 class Block(NamedTuple):
@@ -26,6 +38,7 @@ class Block(NamedTuple):
     page: str
     number: int
     text: str
+    language: str
 
     @property
     def name(self) -> str:
@@ -33,13 +46,38 @@ class Block(NamedTuple):
         return f"{self.page}-{self.number}"
 
 
+def every_block() -> Iterator[Block]:
+    """Yield each block of every page, counted within its page and language."""
+    for path in sorted(ROOT.rglob("*.md")):
+        inside = path.relative_to(ROOT)
+        if any(part.startswith(".") for part in inside.parts):
+            continue
+        counts: Counter[str] = Counter()
+        for language, text in BLOCK.findall(path.read_text()):
+            counts[language] += 1
+            yield Block(inside.as_posix(), counts[language], text, language)
+
+
 def blocks(language: str) -> Iterator[Block]:
     """Yield each block in this language of every page."""
-    for path in sorted(ROOT.rglob("*.md")):
-        page = str(path.relative_to(ROOT))
-        if not any(part.startswith(".") for part in path.relative_to(ROOT).parts):
-            found = [text for kind, text in BLOCK.findall(path.read_text()) if kind == language]
-            yield from (Block(page, number, text) for number, text in enumerate(found, 1))
+    return (block for block in every_block() if block.language == language)
+
+
+def held_elsewhere(page: str) -> list[str]:
+    """Return the other tests that name this page, in full or as a page of its folder: they run its snippets."""
+    path = Path(page)
+    name = re.compile(rf"[\"'/]{re.escape(path.stem)}(\.md)?[\"']")
+    found = []
+    for test in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = test.read_text()
+        if (
+            page.startswith("docs/")
+            and test not in OURS
+            and path.parent.name in text
+            and name.search(text)
+        ):
+            found.append(str(test.relative_to(ROOT)))
+    return found
 
 
 class DocumentedProsody(Prosody):

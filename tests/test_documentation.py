@@ -1,0 +1,226 @@
+"""The documentation holds together: every block has a verdict, links lead somewhere, and all pages can be built."""
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+
+import click
+import pytest
+from harness.documented import FOLLOWED, ROOT, blocks, every_block, held_elsewhere
+from harness.schema import ACCEPT, validate
+from lxml import etree
+
+from pubqueue.cli import main
+
+RUN = {
+    "lua": "tests/e2e/test_documented.py: Prosody checks it, and is run with it",
+    "yaml": "tests/e2e/test_documented.py: ejabberd is run with it",
+    "toml": "tests/e2e/test_documented.py: the service reads it",
+    "python": "tests/e2e/test_documented.py, or of Spark tests/spark/test_documented.py: run",
+    "xml": "below: valid by the schemas",
+    "sh": "below: each command, by the program that it is for",
+    "console": "below: as sh, the lines behind $",
+    "text": "what a program shows, where a page is followed; else see NOT_RUN",
+}
+"""Who judges the blocks of a language."""
+
+NOT_RUN = {
+    ("component/README.md", "", 1): "a drawing",
+    (
+        "docs/tutorial/demo.md",
+        "text",
+        1,
+    ): "the last lines of one run: figures differ from run to run",
+    (
+        "docs/operations/chat-client.md",
+        "text",
+        1,
+    ): "typed into profanity by tests/e2e/test_clients.py",
+    (
+        "tests/scenarios/README.md",
+        "",
+        1,
+    ): "the language of scenarios, which tests/harness/scenario.py reads",
+    ("tests/scenarios/README.md", "", 2): "the same",
+}
+
+NOT_OURS = {
+    "systemctl": "a test has no service manager",
+    "psql": "tests/harness/postgres.py makes the role and the schema with the same words",
+    "export": "the shell's own",
+    "python3": "of the distribution",
+}
+"""Programs of a page that are not run here, and why."""
+
+
+def test_every_block_has_a_verdict():
+    open_ones = [
+        f"{block.name} ({block.language or 'no language'})"
+        for block in every_block()
+        if (block.page, block.language, block.number) not in NOT_RUN
+        and block.page not in FOLLOWED
+        and not held_elsewhere(block.page)
+        and (block.language not in RUN or block.language == "text")
+    ]
+    assert open_ones == []
+
+
+def test_what_is_not_run_is_there():
+    assert NOT_RUN.keys() <= {(one.page, one.language, one.number) for one in every_block()}
+
+
+# --- xml ----------------------------------------------------------------------------------------
+
+
+def stanzas(text):
+    """Return what stands in a block, each a stanza; what is none is the child of an IQ."""
+    for one in etree.fromstring(f"<all xmlns='{ACCEPT}'>{text}</all>"):
+        if one.tag == f"{{{ACCEPT}}}iq":
+            yield one
+        else:
+            iq = etree.Element(f"{{{ACCEPT}}}iq", id="1", type="get" if len(one) == 0 else "result")
+            iq.append(one)
+            yield iq
+
+
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.name) for block in blocks("xml")])
+def test_stanzas_are_valid(block):
+    for stanza in stanzas(block.text):
+        sender = ("from", "to") if stanza.get("type") in {"get", "set"} else ("to", "from")
+        for name, address in zip(sender, ("bot@example.org/1", "queue.example.org"), strict=True):
+            stanza.set(name, address)
+        validate(stanza)
+
+
+# --- sh -----------------------------------------------------------------------------------------
+
+
+def commands(block):
+    """Return the commands of a block, each as its words, without what goes before the program."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if block.language == "console":
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        while words and (re.match(r"[A-Z_]+=", words[0]) or words[0] == "sudo"):
+            words = words[1:]
+            while words and words[0].startswith("-"):  # of sudo
+                words = words[2 if words[0] == "-u" else 1 :]
+        if words:
+            yield words
+
+
+def try_pubqueue(words):
+    """Parse a command line of ours as the program does, and do nothing of it."""
+    if words[1] in {"--help", "--version"}:
+        return
+    context = click.Context(main)
+    name, command, rest = main.resolve_command(context, words[1:])
+    assert command is not None
+    command.make_context(name, list(rest), parent=context)
+
+
+def try_pip(words):
+    """Each extra that is asked for is there."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert words[1] == "install"
+    for asked in re.findall(r"\[(.*?)\]", " ".join(words)):
+        assert set(asked.split(",")) <= set(extras)
+
+
+def try_make(words):
+    """Each target and each variable is in the Makefile."""
+    told = (ROOT / "Makefile").read_text()
+    for word in words[1:]:
+        name, is_variable, _ = word.partition("=")
+        assert re.search(rf"^{name} \?=" if is_variable else rf"^{name}:", told, re.MULTILINE), word
+
+
+TRIED = {"pubqueue": try_pubqueue, "pip": try_pip, "make": try_make}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=f"{block.name}-{block.language}")
+        for language in ("sh", "console")
+        for block in blocks(language)
+        if block.page not in FOLLOWED
+    ],
+)
+def test_commands_are_what_they_say(block):
+    if block.language == "sh":
+        subprocess.run(["sh", "-n"], input=block.text, text=True, check=True)
+    for words in commands(block):
+        program = words[0].rpartition("/")[2]
+        if program in TRIED:
+            TRIED[program](words)
+        else:
+            assert program in NOT_OURS, f"{program} is neither tried nor explained"
+
+
+def test_a_flag_that_is_not_there_is_found():
+    with pytest.raises(click.UsageError):
+        try_pubqueue(["pubqueue", "serve", "--no-such-flag"])
+
+
+# --- the README and the site --------------------------------------------------------------------
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 110
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+class Sources(HTMLParser):
+    """Gathers what a browser would fetch to show a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        told = dict(attrs)
+        if tag in {"script", "img", "iframe", "source"} and "src" in told:
+            self.found.append(told["src"])
+        if tag == "link" and told.get("rel") != "canonical":
+            self.found.append(told["href"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-Im", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_the_site_is_built_without_a_warning_and_fetches_nothing_from_others(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        sources = Sources()
+        sources.feed(page.read_text())
+        assert [one for one in sources.found if re.match("(https?:)?//", one)] == [], page
+
+
+def test_the_site_tells_every_command_and_every_key(site):
+    said = (site / "reference" / "command-line.html").read_text()
+    for name in main.list_commands(click.Context(main)):
+        assert f"pubqueue {name}" in said
+    assert "touch_for" in (site / "reference" / "api.html").read_text()
