@@ -139,6 +139,7 @@ def _locked(change: Lock) -> Item:
         was.headers,
         was.dead_letter,
         was.transaction,
+        was.failure,
     )
 
 
@@ -157,6 +158,7 @@ def _released(change: Release) -> Item:
         avoid=item.holder,
         holder=None,
         deadline=None,
+        failure=change.reason or item.failure,
     )
 
 
@@ -172,6 +174,7 @@ def _given_up(change: GiveUp) -> Item:
         item,
         state=state,
         failed=change.failed,
+        failure=change.reason if change.failed > item.failed else item.failure,
         aside=False,
         holder=None,
         deadline=None,
@@ -196,6 +199,7 @@ def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
         aside=False,
         taken=None,
         dead_letter=dead_letter,
+        failure=None,
     )
 
 

@@ -287,7 +287,7 @@ class Item(Struct, frozen=True, gc=False):
     of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
     the item has waited its turn. `taken` is when it was handed out last. `aside` says that it is delayed only for the one it avoids.
     `dead_letter` is set when the item dies, until it lives again or goes, in a dead-letter node too. `transaction` is the app
-    and the version that published it, if it came in a transaction.
+    and the version that published it, if it came in a transaction. `failure` is why it failed last, in the life that it has.
     """
 
     seq: int
@@ -311,6 +311,12 @@ class Item(Struct, frozen=True, gc=False):
     headers: Headers = ()
     dead_letter: DeadLetter | None = None
     transaction: tuple[str, int] | None = None
+    failure: str | None = None
+
+    @property
+    def error(self) -> str:
+        """Why it died, or else failed last; empty if it did neither."""
+        return self.dead_letter.reason if self.dead_letter else self.failure or ""
 
 
 class Draft(Struct, frozen=True, gc=False):

@@ -90,6 +90,7 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         () if row[18] is None else unpacked(row[18]),
         None if row[19] is None else DeadLetter(*row[19:24]),
         None if row[24] is None else (row[24], row[25]),
+        row[26],
     )
 
 

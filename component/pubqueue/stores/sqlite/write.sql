@@ -115,7 +115,8 @@ WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
     token = max(token, ?), avoid = ?, aside = ?, taken = ?,
     node_id = ?, publisher = ?, published = ?, priority = ?, expires = ?, headers = ?,
-    death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?
+    death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?,
+    failure = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- change_payload: another payload
@@ -133,8 +134,8 @@ INSERT INTO item (seq, node_id, id, state, publisher, published, priority, paylo
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, seq, id, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, failure, seq, id, payload
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- take_place: an item stands where the one did that it overwrites
 INSERT INTO overwritten (seq, contents_id, place)

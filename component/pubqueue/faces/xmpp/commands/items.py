@@ -79,7 +79,7 @@ def _about(entry: ItemEntry) -> str:
     words = [item.state.value]
     words += [f"held by {item.holder}"] if item.holder else []
     words += [f"failed {count(item.failed, 'time')}"] if item.failed else []
-    words += [item.dead_letter.reason[:80]] if item.dead_letter else []
+    words += [item.error[:80]] if item.error else []
     return f"{item.id} ({listed(words)})"
 
 
@@ -107,7 +107,7 @@ def _facts(item: Item) -> tuple[Field, ...]:
         fact("priority", "Priority", str(item.priority)),
         fact("acquired", "Handed out, times", str(item.acquired)),
         fact("failed", "Failed, times", str(item.failed)),
-        fact("error", "Last error", letter.reason if letter else ""),
+        fact("error", "Last error", item.error),
         fact("died", "Died at", stamp(letter.at) if letter else ""),
         fact("origin", "Came dead from", (letter.origin or "") if letter else ""),
         fact("last_holder", "Last held by", (letter.holder or "") if letter else ""),
