@@ -1,6 +1,7 @@
 """What can go wrong for a bot author; each docstring is the message when nothing more is known.
 
 PubqueueError
+├── ConfigurationError (also a ValueError)
 ├── LoginFailed (also a ConnectionError)
 │   ├── LoginRefused
 │   └── ServerUnreachable
@@ -23,6 +24,10 @@ class PubqueueError(Exception):
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
+
+
+class ConfigurationError(PubqueueError, ValueError):
+    """The connection is not set up, or wrongly."""
 
 
 class LoginFailed(PubqueueError, ConnectionError):

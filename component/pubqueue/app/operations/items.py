@@ -191,7 +191,8 @@ def _ask_events(by: Asker, given: Given) -> Request:
 def _events(page: EventPage, _given: Given) -> Answer:
     note = f"{count(len(page.entries), 'event')}; the log goes from {page.oldest} to {page.newest}."
     rows = tuple(map(_event, page.entries))
-    return Answer(note, rows, str(page.through), more=page.more)
+    through, oldest, newest = str(page.through), page.oldest, page.newest
+    return Answer(note, rows, through, more=page.more, oldest=oldest, newest=newest)
 
 
 def _event(entry: EventEntry) -> Row:

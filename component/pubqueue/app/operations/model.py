@@ -82,6 +82,9 @@ class Answer:
     now: Millis | None = None
     warns: bool = False
     """Nothing came of it, which somebody may not expect."""
+    oldest: int | None = None
+    newest: int | None = None
+    """The ends of the log that the rows are of."""
 
 
 @dataclass(frozen=True, slots=True)

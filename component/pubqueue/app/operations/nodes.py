@@ -174,11 +174,14 @@ SWITCHING: Final = tuple(map(_switching, SWITCHES))
 
 # --- settings -----------------------------------------------------------------------------------
 
+ALSO: Final = {"enabled": "queueing"}
+"""What forms call otherwise."""
+
 SETTING: Final = Parameter("settings", Kind.LINES, "Settings, one a line: lock_timeout=60")
 
 
 def settings_of(given: Given) -> Settings:
-    """Return settings by the names of the core: lock_timeout=60.
+    """Return settings: lock_timeout=60. A form's name for one does as well: x-queueing#lock_timeout=60.
 
     Raises:
         UnfitError: one has no value.
@@ -189,7 +192,8 @@ def settings_of(given: Given) -> Settings:
         name, equals, value = line.partition("=")
         if not equals:
             raise UnfitError(f"settings: {line} has no value; write {line}=...")
-        values[name.strip()] = value.strip()
+        short = name.strip().rpartition("#")[2]
+        values[ALSO.get(short, short)] = value.strip()
     return Settings(values)
 
 
@@ -220,7 +224,7 @@ def _ask_configure(by: Asker, given: Given) -> Request:
 CONFIGURE: Final = Operation(
     "configure",
     "Change settings of a node",
-    "Only the settings that you name change, by the names that they have in a configuration file.",
+    "Only the settings that you name change, one a line: lock_timeout=60.",
     Power.NODES,
     (NODE, Parameter(SETTING.name, SETTING.kind, SETTING.label, required=True)),
     (),
@@ -238,7 +242,7 @@ def _settings(reply: Described, _given: Given) -> Answer:
 SETTINGS: Final = Operation(
     "settings",
     "Show the settings of a node",
-    "All settings of a node, by the names that they have in a configuration file.",
+    "All settings of a node, by their names.",
     Power.NODES,
     (NODE,),
     (Column("setting", "Setting"), Column("value", "Value")),

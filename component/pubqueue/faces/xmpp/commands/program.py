@@ -2,8 +2,8 @@
 
 A program executes a command with a form whose FORM_TYPE is ours, filled in with the parameters of the operation: it is
 done in one step, and no session is kept. The answer is a form of type result: the rows, the service's time (`now`), the
-place up to which they tell everything (`through`), and whether there is more behind that (`more`). A page ends
-where a stanza would grow too large for servers.
+place up to which they tell everything (`through`), whether there is more behind that (`more`), and of a log its ends
+(`oldest`, `newest`). A page ends where a stanza would grow too large for servers.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def completed(node: str, session: str, operation: Operation, answer: Answer) -> 
 
 def _head(operation: Operation, answer: Answer, through: str, *, more: bool) -> str:
     now = () if answer.now is None else (stamp(answer.now),)
+    ends = (("oldest", answer.oldest), ("newest", answer.newest))
     columns = "".join(
         f'<field var="{column.name}" type="{_type(column.cell)}" label="{quoted(column.label)}"/>'
         for column in operation.columns
@@ -53,6 +54,7 @@ def _head(operation: Operation, answer: Answer, through: str, *, more: bool) -> 
         + _field("now", now)
         + _field("through", (through,) if through else ())
         + _field("more", ("1" if more else "0",))
+        + "".join(_field(name, (str(end),)) for name, end in ends if end is not None)
         + (f"<reported>{columns}</reported>" if columns else "")
     )
 
