@@ -75,6 +75,9 @@ fuzz: setup ## 100,000 stanzas for the XMPP face, and a queue's life at random (
 peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the README's table
 	cd tests && ../.venv/bin/python -m peers --write
 
+man: setup ## the manual, a page for each command: build/man
+	$(PY)m pubqueue.cli.manpages build/man
+
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock
 
@@ -82,4 +85,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz peers lock clean
+.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz peers man lock clean

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import pytest_asyncio
+from harness.documented import BLOCK, ROOT
 from harness.ejabberd import Ejabberd
 from harness.live import component, listener
 from harness.operator import Operator
@@ -419,3 +420,22 @@ async def test_a_shell_completes_names_of_nodes(prosody, tmp_path):
     words = {"COMP_WORDS": "pubqueue pause j", "COMP_CWORD": "2", "PUBQUEUE_PASSWORD": "guess"}
     said = await root.says(_PUBQUEUE_COMPLETE="bash_complete", **words)
     assert (said.out.split(), said.err) == ([], "")
+
+
+async def test_what_the_documentation_types_can_be_typed(prosody, tmp_path):
+    """Each line of the page that begins with `pubqueue`, in its order."""
+    root = Operator(prosody)
+    page = (ROOT / "docs" / "operations" / "command-line.md").read_text()
+    lines = [
+        line for kind, text in BLOCK.findall(page) if kind == "sh" for line in text.split("\n")
+    ]
+    typed = [shlex.split(line)[1:] for line in lines if line.startswith("pubqueue ")]
+    assert len(typed) > 20
+    async with work(prosody, tmp_path) as (_, boss, bee):
+        assert condition(await bee.ask("set", unlock("a2", "reject", "no seat"))) == "result"
+        assert condition(await boss.publish(i1=JOB)) == "result"
+        await bee.next_message()  # that a2 is unlocked
+        await bee.next_message()  # the item
+        assert condition(await bee.ask("set", unlock("i1", "reject", "no seat"))) == "result"
+        for words in typed:
+            await root.does(*words)

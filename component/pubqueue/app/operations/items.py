@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.overviews import Freed, Peeked
     from pubqueue.core.reading.pages import EventEntry, EventPage, ItemEntry, ItemPage
 
-SHOWN: Final = 65_536
-"""Bytes of a payload that `peek` tells; a face may tell people fewer."""
+SHOWN: Final = 49_152
+"""Bytes of a payload that `peek` tells, so that each has room in a stanza however it is written there."""
 
 REVIVED: Final = 1_000
 """As many as one redrive without names takes; there may be more then."""

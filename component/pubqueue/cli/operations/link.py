@@ -183,7 +183,9 @@ async def linked(url: str | None, *, timeout: float = 30.0) -> AsyncIterator[Lin
         LoginFailed: the server does not let us in.
 
     """
-    logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # what it warns of, we say in a sentence
+    logging.getLogger("slixmpp").setLevel(
+        logging.CRITICAL
+    )  # what it warns of, we say in a sentence
     about = connection(About(), role="operator", url=url)
     client = about.client()
     await login(client, timeout=timeout)

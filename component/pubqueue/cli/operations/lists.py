@@ -126,7 +126,7 @@ def workers(
 def peek(url: str | None, node: str, item: str, *, as_json: bool) -> None:
     """Look at an item, its last error and its payload.
 
-    Looking takes nothing from anybody. Of a payload the first 64 KiB are shown.
+    Looking takes nothing from anybody. Of a payload the first 48 KiB are shown.
     """
 
     async def work(link: Link) -> None:

@@ -38,9 +38,9 @@ def node() -> None:
 def create(
     url: str | None, name: str, settings: tuple[str, ...], *, plain: bool, as_json: bool
 ) -> None:
-    """Make a node, which you own then: a queue, unless it is --plain.
+    """Make a node, which you own then.
 
-    Settings are those of the node configuration form, with or without what stands before their #:
+    It is a queue, unless you say --plain. Settings are those of the node configuration form, with or without what stands before their #:
     lock_timeout=60 max_failures=5. `pubqueue node settings` shows them all.
     """
     kind = (f"queueing={0 if plain else 1}",)
