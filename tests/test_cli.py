@@ -23,7 +23,7 @@ from pubqueue.cli import main
 from pubqueue.stores import STORES
 from pubqueue_demo.prosody import Prosody, free_ports
 
-COMMANDS = ("serve", "check", "migrate", "demo", "worker")
+COMMANDS = tuple(cli.COMMANDS)
 SECRET = "correct horse battery staple"
 
 

@@ -16,7 +16,10 @@ from pubqueue.core.transactions import model as t
 ELSEWHERE = NodeName("elsewhere")
 FREE = waiting(7, priority=3, headers=(("a", "1"),), transaction=("app", 4))
 LOCKED = held(7, taken=NOW, acquired=2, avoid=BOB)
-DEAD = waiting(7, state=State.DEAD, failed=3, dead_letter=DeadLetter(9, NOW, "worn out"))
+FAILED = held(7, taken=NOW, acquired=2, failed=1, failure="no seat")
+DEAD = waiting(
+    7, state=State.DEAD, failed=3, failure="worn out", dead_letter=DeadLetter(9, NOW, "worn out")
+)
 AS_NEW = {
     "state": State.QUEUED,
     "due": None,
@@ -29,6 +32,7 @@ AS_NEW = {
     "avoid": None,
     "aside": False,
     "taken": None,
+    "failure": None,
 }
 
 CHANGES = {
@@ -85,7 +89,7 @@ CHANGES = {
         replace(LOCKED, state=State.QUEUED, released=1, avoid=ANN, holder=None, deadline=None),
     ),
     "it fails and pauses": (
-        c.Release(LOCKED, State.DELAYED, after(5), failed=1, released=0),
+        c.Release(LOCKED, State.DELAYED, after(5), 1, 0, "no seat"),
         replace(
             LOCKED,
             state=State.DELAYED,
@@ -94,6 +98,25 @@ CHANGES = {
             avoid=ANN,
             holder=None,
             deadline=None,
+            failure="no seat",
+        ),
+    ),
+    "who lets go of it later says nothing of its failure": (
+        c.Release(FAILED, State.QUEUED, None, failed=1, released=1),
+        replace(FAILED, state=State.QUEUED, released=1, avoid=ANN, holder=None, deadline=None),
+    ),
+    "it is locked after it has failed": (
+        c.Lock(replace(FREE, failed=1, failure="no seat"), ANN, 12, after(60), NOW),
+        replace(
+            FREE,
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=NOW,
+            acquired=1,
+            failed=1,
+            failure="no seat",
         ),
     ),
     "its payload is replaced": (
@@ -168,6 +191,7 @@ CHANGES = {
             LOCKED,
             state=State.DEAD,
             failed=20,
+            failure="worn out",
             holder=None,
             deadline=None,
             dead_letter=DeadLetter(9, after(1), "worn out", None, ANN),

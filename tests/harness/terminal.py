@@ -36,6 +36,17 @@ class Terminal:
         """Type a line, and the key that ends it."""
         self._child.send(line + "\r")
 
+    def press(self, key: str) -> None:
+        """Press a key, and no more."""
+        self._child.send(key)
+
+    def ended(self) -> int:
+        """Read on until the program has ended; return its status."""
+        self._child.expect(pexpect.EOF, timeout=PATIENCE)
+        self._child.wait()
+        assert self._child.exitstatus is not None
+        return self._child.exitstatus
+
     def until(self, *words: str) -> str:
         """Return the screen as soon as all of this stands on it."""
         end = time.monotonic() + PATIENCE

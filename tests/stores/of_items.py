@@ -290,6 +290,16 @@ class OfItems:
         assert await items(store, "i1") == [replace(item, state=State.QUEUED)]
         assert await ready(store) == ("i1", "")
 
+    async def test_why_an_item_failed_last_is_kept_through_the_next_lock(self, store):
+        await make(store, c.AddSubscription(window(ANN)), add("i1"), add("i2"))
+        one, two = [await lock(store, name, token=n) for n, name in enumerate(("i1", "i2"), 1)]
+        await make(store, release(one, failed=1, reason="no seat"), release(two))
+        again = await lock(store, "i1", token=9)
+        assert (again.failure, again.error) == ("no seat", "no seat")
+        await make(store, release(again))
+        found = [item.failure for item in await items(store, "i1", "i2")]
+        assert found == ["no seat", None]
+
     # --- death and after ---
 
     async def test_a_dead_item_stays(self, store):
@@ -299,6 +309,7 @@ class OfItems:
         (dead,) = await items(store, "i1")
         cleared = {"holder": None, "deadline": None}
         letter = DeadLetter(dead.dead_letter.number, NOW, "worn out", None, ANN)
+        cleared |= {"failure": "worn out"}
         expected = replace(item, state=State.DEAD, failed=20, dead_letter=letter, **cleared)
         assert dead == expected
         assert await listed(store, DeadItems(JOBS)) == [dead]

@@ -12,11 +12,30 @@ from pubqueue.cli.ending import ASKED_WRONGLY, stop
 
 COMMANDS: Final = {
     "check": ("pubqueue.cli.check", "server"),
+    "completion": ("pubqueue.cli.completion", ""),
+    "dead": ("pubqueue.cli.operations.lists", ""),
     "demo": ("pubqueue.cli.demo", "demo"),
+    "doctor": ("pubqueue.cli.operations.doctor", ""),
+    "end-subscription": ("pubqueue.cli.operations.deeds", ""),
+    "events": ("pubqueue.cli.operations.log", ""),
+    "items": ("pubqueue.cli.operations.lists", ""),
     "migrate": ("pubqueue.cli.migrate", "server"),
+    "node": ("pubqueue.cli.operations.nodes", ""),
+    "pause": ("pubqueue.cli.operations.deeds", ""),
+    "pause-publishing": ("pubqueue.cli.operations.deeds", ""),
+    "peek": ("pubqueue.cli.operations.lists", ""),
+    "purge": ("pubqueue.cli.operations.deeds", ""),
+    "queues": ("pubqueue.cli.operations.lists", ""),
+    "redrive": ("pubqueue.cli.operations.deeds", ""),
+    "release": ("pubqueue.cli.operations.deeds", ""),
+    "resume": ("pubqueue.cli.operations.deeds", ""),
+    "resume-publishing": ("pubqueue.cli.operations.deeds", ""),
     "serve": ("pubqueue.cli.serve", "server"),
+    "service": ("pubqueue.cli.operations.lists", ""),
+    "top": ("pubqueue.cli.operations.top", ""),
     "trial": ("pubqueue.cli.trial", "server"),
     "worker": ("pubqueue.cli.worker", ""),
+    "workers": ("pubqueue.cli.operations.lists", ""),
 }
 """Of each command the module that has a function of its name, and the extra with what that imports, if it needs one."""
 
@@ -34,7 +53,7 @@ class Commands(click.Group):
             return None
         module, extra = COMMANDS[cmd_name]
         try:
-            command = getattr(import_module(module), cmd_name)
+            command = getattr(import_module(module), cmd_name.replace("-", "_"))
         except ModuleNotFoundError as problem:
             if (problem.name or "").split(".")[0].startswith("pubqueue"):
                 raise  # a fault of ours, and no library that is not there
@@ -62,4 +81,4 @@ def _not_installed(name: str, extra: str, problem: ModuleNotFoundError) -> click
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pubqueue")
 def main() -> None:
-    """Serve a durable work queue in an XMPP network."""
+    """Serve a durable work queue in an XMPP network, and run it."""

@@ -147,6 +147,7 @@ def _locked(change: Lock) -> Item:
         was.transaction,
         was.group,
         was.turn,
+        was.failure,
     )
 
 
@@ -165,6 +166,7 @@ def _released(change: Release) -> Item:
         avoid=item.holder,
         holder=None,
         deadline=None,
+        failure=change.reason or item.failure,
     )
 
 
@@ -180,6 +182,7 @@ def _given_up(change: GiveUp) -> Item:
         item,
         state=state,
         failed=change.failed,
+        failure=change.reason if change.failed > item.failed else item.failure,
         aside=False,
         holder=None,
         deadline=None,
@@ -206,6 +209,7 @@ def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
         taken=None,
         dead_letter=dead_letter,
         turn=0,
+        failure=None,
     )
 
 

@@ -238,7 +238,7 @@ class Lock(Struct, frozen=True, gc=False):
 class Release(Struct, frozen=True, gc=False):
     """The lock ends and the item waits again; the holder's receipt is kept.
 
-    `failed` and `released` are the counters as they shall stand.
+    `failed` and `released` are the counters as they shall stand. `reason` says why it failed, if it did.
     """
 
     item: Item
@@ -246,6 +246,7 @@ class Release(Struct, frozen=True, gc=False):
     due: Millis | None
     failed: int
     released: int
+    reason: str = ""
 
 
 class Postpone(Struct, frozen=True, gc=False):

@@ -361,7 +361,8 @@ class Item(Struct, frozen=True, gc=False):
     `dead_letter` is set when the item dies, until it lives again or goes, in a dead-letter node too. `transaction` is the app
     and the version that published it, if it came in a transaction. `group` is the group of the node's items that it is of,
     empty if it is of none; `turn` is set while it is the group's turn with this item: it is ready, in work, or waits for
-    another try, and stands at this number in the order of what is ready (`core.queue.groups`).
+    another try, and stands at this number in the order of what is ready (`core.queue.groups`). `failure` is why it
+    failed last, in the life that it has.
     """
 
     seq: int
@@ -387,6 +388,12 @@ class Item(Struct, frozen=True, gc=False):
     transaction: tuple[str, int] | None = None
     group: str = ""
     turn: int = 0
+    failure: str | None = None
+
+    @property
+    def error(self) -> str:
+        """Why it died, or else failed last; empty if it did neither."""
+        return self.dead_letter.reason if self.dead_letter else self.failure or ""
 
 
 class Draft(Struct, frozen=True, gc=False):

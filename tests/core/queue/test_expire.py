@@ -70,7 +70,7 @@ def test_a_lock_that_runs_out_is_a_failure_and_its_holder_hears_of_it():
     item = held()
     expected = Decision(
         Done(),
-        (Release(item, State.QUEUED, None, failed=1, released=0), FORGETTING),
+        (Release(item, State.QUEUED, None, 1, 0, TIMED_OUT), FORGETTING),
         (Unlocked(ANN, JOBS, (item.id,)),),
     )
     assert run_out(locks=[Case(item, queue())]) == expected
@@ -178,7 +178,7 @@ class TestLeave:
         item, subscription = held(holder=ACCOUNT), (window(ACCOUNT), queue())
         seen = {"is_here": True, "is_last": True}
         decision = self.go(Case(item, queue()), subscriptions=[subscription], **seen)
-        release = Release(item, State.QUEUED, None, failed=1, released=0)
+        release = Release(item, State.QUEUED, None, 1, 0, WORKER_LOST)
         ended = EndSubscription(JOBS, ACCOUNT)
         assert decision.changes == (release, ForgetResource(ANN), ended)
 
@@ -192,7 +192,7 @@ class TestLeave:
 
     def test_what_the_leaver_holds_is_free_and_nobody_is_told(self):
         item = held()
-        changes = (Release(item, State.QUEUED, None, failed=1, released=0),)
+        changes = (Release(item, State.QUEUED, None, 1, 0, WORKER_LOST),)
         assert self.go(Case(item, queue())) == Decision(Done(), changes)
 
     def test_leaving_with_an_item_is_a_failure(self):

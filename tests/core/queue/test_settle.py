@@ -263,8 +263,8 @@ class TestOutcome:
 
     def test_a_failure_counts(self):
         item = held(failed=1)
-        decision = self.unlock(item, Outcome.FAILED)
-        changes = (Release(item, State.DELAYED, after(1), failed=2, released=0),)
+        decision = self.unlock(item, Outcome.FAILED, reason="no seat")
+        changes = (Release(item, State.DELAYED, after(1), 2, 0, "no seat"),)
         assert decision == Decision(Done(), changes, (Unlocked(ANN, JOBS, (item.id,)),))
 
     def test_a_longer_pause_than_the_backoff_may_be_asked_for_and_no_shorter_one(self):

@@ -63,7 +63,7 @@ def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -
         return give_up(case, now, reason, failed=failed)
     pause = backoff(node.config, failed - 1)
     state, due = waiting(now, pause if delay is None else max(pause, delay))
-    return Release(item, state, due, failed, item.released)
+    return Release(item, state, due, failed, item.released, reason)
 
 
 def give_up(case: Case, now: Millis, reason: str, *, failed: int) -> GiveUp:

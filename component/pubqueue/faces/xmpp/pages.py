@@ -105,6 +105,7 @@ def _item(shown: ItemEntry) -> bytes:
         expires=None if item.expires is None else stamp(item.expires),
         acquired=item.acquired,
         failed=item.failed,
+        error=item.failure if letter is None or item.failure != letter.reason else None,
         holder=item.holder,
         deadline=None if item.deadline is None else stamp(item.deadline),
         size=shown.size,

@@ -105,6 +105,7 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         None if row[24] is None else (row[24], row[25]),
         row[26] or "",
         row[27] or 0,
+        row[28],
     )
 
 

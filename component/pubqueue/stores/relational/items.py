@@ -122,7 +122,15 @@ def _rest(item: Item) -> Values:
     )
     headers, transaction = packed(item.headers), item.transaction or (None, None)
     facts = item.publisher, item.published, item.priority, item.expires
-    return *facts, headers, *dead_letter, *transaction, item.group or None, item.turn or None
+    return (
+        *facts,
+        headers,
+        *dead_letter,
+        *transaction,
+        item.group or None,
+        item.turn or None,
+        item.failure,
+    )
 
 
 def _stays(before: Item, now: Item) -> bool:
@@ -137,6 +145,7 @@ def _stays(before: Item, now: Item) -> bool:
         and before.published == now.published
         and before.priority == now.priority
         and before.group == now.group
+        and before.failure == now.failure
     )
 
 
@@ -151,6 +160,7 @@ def _is_plain(item: Item) -> bool:
         and item.dead_letter is None
         and item.avoid is None
         and not item.failed
+        and item.failure is None
         and not item.released
         and not item.aside
         and (item.acquired > 0 or (item.token == 0 and item.taken is None and item.holder is None))

@@ -9,6 +9,7 @@ from typing import Final
 _ITEM: Final = """
     node_id seq id state publisher published priority due expires acquired failed released holder deadline token
     avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version group_name turn
+    failure
 """
 
 ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())

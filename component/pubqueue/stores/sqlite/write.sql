@@ -125,7 +125,7 @@ UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, hold
     token = max(token, ?), avoid = ?, aside = ?, taken = ?,
     node_id = ?, publisher = ?, published = ?, priority = ?, expires = ?, headers = ?,
     death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?,
-    group_name = ?, turn = ?
+    group_name = ?, turn = ?, failure = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- change_payload: another payload
@@ -143,8 +143,8 @@ INSERT INTO item (seq, node_id, id, state, publisher, published, priority, paylo
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, seq, id, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, seq, id, payload
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- take_place: an item stands where the one did that it overwrites
 INSERT INTO overwritten (seq, contents_id, place)

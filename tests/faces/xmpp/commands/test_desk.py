@@ -5,8 +5,10 @@ import itertools
 import pytest
 from harness.facts import NOW, queue, who
 from harness.server import ROOT, parse
+from msgspec.structs import replace
+from structlog.testing import capture_logs
 
-from pubqueue.core.decision import Described, Refusal, Refused
+from pubqueue.core.decision import Described, Done, Refusal, Refused
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.reading.oversee import AskPowers
 from pubqueue.core.reading.overviews import Power, Powers
@@ -14,9 +16,11 @@ from pubqueue.core.reading.pages import NodeEntry, NodePage
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands.desk import BUSY, LARGEST, Desk
+from pubqueue.faces.xmpp.commands.program import FORM_TYPE
 from pubqueue.faces.xmpp.commands.sessions import AGE
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.faces.xmpp.stream import StreamParser
 
 BOSS = who("boss@x/desk")
@@ -76,6 +80,45 @@ def test_a_command_asks_the_core_and_then_makes_the_request(sitting):
     request = sitting.send("pause", session=session, node="jobs").request
     assert isinstance(request, Configure)
     assert request.settings.values == {"paused": "1"}
+
+
+def test_what_somebody_does_is_logged_once_it_is_done(sitting):
+    session, _ = sitting.begun("pause", MINE)
+    asked = sitting.send("pause", session=session, node="jobs")
+    with capture_logs() as logs:
+        asked.write(Done(), "q")
+    told = {"event": "operation", "operation": "pause", "by": BOSS.jid, "node": "jobs"}
+    assert logs == [told | {"log_level": "info"}]
+
+
+def test_a_program_has_it_done_in_one_step_and_leaves_no_session(sitting):
+    kind = f"<field var='FORM_TYPE'><value>{FORM_TYPE}</value></field>"
+    form = f"<x xmlns='{ns.DATA}' type='submit'>{kind}<field var='node'><value>jobs</value></field></x>"
+    asked = sitting.send("pause", inner=form)
+    assert isinstance(asked.request, Configure)
+    with capture_logs() as logs:
+        answer = said(asked, Done())
+    assert [line["operation"] for line in logs] == ["pause"]
+    assert answer.get("status") == "completed"
+    assert len(sitting.desk.sessions) == 0
+    assert asked.refused(Refused(Refusal.FORBIDDEN)) is None
+
+
+def test_a_page_for_programs_ends_where_a_stanza_would_be_too_large(sitting):
+    kind = f"<field var='FORM_TYPE'><value>{FORM_TYPE}</value></field>"
+    form = f"<x xmlns='{ns.DATA}' type='submit'>{kind}</x>"
+    titled = queue(title="t" * 1_000)
+    entries = tuple(
+        NodeEntry(replace(titled, name=f"n{number:04}"), 1, 2, 3, 4, 5) for number in range(900)
+    )
+    asked = sitting.send("queues", inner=form)
+    answer = asked.write(NodePage(entries, more=False, now=NOW), "q").decode()
+    assert len(answer) < LARGEST_ANSWER
+    shown = parse(answer)
+    names = [one.findtext("{*}field[@var='node']/{*}value") for one in shown.iter("{*}item")]
+    facts = {one.get("var"): one.findtext("{*}value") for one in shown.findall("{*}x/{*}field")}
+    assert 100 < len(names) < 900
+    assert (facts["through"], facts["more"]) == (names[-1], "1")
 
 
 def test_two_steps_at_once_are_one_too_many(sitting):

@@ -5,12 +5,14 @@ import re
 import pytest
 from lxml import etree
 
+from pubqueue.app.operations.given import Given
+from pubqueue.app.operations.words import count, span
 from pubqueue.core.model import Asker, Jid, Node, NodeConfig, NodeName
 from pubqueue.core.reading.overviews import Power, Powers
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.commands.stages import Field, Form, Given, Result, Table
+from pubqueue.faces.xmpp.commands.stages import Field, Form, Result, Table
 from pubqueue.faces.xmpp.commands.table import COMMANDS
-from pubqueue.faces.xmpp.commands.words import choose_node, count, node_of, span
+from pubqueue.faces.xmpp.commands.words import choose_node, node_of
 from pubqueue.faces.xmpp.commands.write import command
 
 BOSS = Asker(Jid("boss@x/desk"))

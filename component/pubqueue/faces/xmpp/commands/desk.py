@@ -8,22 +8,29 @@ prefers another is answered all the same, in English that says so.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app.operations import audit
+from pubqueue.app.operations.given import Given
+from pubqueue.app.operations.model import UnfitError, fit
 from pubqueue.faces.xmpp import forms, ns
-from pubqueue.faces.xmpp.commands import write
+from pubqueue.faces.xmpp.commands import made, program, write
 from pubqueue.faces.xmpp.commands.sessions import Sessions
-from pubqueue.faces.xmpp.commands.stages import Form, Given, Result
+from pubqueue.faces.xmpp.commands.stages import Form, Result
 from pubqueue.faces.xmpp.commands.table import COMMANDS
+from pubqueue.faces.xmpp.commands.words import unfit
+from pubqueue.faces.xmpp.jids import jid_of
 from pubqueue.faces.xmpp.parse.iq import Asked
 from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND, StanzaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.app.operations.model import Operation
     from pubqueue.core.decision import Refused, Reply
+    from pubqueue.core.model import Asker
     from pubqueue.faces.xmpp.commands.sessions import Session
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.stream import Element
@@ -60,6 +67,8 @@ class Step:
     session: str | None
     given: Given | None
     """What was filled in; None if there was no form."""
+    form_type: str | None = None
+    """What kind of form that says to be."""
 
 
 class Desk:
@@ -82,7 +91,26 @@ class Desk:
         if step.action != "execute":
             return _bad("bad-action", f"there is nothing to {step.action} before a session begins")
         session = self.sessions.begin(iq.by.jid, command)
+        if command.operation is not None and step.form_type == program.FORM_TYPE:
+            return self._perform(iq, session, command.operation, step.given or Given())
         return self._ask(iq, session, 0, [])
+
+    def _perform(
+        self, iq: Iq, session: Session, operation: Operation, given: Given
+    ) -> Asked | StanzaError:
+        """Do in one step what a program wants done, and answer as programs read it."""
+        try:
+            meant = fit(operation, given, jid_of)
+            request = operation.ask(iq.by, meant)
+        except UnfitError as problem:
+            return unfit(str(problem))
+
+        def write_answer(reply: Any, _service: str) -> bytes:  # noqa: ANN401  # as the request has it
+            audit.performed(operation, iq.by, meant)
+            answer = operation.answer(reply, meant)
+            return program.completed(session.command.node, session.name, operation, answer)
+
+        return Asked(request, write_answer, lambda _refused: None)
 
     def _go_on(self, iq: Iq, node: str, step: Step) -> Asked | StanzaError | bytes:
         """Take a step of a session that is under way."""
@@ -137,13 +165,18 @@ class Desk:
         session.busy = True
         return Asked(
             request,
-            partial(self._write, session, at, given),
+            partial(self._write, iq.by, session, at, given),
             partial(self._stay, session),
         )
 
-    def _write(self, session: Session, at: int, given: list[Given], reply: Reply, _: str) -> bytes:
+    def _write(
+        self, by: Asker, session: Session, at: int, given: list[Given], reply: Reply, _: str
+    ) -> bytes:
         """Show what came of a stage; it ends the session if nothing is left to do."""
         session.busy = False
+        operation = session.command.operation
+        if operation is not None and at + 1 == len(session.command.stages):
+            audit.performed(operation, by, made.meant(operation, _together(given)))
         shown = session.command.stages[at].show(reply, _together(given))
         return self._show(session, at, given, shown)
 
@@ -186,11 +219,12 @@ def _read(iq: Iq) -> Step | StanzaError:
     payload = [element for element in child.children if element.tag not in IGNORED]
     if len(payload) > 1 or any(element.tag != X for element in payload):
         return _bad("bad-payload", "the one payload that is understood is a form (jabber:x:data)")
-    given = _filled_in(iq, payload[0]) if payload else None
-    return given if isinstance(given, StanzaError) else Step(action, session, given)
+    if not payload:
+        return Step(action, session, None)
+    return _filled_in(iq, payload[0], Step(action, session, None))
 
 
-def _filled_in(iq: Iq, x: Element) -> Given | StanzaError:
+def _filled_in(iq: Iq, x: Element, step: Step) -> Step | StanzaError:
     """Read a form. One that was cancelled counts as submitted, as XEP-0050 3.5.1 has it."""
     try:
         form = forms.read(iq.cut(x))
@@ -202,7 +236,7 @@ def _filled_in(iq: Iq, x: Element) -> Given | StanzaError:
     size = sum(len(var) + sum(map(len, values)) for var, values in given.items())
     if size > LARGEST:
         return _bad("bad-payload", f"a form may have {LARGEST} characters")
-    return given
+    return replace(step, given=given, form_type=form.form_type)
 
 
 def _lacks(form: Form | None, given: Given) -> StanzaError | None:

@@ -12,10 +12,10 @@ from pubqueue.faces.xmpp.commands.stages import Command, Result, Stage
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
 
 if TYPE_CHECKING:
+    from pubqueue.app.operations.given import Given
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Done
     from pubqueue.core.model import Asker, Node
-    from pubqueue.faces.xmpp.commands.stages import Given
 
 NODE: Final = "pubsub#node"
 

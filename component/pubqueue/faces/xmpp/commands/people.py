@@ -1,24 +1,22 @@
-"""Those who subscribe to a queue: end the subscription of one."""
+"""Those who subscribe to a queue: end the subscription of one. And who is what to a node."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.queue.free import Dismiss
+from pubqueue.app.operations.nodes import AFFILIATE, MEMBERS
+from pubqueue.app.operations.service import END_SUBSCRIPTION
 from pubqueue.core.reading.oversee import ReadWorkers
-from pubqueue.core.reading.overviews import Power
-from pubqueue.faces.xmpp.commands.stages import Command, Field, Form, Result, Stage, own
-from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, count, node_of, unfit
-from pubqueue.faces.xmpp.parse.iq import jid_of
+from pubqueue.faces.xmpp.commands.made import OTHER, choosing, doing, field_of
+from pubqueue.faces.xmpp.commands.stages import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
 
 if TYPE_CHECKING:
+    from pubqueue.app.operations.given import Given
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Asker
-    from pubqueue.core.reading.overviews import Freed, Worker, WorkerPage
-    from pubqueue.faces.xmpp.commands.stages import Given, Shown
-    from pubqueue.faces.xmpp.refusals import StanzaError
-
-WORKER, OTHER, FREEING = "worker", "other_worker", "release"
+    from pubqueue.core.reading.overviews import Worker, WorkerPage
+    from pubqueue.faces.xmpp.commands.stages import Shown
 
 
 def _ask_workers(by: Asker, given: Given) -> Request:
@@ -32,10 +30,11 @@ def _choose(page: WorkerPage, _given: Given) -> Shown:
     words = (
         "Choose the worker. It may subscribe again, unless you take its affiliation away as well."
     )
+    worker = END_SUBSCRIPTION.parameter("worker")
     fields = (
-        Field(WORKER, "list-single", "Worker", options[0][:1], options),
-        Field(OTHER, "text-single", "Or another one, by its JID"),
-        Field(FREEING, "boolean", "Take away what it holds, so that others get it at once", ("1",)),
+        Field(worker.name, "list-single", worker.label, options[0][:1], options),
+        Field(OTHER + worker.name, "text-single", "Or another one, by its JID"),
+        field_of(END_SUBSCRIPTION.parameter("release")),
     )
     return Form(f"Workers of {page.node.name}", words, fields)
 
@@ -45,33 +44,16 @@ def _about(worker: Worker) -> str:
     return f"{one.jid} (holds {one.in_flight} of {one.queue_requests})"
 
 
-def _ask_dismissal(by: Asker, given: Given) -> Request | StanzaError:
-    jid = jid_of(given.one(OTHER) or given.one(WORKER))
-    if jid is None:
-        return unfit("choose a worker; a JID looks like bot@example.org/1")
-    return Dismiss(by, node_of(given), jid, freeing=given.says_yes(FREEING))
-
-
-def _show(reply: Freed, given: Given) -> Result:
-    who = given.one(OTHER) or given.one(WORKER)
-    freed = f"; {count(reply.count, 'lock')} ended" if reply.count else ""
-    return Result(f"The subscription of {who} to {reply.node} has ended{freed}.")
-
-
 COMMANDS: Final = (
-    Command(
-        own("end-subscription"),
-        "End a worker's subscription",
-        Power.NODES,
-        (
-            Stage(
-                ask_powers(Power.NODES),
-                choose_node(
-                    "End a subscription", "Choose the queue that the worker subscribes to."
-                ),
-            ),
-            Stage(_ask_workers, _choose),
-            Stage(_ask_dismissal, _show),
+    of(
+        END_SUBSCRIPTION,
+        Stage(
+            ask_powers(END_SUBSCRIPTION.power),
+            choose_node("End a subscription", "Choose the queue that the worker subscribes to."),
         ),
+        Stage(_ask_workers, _choose),
+        doing(END_SUBSCRIPTION),
     ),
+    choosing(MEMBERS),
+    choosing(AFFILIATE),
 )

@@ -1,150 +1,64 @@
-"""Look at queues: all of them with their counts, and the workers of one."""
+"""Look at queues: all of them with their counts, the workers of one, and what happened to items."""
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.reading.oversee import ReadWorkers
-from pubqueue.core.reading.overviews import Power
-from pubqueue.core.reading.read import ReadNodes
-from pubqueue.faces.xmpp.commands.stages import Command, Field, Result, Stage, Table, own
-from pubqueue.faces.xmpp.commands.words import (
-    ago,
-    ask_powers,
-    choose_node,
-    count,
-    fact,
-    listed,
-    node_of,
-)
+from pubqueue.app.operations.items import EVENTS
+from pubqueue.app.operations.nodes import QUEUES
+from pubqueue.app.operations.service import WORKERS
+from pubqueue.app.operations.words import ago
+from pubqueue.faces.xmpp.commands.made import choosing, doing, rows_in_words, table_of
+from pubqueue.faces.xmpp.commands.stages import Result, Stage, Table, of
+from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker, NodeConfig, Subscription
+    from pubqueue.app.operations.given import Given
+    from pubqueue.app.operations.model import Row
     from pubqueue.core.reading.overviews import Worker, WorkerPage
-    from pubqueue.core.reading.pages import NodeEntry, NodePage
-    from pubqueue.faces.xmpp.commands.stages import Given
+    from pubqueue.core.reading.pages import NodePage
 
 AFTER: Final = "after"
 
-IN_WORDS: Final = 20
-"""Rows that are told in words as well, for clients that show no tables."""
-
-QUEUE_COLUMNS: Final = (
-    ("node", "Node"),
-    ("state", "State"),
-    ("depth", "Waiting"),
-    ("delayed", "Delayed"),
-    ("in_flight", "In flight"),
-    ("dead", "Dead"),
-    ("oldest", "Oldest waits for"),
-    ("rate", "Done per minute"),
-    ("workers", "Subscribers"),
-)
-
-WORKER_COLUMNS: Final = (
-    ("jid", "Worker"),
-    ("state", "State"),
-    ("window", "Takes at once"),
-    ("in_flight", "Holds"),
-    ("unanswered", "Unanswered in a row"),
-    ("items", "Items"),
-)
-
-
-def _ask_queues(by: Asker, given: Given) -> Request:
-    after = given.one(AFTER)
-    return ReadNodes(by, NodeName(after) if after else None, managed=True)
-
 
 def _show_queues(page: NodePage, given: Given) -> Result:
-    rows = tuple(_queue(entry, page) for entry in page.entries)
-    note = f"{count(len(rows), 'node')}{', and there are more' if page.more else ''}."
-    note += " Done per minute: by this process, over the last five minutes."
-    more = {AFTER: (page.entries[-1].node.name,)} if page.more and page.entries else {}
+    answer = QUEUES.answer(page, given)
     title = f"Nodes behind {given.one(AFTER)}" if given.one(AFTER) else "Queues"
-    words = ((entry.node.name, _in_words(entry, page)) for entry in page.entries)
+    words = ((str(row[0]), _in_words(row, page)) for row in answer.rows)
     return Result(
-        note, title=title, facts=_rows(words), table=Table(QUEUE_COLUMNS, rows), more=more
+        answer.note,
+        title=title,
+        facts=rows_in_words(words),
+        table=table_of(QUEUES, answer),
+        more={AFTER: (answer.through,)} if answer.more else {},
     )
 
 
-def _rows(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
-    """Return rows as facts: each under its name."""
-    some = enumerate(islice(words, IN_WORDS), 1)
-    return tuple(fact(f"row{number}", name, said) for number, (name, said) in some)
+def _in_words(row: Row, page: NodePage) -> str:
+    cells = dict(zip((column.name for column in QUEUES.columns), row, strict=True))
+    since = cells["oldest"]
+    oldest = f", the oldest for {ago(page.now, since)}" if isinstance(since, int) else ""
+    waiting = sum(n for n in (cells["depth"], cells["delayed"]) if isinstance(n, int))
+    counts = f"{waiting} waiting{oldest}, {cells['in_flight']} in flight"
+    return f"{cells['state']}: {counts}, {cells['dead']} dead"
 
 
-def _queue(entry: NodeEntry, page: NodePage) -> tuple[str, ...]:
-    return (
-        entry.node.name,
-        _state(entry.node.config),
-        str(entry.queued),
-        str(entry.delayed),
-        str(entry.locked),
-        str(entry.dead),
-        ago(page.now, entry.oldest),
-        f"{entry.rate:.1f}",
-        str(entry.node.subscriptions),
+def _show_workers(page: WorkerPage, given: Given) -> Result:
+    answer = WORKERS.answer(page, given)
+    table = table_of(WORKERS, answer)
+    held = [_held(worker) for worker in page.workers]
+    rows = tuple((*row[:-1], what) for row, what in zip(table.rows, held, strict=True))
+    words = (
+        (row[0], f"{row[1]}, holds {row[3]} of {row[2]}{f': {row[-1]}' if row[3] != '0' else ''}")
+        for row in rows
     )
-
-
-def _in_words(entry: NodeEntry, page: NodePage) -> str:
-    oldest = f", the oldest for {ago(page.now, entry.oldest)}" if entry.oldest else ""
-    counts = f"{entry.queued + entry.delayed} waiting{oldest}, {entry.locked} in flight"
-    return f"{_state(entry.node.config)}: {counts}, {entry.dead} dead"
-
-
-def _state(config: NodeConfig) -> str:
-    """Return what a node does at present."""
-    if not config.queueing:
-        return "no queue"
-    words = ["paused"] if config.paused else []
-    words += ["takes nothing in"] if config.publish_paused else []
-    return listed(words) or "running"
-
-
-def _ask_workers(by: Asker, given: Given) -> Request:
-    after = given.one(AFTER)
-    return ReadWorkers(by, node_of(given), Jid(after) if after else None)
-
-
-def _show_workers(page: WorkerPage, _given: Given) -> Result:
-    rows = tuple(_worker(worker) for worker in page.workers)
-    note = f"{count(page.node.subscriptions, 'subscriber')} of {page.node.name}."
-    note += f" These are the next {len(rows)}; there are more." if page.more else ""
-    more = {AFTER: (page.workers[-1].subscription.jid,)} if page.more else {}
-    title = f"Workers of {page.node.name}"
-    words = ((one.subscription.jid, _works(one)) for one in page.workers)
     return Result(
-        note, title=title, facts=_rows(words), table=Table(WORKER_COLUMNS, rows), more=more
+        answer.note,
+        title=f"Workers of {page.node.name}",
+        facts=rows_in_words(words),
+        table=Table(table.columns, rows),
+        more={AFTER: (answer.through,)} if answer.more else {},
     )
-
-
-def _worker(worker: Worker) -> tuple[str, ...]:
-    one = worker.subscription
-    return (
-        one.jid,
-        _presence(one),
-        str(one.queue_requests),
-        str(one.in_flight),
-        str(one.unanswered),
-        _held(worker),
-    )
-
-
-def _works(worker: Worker) -> str:
-    one = worker.subscription
-    what = f": {_held(worker)}" if one.in_flight else ""
-    return f"{_presence(one)}, holds {one.in_flight} of {one.queue_requests}{what}"
-
-
-def _presence(subscription: Subscription) -> str:
-    return "available" if subscription.available else "away or silent"
 
 
 def _held(worker: Worker) -> str:
@@ -155,22 +69,14 @@ def _held(worker: Worker) -> str:
 
 
 COMMANDS: Final = (
-    Command(
-        own("queues"),
-        "List the queues",
-        Power.NODES,
-        (Stage(_ask_queues, _show_queues),),
-    ),
-    Command(
-        own("workers"),
-        "List the workers of a queue",
-        Power.NODES,
-        (
-            Stage(
-                ask_powers(Power.NODES),
-                choose_node("Workers", "Choose the queue whose workers you want to see."),
-            ),
-            Stage(_ask_workers, _show_workers),
+    of(QUEUES, doing(QUEUES, _show_queues)),
+    of(
+        WORKERS,
+        Stage(
+            ask_powers(WORKERS.power),
+            choose_node("Workers", "Choose the queue whose workers you want to see."),
         ),
+        doing(WORKERS, _show_workers),
     ),
+    choosing(EVENTS),
 )

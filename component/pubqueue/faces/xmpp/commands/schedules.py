@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app.operations.words import count
 from pubqueue.core.model import NodeName, seconds
 from pubqueue.core.reading.overviews import Power
 from pubqueue.core.schedules.fire import FireNow
@@ -19,20 +20,20 @@ from pubqueue.faces.xmpp.commands.stages import (
     Command,
     Field,
     Form,
-    Given,
     Result,
     Shown,
     Stage,
     Table,
     own,
 )
-from pubqueue.faces.xmpp.commands.words import ask_powers, count, fact, listed, unfit
+from pubqueue.faces.xmpp.commands.words import ask_powers, fact, listed, unfit
 from pubqueue.faces.xmpp.text import stamp
 from pubqueue.faces.xmpp.written import UnfitPayloadError, from_text, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.app.operations.given import Given
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Done
     from pubqueue.core.model import Asker, Headers, Millis

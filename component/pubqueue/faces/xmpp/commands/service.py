@@ -1,25 +1,26 @@
-"""The service itself: what runs here, and a new node."""
+"""The service itself: what runs here, and its nodes: a new one, their settings, and their end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.operations.nodes import CONFIGURE, CREATE, DELETE
+from pubqueue.app.operations.nodes import SETTINGS as SETTINGS_OF
+from pubqueue.app.operations.service import SERVICE
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.manage import Create
-from pubqueue.core.reading.oversee import AskService
-from pubqueue.core.reading.overviews import Power
 from pubqueue.faces.xmpp import settings
-from pubqueue.faces.xmpp.commands.stages import Command, Field, Form, Result, Stage, own
-from pubqueue.faces.xmpp.commands.words import ago, ask_powers, fact
+from pubqueue.faces.xmpp.commands.made import choosing, doing
+from pubqueue.faces.xmpp.commands.stages import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.words import ask_powers
 from pubqueue.faces.xmpp.labels import VALUES
-from pubqueue.faces.xmpp.text import stamp
 
 if TYPE_CHECKING:
+    from pubqueue.app.operations.given import Given
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Created
     from pubqueue.core.model import Asker
-    from pubqueue.core.reading.overviews import Powers, ServiceState
-    from pubqueue.faces.xmpp.commands.stages import Given
+    from pubqueue.core.reading.overviews import Powers
 
 NAME: Final = "name"
 MODEL, USUAL = "pubsub#access_model", "usual"
@@ -37,22 +38,6 @@ SETTINGS: Final = (
 
 FIRST: Final = {"x-queueing#enabled": "1", MODEL: USUAL}
 """What stands in the form where that is not what any new node has."""
-
-
-def _ask_service(by: Asker, _given: Given) -> Request:
-    return AskService(by)
-
-
-def _show_service(state: ServiceState, _given: Given) -> Result:
-    about = state.about
-    facts = (
-        fact("version", "Version of pubqueue", about.version),
-        fact("uptime", "Runs for", ago(state.now, about.since)),
-        fact("started", "Started at", stamp(about.since) if about.since else ""),
-        fact("store", "Store", about.store),
-        fact("nodes", "Nodes", str(state.nodes)),
-    )
-    return Result("", title="About the service", facts=facts)
 
 
 def _show_form(_powers: Powers, _given: Given) -> Form:
@@ -95,16 +80,9 @@ def _show_created(reply: Created, _given: Given) -> Result:
 
 
 COMMANDS: Final = (
-    Command(
-        own("create"),
-        "Create a node",
-        Power.CREATE,
-        (Stage(ask_powers(Power.CREATE), _show_form), Stage(_ask_create, _show_created)),
-    ),
-    Command(
-        own("service"),
-        "About the service",
-        Power.SERVICE,
-        (Stage(_ask_service, _show_service),),
-    ),
+    choosing(SETTINGS_OF),
+    choosing(CONFIGURE),
+    choosing(DELETE),
+    of(CREATE, Stage(ask_powers(CREATE.power), _show_form), Stage(_ask_create, _show_created)),
+    of(SERVICE, doing(SERVICE)),
 )

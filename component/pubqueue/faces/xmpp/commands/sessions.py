@@ -8,8 +8,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.operations.given import Given
 from pubqueue.core.addresses import account_of
-from pubqueue.faces.xmpp.commands.stages import Form, Given
+from pubqueue.faces.xmpp.commands.stages import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable

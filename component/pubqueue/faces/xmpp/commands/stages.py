@@ -10,6 +10,8 @@ from pubqueue.faces.xmpp import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pubqueue.app.operations.given import Given
+    from pubqueue.app.operations.model import Operation
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Asker
     from pubqueue.core.reading.overviews import Power
@@ -18,24 +20,6 @@ if TYPE_CHECKING:
 INFO: Final = "info"
 WARN: Final = "warn"
 ERROR: Final = "error"
-
-
-class Given(dict[str, tuple[str, ...]]):
-    """What has been filled in so far: of each field its values."""
-
-    def one(self, var: str) -> str:
-        """Return the value of a field, stripped; empty if there is none."""
-        values = self.get(var, ())
-        return values[0].strip() if values else ""
-
-    def lines(self, var: str) -> tuple[str, ...]:
-        """Return the lines of a field, each once, without those that are empty."""
-        stripped = (line.strip() for line in self.get(var, ()))
-        return tuple(dict.fromkeys(line for line in stripped if line))
-
-    def says_yes(self, var: str) -> bool:
-        """Say whether a boolean was set."""
-        return self.one(var) in {"1", "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +82,22 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its node, its name for people, who is offered it, and its stages. The last one shows a result."""
+    """A command: its node, its name for people, who is offered it, and its stages. The last one shows a result.
+
+    Most are an operation, for which the stages ask step by step; a program can have it done in one.
+    """
 
     node: str
     label: str
     power: Power
     stages: tuple[Stage, ...]
+    operation: Operation | None = None
+
+
+def of(operation: Operation, *stages: Stage) -> Command:
+    """Return the command that is an operation, asked for in these stages."""
+    node = own(operation.name)
+    return Command(node, operation.label, operation.power, stages, operation)
 
 
 def own(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers, times and choices in plain words, the same in all commands."""
+"""Choices, facts and tables in plain words, the same in all commands."""
 
 from __future__ import annotations
 
@@ -13,39 +13,14 @@ from pubqueue.faces.xmpp.refusals import StanzaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pubqueue.app.operations.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker, Millis, Node
+    from pubqueue.core.model import Asker, Node
     from pubqueue.core.reading.overviews import Power, Powers
-    from pubqueue.faces.xmpp.commands.stages import Given, Shown
+    from pubqueue.faces.xmpp.commands.stages import Shown
 
 NODE: Final = "node"
 OTHER: Final = "other_node"
-
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
-
-
-def span(millis: int) -> str:
-    """Return a span in two units at most: 2 d 3 h, 4 min 5 s, 12 s."""
-    left, parts = max(0, millis) // 1000, []
-    for size, unit in _UNITS:
-        if left >= size:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-        if len(parts) == 2:  # noqa: PLR2004  # as it says
-            return " ".join(parts)
-    if left or not parts:
-        parts.append(f"{left} s")
-    return " ".join(parts)
-
-
-def ago(now: Millis, then: Millis | None) -> str:
-    """Return how long ago that was; nothing of what never was."""
-    return "" if then is None else span(now - then)
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: 1 item, 2 items."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def fact(var: str, label: str, value: str) -> Field:

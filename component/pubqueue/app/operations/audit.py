@@ -1,0 +1,30 @@
+"""Who did what: a line in the log for every operation that changed something, by whatever way it was called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from pubqueue.app.operations.given import Given
+    from pubqueue.app.operations.model import Operation
+    from pubqueue.core.model import Asker
+
+log = structlog.get_logger(__name__)
+
+NAMED: Final = ("to", "worker", "jid", "affiliation")
+"""Parameters that stand in the line as they are, beside the node."""
+
+
+def performed(operation: Operation, by: Asker, given: Given) -> None:
+    """Log that it was done, if it changed anything: by whom, to which node; never a word of a payload, nor a setting's value."""
+    if not operation.changes:
+        return
+    words: dict[str, object] = {name: given.one(name) for name in NAMED if given.one(name)}
+    if ids := given.lines("item"):
+        words["items"] = len(ids)
+    if settings := given.lines("settings"):
+        words["settings"] = ",".join(sorted(line.partition("=")[0].strip() for line in settings))
+    node = given.one("node") or given.one("name")
+    log.info("operation", operation=operation.name, by=by.jid, node=node, **words)

@@ -1,0 +1,26 @@
+"""What an operation is given, as text: of each parameter its values."""
+
+from __future__ import annotations
+
+
+class Given(dict[str, tuple[str, ...]]):
+    """What has been filled in so far: of each field its values."""
+
+    def one(self, var: str) -> str:
+        """Return the value of a field, stripped; empty if there is none."""
+        values = self.get(var, ())
+        return values[0].strip() if values else ""
+
+    def lines(self, var: str) -> tuple[str, ...]:
+        """Return the lines of a field, each once, without those that are empty."""
+        stripped = (line.strip() for line in self.get(var, ()))
+        return tuple(dict.fromkeys(line for line in stripped if line))
+
+    def says_yes(self, var: str) -> bool:
+        """Say whether a boolean was set."""
+        return self.one(var) in {"1", "true"}
+
+    def number(self, var: str) -> int | None:
+        """Return a whole number; None if there is none. That it is one, `fit` has seen to."""
+        text = self.one(var)
+        return int(text) if text else None

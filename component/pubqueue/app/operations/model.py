@@ -1,0 +1,177 @@
+"""What an operation is made of: its parameters, the columns of its answer, and how it is asked and answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.operations.cells import Cell, Value
+from pubqueue.app.operations.given import Given
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.reading.overviews import Power
+
+HIGHEST: Final = 10**18
+"""Above what any number is that an operation is given."""
+
+
+class UnfitError(ValueError):
+    """What an operation was given cannot be meant; the message says why, and begins with the parameter."""
+
+
+@unique
+class Kind(Enum):
+    """What a parameter is."""
+
+    NODE = "node"
+    ITEM = "item"
+    JID = "jid"
+    TEXT = "text"
+    LINES = "lines"
+    """Any number of texts."""
+    COUNT = "count"
+    FLAG = "flag"
+    """1 or 0."""
+    CHOICE = "choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Something that an operation is given: its name for programs, and its label for people."""
+
+    name: str
+    kind: Kind
+    label: str
+    required: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    """Values to choose from, each with how it is shown."""
+    usual: str = ""
+    """What is meant where nothing is given; a form begins with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer. One that is `more` is for programs, and for those who want to see everything."""
+
+    name: str
+    label: str
+    cell: Cell = Cell.TEXT
+    more: bool = False
+
+
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was done or found: a sentence, and rows whose cells are in the order of the operation's columns.
+
+    `through` is the place up to which the rows tell everything; with `more` the operation goes on if it is given
+    that as `after`. `now` is the service's time.
+    """
+
+    note: str
+    rows: tuple[Row, ...] = ()
+    through: str = ""
+    more: bool = False
+    now: Millis | None = None
+    warns: bool = False
+    """Nothing came of it, which somebody may not expect."""
+    oldest: int | None = None
+    newest: int | None = None
+    """The ends of the log that the rows are of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that those who run queues can do.
+
+    `ask` makes the request of the core from what `fit` has let through, and `answer` tells of the reply.
+    """
+
+    name: str
+    label: str
+    about: str
+    """What it does, for who has never done it."""
+    power: Power
+    parameters: tuple[Parameter, ...]
+    columns: tuple[Column, ...]
+    ask: Callable[[Asker, Given], Request]
+    answer: Callable[[Any, Given], Answer]
+    single: bool = False
+    """The answer is one row: facts, not a table."""
+    place: str = ""
+    """The column by which long answers go on; empty: they have one page."""
+    changes: bool = False
+    """It changes something, so that it is logged who did it."""
+    sure: str = ""
+    """What to tell people before it is done, for it cannot be undone; `{}` is the node."""
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter of that name."""
+        return next(one for one in self.parameters if one.name == name)
+
+
+NODE: Final = Parameter("node", Kind.NODE, "Node", required=True)
+AFTER: Final = Parameter("after", Kind.TEXT, "Behind this one")
+NUMBERED_AFTER: Final = Parameter("after", Kind.COUNT, "Behind this number")
+MOST: Final = Parameter("max", Kind.COUNT, "So many at most")
+
+
+def fit(operation: Operation, given: Given, jid_of: Callable[[str], str | None]) -> Given:
+    """Return what was given if it can be meant, JIDs normalised by `jid_of`.
+
+    Raises:
+        UnfitError: it cannot be; the sentence is for who gave it.
+
+    """
+    known = {parameter.name for parameter in operation.parameters}
+    if unknown := sorted(given.keys() - known):
+        raise UnfitError(f"{unknown[0]}: {operation.name} knows no such parameter")
+    return Given(
+        {one.name: _fit(one, given, jid_of) for one in operation.parameters if one.name in given}
+        | {
+            one.name: (one.usual,)
+            for one in operation.parameters
+            if one.usual and not given.one(one.name)
+        }
+        | {
+            one.name: _lacking(one)
+            for one in operation.parameters
+            if one.required and not given.lines(one.name)
+        }
+    )
+
+
+def _lacking(parameter: Parameter) -> tuple[str, ...]:
+    raise UnfitError(f"{parameter.name}: this has to be given")
+
+
+def _fit(
+    parameter: Parameter, given: Given, jid_of: Callable[[str], str | None]
+) -> tuple[str, ...]:
+    name, text = parameter.name, given.one(parameter.name)
+    if parameter.kind is Kind.LINES:
+        return given.lines(name)
+    if len(given[name]) > 1:
+        raise UnfitError(f"{name}: one value")
+    if not text:
+        return ()
+    match parameter.kind:
+        case Kind.JID:
+            if (jid := jid_of(text)) is None:
+                raise UnfitError(f"{name}: a JID looks like bot@example.org/1")
+            return (jid,)
+        case Kind.COUNT if not (text.isascii() and text.isdigit() and int(text) < HIGHEST):
+            raise UnfitError(f"{name}: a whole number from 0")
+        case Kind.FLAG if text not in {"0", "1", "true", "false"}:
+            raise UnfitError(f"{name}: 1 or 0")
+        case Kind.CHOICE if text not in dict(parameter.choices):
+            raise UnfitError(f"{name}: one of {', '.join(dict(parameter.choices))}")
+        case _:
+            return (text,)

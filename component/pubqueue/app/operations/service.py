@@ -1,0 +1,122 @@
+"""Operations on those who work, and on the service itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.operations.cells import Cell
+from pubqueue.app.operations.model import AFTER, NODE, Answer, Column, Kind, Operation, Parameter
+from pubqueue.app.operations.nodes import node_of
+from pubqueue.app.operations.words import count
+from pubqueue.core.model import Jid
+from pubqueue.core.queue.free import Dismiss
+from pubqueue.core.reading.oversee import AskService, ReadWorkers
+from pubqueue.core.reading.overviews import Power
+
+if TYPE_CHECKING:
+    from pubqueue.app.operations.given import Given
+    from pubqueue.app.operations.model import Row
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker
+    from pubqueue.core.reading.overviews import Freed, ServiceState, Worker, WorkerPage
+
+HERE, AWAY = "available", "away or silent"
+
+
+def _ask_workers(by: Asker, given: Given) -> Request:
+    after = given.one("after")
+    return ReadWorkers(by, node_of(given), Jid(after) if after else None)
+
+
+def _workers(page: WorkerPage, _given: Given) -> Answer:
+    rows = tuple(map(_worker, page.workers))
+    note = f"{count(page.node.subscriptions, 'subscriber')} of {page.node.name}."
+    note += f" These are the next {len(rows)}; there are more." if page.more else ""
+    through = page.workers[-1].subscription.jid if rows else ""
+    return Answer(note, rows, through, more=page.more and bool(rows))
+
+
+def _worker(worker: Worker) -> Row:
+    one = worker.subscription
+    here = HERE if one.available else AWAY
+    return one.jid, here, one.queue_requests, one.in_flight, one.unanswered, worker.holds
+
+
+WORKERS: Final = Operation(
+    "workers",
+    "List the workers of a queue",
+    "Who subscribes to a queue, how much each takes at once, and what it holds.",
+    Power.NODES,
+    (NODE, AFTER),
+    (
+        Column("jid", "Worker"),
+        Column("state", "State"),
+        Column("window", "Takes at once", Cell.COUNT),
+        Column("in_flight", "Holds", Cell.COUNT),
+        Column("unanswered", "Unanswered in a row", Cell.COUNT),
+        Column("items", "Items", Cell.NAMES),
+    ),
+    _ask_workers,
+    _workers,
+    place="jid",
+)
+
+
+def _ask_dismiss(by: Asker, given: Given) -> Request:
+    freeing = given.says_yes("release")
+    return Dismiss(by, node_of(given), Jid(given.one("worker")), freeing=freeing)
+
+
+def _dismissed(reply: Freed, given: Given) -> Answer:
+    freed = f"; {count(reply.count, 'lock')} ended" if reply.count else ""
+    who = given.one("worker")
+    note = f"The subscription of {who} to {reply.node} has ended{freed}."
+    return Answer(note, ((reply.count,),))
+
+
+END_SUBSCRIPTION: Final = Operation(
+    "end-subscription",
+    "End a worker's subscription",
+    "The worker gets nothing more. It may subscribe again, unless you take its affiliation away as well.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("worker", Kind.JID, "Worker", required=True),
+        Parameter(
+            *("release", Kind.FLAG, "Take away what it holds, so that others get it at once"),
+            usual="1",
+        ),
+    ),
+    (Column("count", "Locks ended", Cell.COUNT),),
+    _ask_dismiss,
+    _dismissed,
+    single=True,
+    changes=True,
+)
+
+
+def _state(state: ServiceState, _given: Given) -> Answer:
+    about = state.about
+    row = about.version, about.since, about.since, about.store, state.nodes
+    return Answer("", (row,), now=state.now)
+
+
+SERVICE: Final = Operation(
+    "service",
+    "About the service",
+    "What runs here, since when, and where it keeps items.",
+    Power.SERVICE,
+    (),
+    (
+        Column("version", "Version of pubqueue"),
+        Column("uptime", "Runs for", Cell.SINCE),
+        Column("started", "Started at", Cell.MOMENT),
+        Column("store", "Store"),
+        Column("nodes", "Nodes", Cell.COUNT),
+    ),
+    lambda by, _given: AskService(by),
+    _state,
+    single=True,
+)
+
+OPERATIONS: Final = (WORKERS, END_SUBSCRIPTION, SERVICE)

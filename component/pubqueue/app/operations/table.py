@@ -1,0 +1,16 @@
+"""All operations: one table, by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.operations import items, nodes, service
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.app.operations.model import Operation
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    operation.name: operation for part in (nodes, items, service) for operation in part.OPERATIONS
+}

@@ -1,0 +1,140 @@
+"""Pages of the manual, made of the commands themselves: `make man` writes one for each of them.
+
+    python -m pubqueue.cli.manpages FOLDER
+
+What `--help` says is what stands there, in the sections that a page of the manual has.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pubqueue import __version__
+from pubqueue.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENVIRONMENT: Final = (
+    ("PUBQUEUE_URL", "Who you are and where the service is, where there is no --url."),
+    ("PUBQUEUE_PASSWORD", "The password of that account."),
+    ("PUBQUEUE_PASSWORD_FILE", "Or a file that has it in its first line."),
+)
+
+STATUS: Final = (("0", "It is done."), ("1", "It failed."), ("2", "It was asked wrongly."))
+
+KEPT: Final = "\b\n"
+"""How click is told to leave the lines of a paragraph as they are."""
+
+
+def pages() -> dict[str, str]:
+    """Return all pages by the names of their files."""
+    return {f"{'-'.join(path)}.1": _page(path, context) for path, context in _commands()}
+
+
+def _commands() -> Iterator[tuple[tuple[str, ...], click.Context]]:
+    """Go through the program and all its commands."""
+    root = click.Context(main, info_name="pubqueue", **main.context_settings)
+    yield from _below(("pubqueue",), root)
+
+
+def _below(
+    path: tuple[str, ...], context: click.Context
+) -> Iterator[tuple[tuple[str, ...], click.Context]]:
+    yield path, context
+    command = context.command
+    if not isinstance(command, click.Group):
+        return
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from _below((*path, name), click.Context(found, info_name=name, parent=context))
+
+
+def _page(path: tuple[str, ...], context: click.Context) -> str:
+    command, name = context.command, "-".join(path)
+    first, _, rest = inspect.cleandoc(command.help or "").partition("\n\n")
+    lines = [
+        f'.TH "{_text(name.upper())}" "1" "" "pubqueue {_text(__version__)}" "pubqueue"',
+        ".SH NAME",
+        f"{_text(name)} \\- {_text(_joined(first).rstrip('.'))}",
+        ".SH SYNOPSIS",
+        f".B {_text(' '.join(path))}",
+        _text(" ".join(command.collect_usage_pieces(context))),
+        ".SH DESCRIPTION",
+        *_paragraphs(first),
+        *_paragraphs(rest),
+        *_options(command, context),
+        *_subcommands(command, context, name),
+    ]
+    if any(param.name == "url" for param in command.params):
+        lines += [".SH ENVIRONMENT", *_listed(ENVIRONMENT)]
+    lines += [".SH EXIT STATUS", *_listed(STATUS)]
+    if len(path) > 1:
+        lines += [".SH SEE ALSO", f".BR {_text('-'.join(path[:-1]))} (1)"]
+    return "\n".join(lines) + "\n"
+
+
+def _options(command: click.Command, context: click.Context) -> list[str]:
+    records = [
+        record
+        for param in command.get_params(context)
+        if isinstance(param, click.Option)
+        and (record := param.get_help_record(context)) is not None
+    ]
+    return [".SH OPTIONS", *_listed(records)]
+
+
+def _subcommands(command: click.Command, context: click.Context, name: str) -> list[str]:
+    if not isinstance(command, click.Group):
+        return []
+    names = command.list_commands(context)
+    found = [(one, command.get_command(context, one)) for one in names]
+    about = [
+        (f"{name}-{one}(1)", sub.get_short_help_str(200)) for one, sub in found if sub is not None
+    ]
+    return [".SH COMMANDS", *_listed(about)]
+
+
+def _listed(entries: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:
+    return [line for term, said in entries for line in (".TP", f".B {_text(term)}", _text(said))]
+
+
+def _paragraphs(text: str) -> list[str]:
+    lines: list[str] = []
+    for paragraph in text.split("\n\n"):
+        if paragraph.startswith(KEPT):
+            kept = paragraph.removeprefix(KEPT).splitlines()
+            lines += [".PP", ".nf", *map(_text, kept), ".fi"]
+        elif paragraph.strip():
+            lines += [".PP", _text(_joined(paragraph))]
+    return lines
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _text(text: str) -> str:
+    """Return text as roff reads it: none of it is an instruction, and a hyphen is one that can be typed."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
+
+
+def write(folder: Path) -> list[Path]:
+    """Write all pages into a folder, and return their files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [(folder / name, text) for name, text in sorted(pages().items())]
+    for file, text in files:
+        file.write_text(text, "utf-8")
+    return [file for file, _ in files]
+
+
+if __name__ == "__main__":
+    for written in write(Path(sys.argv[1])):
+        click.echo(written)

@@ -1,0 +1,105 @@
+"""What operations answer, for people and for programs.
+
+For people a list is a table, page by page, so that none of it waits for its end. For programs it is JSON, an object a line, whose
+keys are the columns of the operation: moments as XEP-0082 writes them, names as lists, null where there is nothing to say.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pubqueue.app.operations.cells import MOMENTS, Cell, stamp
+from pubqueue.app.operations.words import told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pubqueue.app.operations.cells import Value
+    from pubqueue.app.operations.model import Column, Operation
+    from pubqueue.cli.operations.link import Page
+
+UNBOUNDED: Final = 10_000
+"""Columns of output that goes to no terminal: whoever reads it there wants every line whole."""
+
+RIGHT: Final = frozenset({Cell.COUNT, Cell.RATE})
+
+
+def console() -> Console:
+    """Return where tables go."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(file=sys.stdout, width=UNBOUNDED, highlight=False, color_system=None)
+
+
+def plain(text: str) -> str:
+    """Return text as a terminal may be shown it: what controls the terminal is written out."""
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
+    )
+
+
+def as_json(row: Mapping[str, Value], columns: Sequence[Column]) -> dict[str, Any]:
+    """Return a row as JSON has it."""
+    kinds = {column.name: column.cell for column in columns}
+    return {
+        name: stamp(value) if kinds[name] in MOMENTS and isinstance(value, int) else value
+        for name, value in row.items()
+    }
+
+
+def write_json(value: object) -> None:
+    """Write one line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def rows(operation: Operation, page: Page, *, for_programs: bool) -> None:
+    """Write the rows of one page."""
+    if for_programs:
+        for row in page.rows:
+            write_json(as_json(row, operation.columns))
+    elif page.rows:
+        console().print(table(operation.columns, page.rows, page.now))
+
+
+def table(
+    columns: Iterable[Column], found: Iterable[Mapping[str, Value]], now: int | None
+) -> Table:
+    """Return rows as a table."""
+    shown = [column for column in columns if not column.more]
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in shown:
+        justify: Any = "right" if column.cell in RIGHT else "left"
+        made.add_column(column.label, justify=justify, overflow="fold")
+    for row in found:
+        made.add_row(*(Text(plain(told(one.cell, row[one.name], now))) for one in shown))
+    return made
+
+
+def facts(operation: Operation, page: Page, *, for_programs: bool) -> None:
+    """Write the one row of an answer, cell by cell."""
+    (row,) = page.rows
+    if for_programs:
+        write_json(as_json(row, operation.columns))
+        return
+    made = Table.grid(padding=(0, 2))
+    for column in operation.columns:
+        text = told(column.cell, row[column.name], page.now)
+        if text:
+            made.add_row(Text(column.label, style="bold"), Text(plain(text), overflow="fold"))
+    console().print(made)
+
+
+def done(operation: Operation, page: Page, *, for_programs: bool) -> None:
+    """Write what was done."""
+    if for_programs:
+        row = as_json(page.rows[0], operation.columns) if page.rows else {}
+        write_json({"done": operation.name, **row, "note": page.note})
+    else:
+        click.echo(plain(page.note))

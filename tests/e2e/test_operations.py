@@ -1,0 +1,441 @@
+"""A queue is run from a terminal, over XMPP, beside the service: each command behind Prosody and behind ejabberd."""
+
+import asyncio
+import shlex
+import signal
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import pytest_asyncio
+from harness.documented import BLOCK, ROOT
+from harness.ejabberd import Ejabberd
+from harness.live import component, listener
+from harness.operator import Operator
+from harness.patience import PATIENCE
+from harness.program import PUBQUEUE, Program, write_config
+from harness.session import PUBSUB, condition, session
+from harness.terminal import terminal
+
+from pubqueue.app.operations.items import DEAD, EVENTS, ITEMS, PEEK
+from pubqueue.app.operations.nodes import MEMBERS, QUEUES
+from pubqueue.app.operations.service import SERVICE, WORKERS
+from pubqueue_demo.prosody import Prosody
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+OURS = "urn:x-pubqueue:0"
+JOB = "<job xmlns='urn:example:job'>one</job>"
+CONFIG = """
+admins = ["root@localhost"]
+
+[[node]]
+name = "jobs"
+queueing = true
+owners = ["boss@localhost"]
+members = ["bee@localhost"]
+options = { "x-queueing#event_log" = true, "x-queueing#backoff_min" = 0 }
+
+[[node]]
+name = "news"
+owners = ["boss@localhost"]
+"""
+WINDOW = f"""
+<pubsub xmlns='{PUBSUB}'><subscribe node='jobs' jid='bee@localhost/x'/>
+<options><x xmlns='jabber:x:data' type='submit'><field var='pubsub#queue_requests'><value>1</value></field></x></options>
+</pubsub>"""
+
+
+def unlock(item, outcome, reason):
+    return f"""
+<pubsub xmlns='{PUBSUB}'><unlock xmlns='urn:xmpp:pubsub:queueing:0' node='jobs'><item id='{item}'/></unlock>
+<outcome xmlns='{OURS}' type='{outcome}' reason='{reason}'/></pubsub>"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
+async def server(request):
+    async with request.param() as running:
+        for name in ("root", "boss", "bee", "eve"):
+            await running.account(name, "secret")
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def prosody():
+    async with Prosody() as running:
+        for name in ("root", "boss", "bee"):
+            await running.account(name, "secret")
+        yield running
+
+
+@asynccontextmanager
+async def work(server, folder):
+    """Serve a queue in which one item is dead, and a worker holds one that has failed."""
+    async with AsyncExitStack() as stack:
+        program = await stack.enter_async_context(component(server, folder, CONFIG))
+        boss = await stack.enter_async_context(session(server, "boss@localhost/desk"))
+        bee = await stack.enter_async_context(session(server, "bee@localhost/x"))
+        assert condition(await boss.publish(a1=JOB, a2=JOB)) == "result"
+        assert condition(await bee.ask("set", WINDOW)) == "result"
+        for item, outcome, reason in (("a1", "reject", "no flight"), ("a2", "failed", "no seat")):
+            await bee.next_message()  # the item
+            assert condition(await bee.ask("set", unlock(item, outcome, reason))) == "result"
+            await bee.next_message()  # that it is unlocked
+        await bee.next_message()  # a2 once more
+        yield program, boss, bee
+
+
+def columns(operation):
+    return [column.name for column in operation.columns]
+
+
+async def test_everything_is_seen(server, tmp_path):
+    root = Operator(server)
+    async with work(server, tmp_path):
+        jobs, news = await root.rows("queues")
+        assert list(jobs) == columns(QUEUES)
+        counts = {name: jobs[name] for name in ("node", "state", "depth", "in_flight", "dead")}
+        assert counts == {
+            "node": "jobs",
+            "state": "running",
+            "depth": 0,
+            "in_flight": 1,
+            "dead": 1,
+        }
+        assert (news["node"], news["state"]) == ("news", "no queue")
+
+        dead, held = await root.rows("items", "jobs")
+        assert list(dead) == columns(ITEMS)
+        assert (dead["id"], dead["state"], dead["error"]) == ("a1", "dead", "no flight")
+        assert (held["id"], held["state"], held["error"]) == ("a2", "locked", "no seat")
+        assert (held["failed"], held["holder"]) == (1, "bee@localhost/x")
+        assert await root.rows("items", "jobs", "--state", "queued") == []
+
+        (letter,) = await root.rows("dead", "jobs")
+        assert list(letter) == columns(DEAD)
+        assert (letter["id"], letter["error"]) == ("a1", "no flight")
+        assert letter["last_holder"] == "bee@localhost/x"
+
+        (worker,) = await root.rows("workers", "jobs")
+        assert list(worker) == columns(WORKERS)
+        assert (worker["jid"], worker["window"], worker["items"]) == ("bee@localhost/x", 1, ["a2"])
+
+        (item,) = await root.rows("peek", "jobs", "a2")
+        assert list(item) == columns(PEEK)
+        assert (item["error"], item["payload"].count("one")) == ("no seat", 1)
+
+        (about,) = await root.rows("service")
+        assert list(about) == columns(SERVICE)
+        assert about["nodes"] == 2
+
+        happened = await root.rows("events", "jobs", "--after", "0")
+        assert list(happened[0]) == columns(EVENTS)
+        assert [event["type"] for event in happened if event["item"] == "a1"] == [
+            "published",
+            "delivered",
+            "unlocked",
+            "dead",
+        ]
+        assert await root.rows("events", "--after", "0", "--max", "2") == happened[:2]
+
+        (busiest,) = await root.rows("top")
+        assert busiest["node"] == "jobs"
+        assert busiest["in_flight"] == 1
+
+
+async def test_people_read_tables(server, tmp_path):
+    root = Operator(server)
+    async with work(server, tmp_path):
+        lines = (await root.does("queues")).splitlines()
+        assert lines[0].split()[:3] == ["Node", "State", "Waiting"]
+        assert lines[1].split()[:6] == ["jobs", "running", "0", "0", "1", "1"]
+        assert "no seat" in await root.does("items", "jobs")
+        assert "no flight" in await root.does("dead", "jobs")
+        peeked = await root.does("peek", "jobs", "a1")
+        assert "Last error" in peeked
+        assert "no flight" in peeked
+        assert "a2" in await root.does("workers", "jobs")
+        assert "a1  dead" in await root.does("events")
+        assert "1 queue, 0 waiting, 0 delayed, 1 in flight, 1 dead" in await root.does("top")
+        said = await root.says("items", "jobs", "--max", "1")
+        assert (said.code, said.out.count("a1"), said.out.count("a2")) == (0, 1, 0)
+        (hint,) = said.err.splitlines()
+        *_, place = hint.split()
+        assert "a2" in await root.does("items", "jobs", "--after", place)
+
+
+async def test_a_queue_is_steered_and_who_did_it_is_logged(server, tmp_path):
+    root = Operator(server)
+    async with work(server, tmp_path) as (program, boss, bee):
+        assert "hands out nothing" in await root.does("pause", "jobs")
+        assert (await root.rows("queues"))[0]["state"] == "paused"
+        assert (await root.rows("release", "jobs", "a2"))[0]["count"] == 1
+        await bee.next_message()  # that it is unlocked
+        (done,) = await root.rows("redrive", "jobs", "--yes")
+        assert (done["done"], done["count"]) == ("redrive", 1)
+        assert [item["state"] for item in await root.rows("items", "jobs")] == ["queued", "queued"]
+
+        await root.does("pause-publishing", "jobs")
+        assert condition(await boss.publish(a3=JOB)) == "wait service-unavailable"
+        await root.does("resume-publishing", "jobs")
+        assert condition(await boss.publish(a3=JOB)) == "result"
+
+        assert "has ended" in await root.does("end-subscription", "jobs", "bee@localhost/x")
+        assert await root.rows("workers", "jobs") == []
+        await root.does("resume", "jobs")
+
+        refused = await root.says("purge", "jobs")
+        assert refused.code == 2
+        assert "Nothing is done without --yes" in refused.err
+        assert len(await root.rows("items", "jobs")) == 3
+        await root.does("purge", "jobs", "--yes")
+        assert await root.rows("items", "jobs") == []
+    lines = [line for line in program.log.splitlines() if "event=operation " in line]
+    said = [dict(word.split("=", 1) for word in shlex.split(line)) for line in lines]
+    assert [(one["operation"], one["node"]) for one in said] == [
+        (name, "jobs")
+        for name in (
+            *("pause", "release", "redrive", "pause-publishing", "resume-publishing"),
+            *("end-subscription", "resume", "purge"),
+        )
+    ]
+    assert {one["by"].partition("/")[0] for one in said} == {"root@localhost"}
+    assert "urn:example:job" not in program.log
+
+
+async def test_nodes_are_made_changed_and_deleted(server, tmp_path):
+    root = Operator(server)
+    async with component(server, tmp_path, CONFIG):
+        made = await root.does("node", "create", "mail", "lock_timeout=60", "max_failures=3")
+        assert made == "mail is there, and you own it.\n"
+        (settings,) = await root.rows("node", "settings", "mail")
+        known = {name: settings[name] for name in ("queueing", "lock_timeout", "max_failures")}
+        assert known == {"queueing": "1", "lock_timeout": "60", "max_failures": "3"}
+        await root.does("node", "set", "mail", "lock_timeout=90", "title=Out it goes")
+        assert "90" in await root.does("node", "settings", "mail")
+        assert "Out it goes" in await root.does("node", "settings", "mail")
+
+        await root.does(
+            *("node", "members", "mail", "--set", "bee@localhost=member"),
+            *("--set", "boss@localhost=owner"),
+        )
+        rows = await root.rows("node", "members", "mail")
+        assert list(rows[0]) == columns(MEMBERS)
+        assert sorted((row["jid"], row["affiliation"]) for row in rows) == [
+            ("bee@localhost", "member"),
+            ("boss@localhost", "owner"),
+            ("root@localhost", "owner"),
+        ]
+        for words in (
+            ["node", "set", "mail", "lock_timeout"],
+            ["node", "members", "mail", "--set", "bee@localhost=king"],
+            ["node", "members", "mail", "--set", "b@d@f=member"],
+            ["node", "delete", "mail"],
+        ):
+            assert (await root.says(*words)).code == 2, words
+        wrong = await root.says("node", "set", "mail", "lock_timeout=soon")
+        assert wrong.code == 2
+        assert "lock_timeout" in wrong.err
+        await root.does("node", "delete", "mail", "--yes")
+        assert [row["node"] for row in await root.rows("queues")] == ["jobs", "news"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "sentence"),
+    [
+        (({"password": "guess"}, ["queues"]), 1, "wrong name or password"),
+        (({"account": "eve"}, ["queues"]), 1, "is no administrator of queue.localhost"),
+        (({"account": "eve"}, ["pause", "jobs"]), 1, "does not own jobs"),
+        (({"account": "boss"}, ["service"]), 1, "boss@localhost is no administrator"),
+        (({"service": "nobody.localhost"}, ["queues"]), 1, "nobody.localhost"),
+        (({}, ["items", "gone"]), 1, "has no node gone"),
+        (({}, ["peek", "jobs", "zz"]), 1, "there is no item zz in jobs"),
+        (({}, ["items", "jobs", "--state", "odd"]), 2, "--state"),
+        (({}, ["items", "jobs", "--after", "odd"]), 2, "after: a whole number"),
+        (({}, ["queues", "--url", "http://root@localhost"]), 2, "is not of the form"),
+        (({}, ["queues", "--url", "xmpp://root:pw@localhost/q"]), 2, "has a password in it"),
+    ],
+)
+async def test_what_does_not_work_is_one_sentence(prosody, tmp_path, asked, code, sentence):
+    who, words = asked
+    await prosody.account("eve", "secret")
+    async with component(prosody, tmp_path, CONFIG):
+        said = await Operator(prosody, **who).says(*words)
+    assert (said.code, said.out) == (code, "")
+    assert sentence in said.err
+    assert len(said.err.splitlines()) == 1 or "Usage" in said.err
+
+
+async def test_who_says_nothing_of_where_is_told_how(prosody):
+    said = await Operator(prosody).says("queues", PUBQUEUE_URL="")
+    assert said.code == 2
+    assert "PUBQUEUE_URL" in said.err
+
+
+async def test_an_owner_runs_its_own_nodes(server, tmp_path):
+    boss = Operator(server, "boss")
+    async with work(server, tmp_path):
+        assert [row["node"] for row in await boss.rows("queues")] == ["jobs", "news"]
+        assert (await boss.rows("redrive", "jobs", "a1"))[0]["count"] == 1
+
+
+MANY = 10_000
+
+
+async def test_ten_thousand_items_are_read_in_pages(prosody, tmp_path):
+    root = Operator(prosody)
+    async with component(prosody, tmp_path, CONFIG), session(prosody, "boss@localhost/d") as boss:
+        for first in range(0, MANY, 500):
+            ids = {f"i{number}": JOB for number in range(first, first + 500)}
+            assert condition(await boss.publish(**ids)) == "result"
+        rows = await root.rows("items", "jobs")
+        assert [row["id"] for row in rows] == [f"i{number}" for number in range(MANY)]
+        (jobs, _) = await root.rows("queues")
+        assert jobs["depth"] == MANY
+        some = await root.rows("items", "jobs", "--max", "700", "--after", str(rows[99]["seq"]))
+        assert some == rows[100:800]
+        assert len((await root.does("items", "jobs")).splitlines()) == 101
+
+
+async def test_events_are_followed_as_they_happen(server, tmp_path):
+    root = Operator(server)
+    async with (
+        work(server, tmp_path) as (_, boss, _bee),
+        root.running("events", "--follow", "--after", "0") as following,
+    ):
+        async with asyncio.timeout(PATIENCE):
+            while b"a2  delivered" not in await following.stdout.readline():
+                pass
+            assert condition(await boss.publish(later=JOB)) == "result"
+            while b"later  published" not in await following.stdout.readline():
+                pass
+            following.send_signal(signal.SIGINT)
+            assert await following.wait() == 0
+        assert await following.stderr.read() == b""
+
+
+async def test_top_is_a_screen_that_a_key_ends(prosody, tmp_path, monkeypatch):
+    root = Operator(prosody)
+    for name in ("PUBQUEUE_URL", "PUBQUEUE_PASSWORD"):
+        monkeypatch.setenv(name, root.environment[name])
+
+    def watch(publish):
+        with terminal(f"{PUBQUEUE} top --every 0.2", tmp_path) as screen:
+            screen.until("1 queue, 0 waiting", "jobs", "q ends it")
+            publish()
+            screen.until("1 queue, 1 waiting")
+            screen.press("q")
+            assert screen.ended() == 0
+
+    loop = asyncio.get_running_loop()
+    async with component(prosody, tmp_path, CONFIG), session(prosody, "boss@localhost/d") as boss:
+
+        def publish():
+            asyncio.run_coroutine_threadsafe(boss.publish(a1=JOB), loop).result(PATIENCE)
+
+        await asyncio.to_thread(watch, publish)
+
+
+# --- doctor ----------------------------------------------------------------------------------------
+
+
+async def test_a_doctor_finds_what_is_wrong(server, tmp_path):
+    root = Operator(server)
+    async with work(server, tmp_path):
+        found = {row["about"]: row for row in await root.rows("doctor")}
+        assert list(found["login"]) == ["level", "about", "says"]
+        assert found["dead items"]["level"] == "look"
+        assert "jobs (1)" in found["dead items"]["says"]
+        for fine in ("login", "service", "queues", "workers", "event log", "service clock"):
+            assert found[fine]["level"] == "good", found[fine]
+        assert {"TLS", "rate", "server clock"} <= found.keys()
+        await root.does("node", "set", "jobs", "dead_letter_node=graves")
+        said = await root.says("doctor")
+        assert said.code == 1
+        assert "bad           dead-letter nodes: not there: graves of jobs" in said.out.splitlines()
+        await root.does("node", "create", "graves")
+        assert (await root.says("doctor")).code == 0
+
+
+async def test_a_doctor_on_the_host_looks_at_the_store(prosody, tmp_path):
+    root = Operator(prosody)
+    async with component(prosody, tmp_path, CONFIG):
+        config = tmp_path / "pubqueue.toml"
+        rows = await root.rows("doctor", "--config", str(config))
+        found = {row["about"]: row for row in rows}
+        for fine in ("configuration", "component port", "store"):
+            assert found[fine]["level"] == "good", found[fine]
+        assert found["disk"]["says"].endswith(str(tmp_path / "pubqueue.db") + " is")
+        config.write_text("nonsense = 1\n")
+        said = await root.says("doctor", "--config", str(config))
+        assert said.code == 1
+        assert said.out.startswith("bad           configuration: ")
+
+
+async def test_a_doctor_sees_a_damaged_store_and_a_service_that_is_not_there(prosody, tmp_path):
+    root = Operator(prosody)
+    config = write_config(tmp_path, listener(prosody), CONFIG)
+    (tmp_path / "pubqueue.db").write_bytes(b"SQLite format 3\0" + b"\1" * 8192)
+    said = await root.says("doctor", "--config", str(config))
+    assert said.code == 1
+    assert "bad           store: " in said.out
+    assert "bad           queues: queue.localhost is not there" in said.out
+
+
+async def test_a_doctor_repeats_the_doubts_about_a_database(prosody, tmp_path, postgres):
+    root = Operator(prosody)
+    async with component(prosody, tmp_path, CONFIG, store=postgres.address):
+        rows = await root.rows("doctor", "--config", str(tmp_path / "pubqueue.toml"))
+        says = [row["says"] for row in rows if row["about"] == "store"]
+        assert "the server has fsync off: a loss of power may destroy everything" in says
+
+
+# --- two instances, and shells ---------------------------------------------------------------------
+
+
+async def test_two_instances_are_run_as_one(tmp_path, postgres):
+    """ejabberd gives each stanza to either of them: an operation is one stanza, so it is the same whom it meets."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    async with Ejabberd() as ejabberd, AsyncExitStack() as stack:
+        await ejabberd.account("root", "secret")
+        for folder in folders:
+            folder.mkdir()
+            config = write_config(folder, listener(ejabberd), CONFIG, store=postgres.address)
+            await stack.enter_async_context(Program(config))
+        root = Operator(ejabberd)
+        for turn in range(4):
+            word, state = (("pause", "paused"), ("resume", "running"))[turn % 2]
+            await root.does(word, "jobs")
+            assert (await root.rows("queues"))[0]["state"] == state
+
+
+async def test_a_shell_completes_names_of_nodes(prosody, tmp_path):
+    root = Operator(prosody)
+    async with component(prosody, tmp_path, CONFIG):
+        words = {"COMP_WORDS": "pubqueue pause j", "COMP_CWORD": "2"}
+        said = await root.says(_PUBQUEUE_COMPLETE="bash_complete", **words)
+        assert said.out.split() == ["plain,jobs"]
+        words = {"COMP_WORDS": "pubqueue pause ", "COMP_CWORD": "2"}
+        said = await root.says(_PUBQUEUE_COMPLETE="bash_complete", **words)
+        assert said.out.split() == ["plain,jobs", "plain,news"]
+    words = {"COMP_WORDS": "pubqueue pause j", "COMP_CWORD": "2", "PUBQUEUE_PASSWORD": "guess"}
+    said = await root.says(_PUBQUEUE_COMPLETE="bash_complete", **words)
+    assert (said.out.split(), said.err) == ([], "")
+
+
+async def test_what_the_documentation_types_can_be_typed(prosody, tmp_path):
+    """Each line of the page that begins with `pubqueue`, in its order."""
+    root = Operator(prosody)
+    page = (ROOT / "docs" / "operations" / "command-line.md").read_text()
+    lines = [
+        line for kind, text in BLOCK.findall(page) if kind == "sh" for line in text.split("\n")
+    ]
+    typed = [shlex.split(line)[1:] for line in lines if line.startswith("pubqueue ")]
+    assert len(typed) > 20
+    async with work(prosody, tmp_path) as (_, boss, bee):
+        assert condition(await bee.ask("set", unlock("a2", "reject", "no seat"))) == "result"
+        assert condition(await boss.publish(i1=JOB)) == "result"
+        await bee.next_message()  # that a2 is unlocked
+        await bee.next_message()  # the item
+        assert condition(await bee.ask("set", unlock("i1", "reject", "no seat"))) == "result"
+        for words in typed:
+            await root.does(*words)

@@ -1,0 +1,62 @@
+"""The commands that run queues, as far as no server is needed: what they import, say of themselves, and print."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from harness.documented import ROOT
+
+from pubqueue.app.operations.cells import Cell
+from pubqueue.app.operations.model import Column
+from pubqueue.app.operations.table import OPERATIONS
+from pubqueue.cli import COMMANDS, main
+from pubqueue.cli.operations import show
+
+LISTS = ("queues", "items", "dead", "peek", "workers", "events", "service", "members")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_documentation_names_every_key(name):
+    page = (ROOT / "docs" / "operations" / "command-line.md").read_text()
+    keys = ", ".join(column.name for column in OPERATIONS[name].columns)
+    assert f"| {keys} |" in page
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_completion_for_each_shell(shell):
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert f"_PUBQUEUE_COMPLETE={shell}_complete" in result.output
+
+
+def test_the_commands_need_nothing_that_the_service_needs():
+    """In a process in which the libraries of the service cannot be imported."""
+    modules = sorted({module for module, extra in COMMANDS.values() if not extra})
+    lacking = ["aiohttp", "aiosqlite", "lxml", "cronsim", "prometheus_client", "sdnotify", "uvloop"]
+    code = (
+        "import sys, importlib\n"
+        f"sys.modules.update(dict.fromkeys({lacking}))\n"
+        f"for name in {modules}: importlib.import_module(name)\n"
+    )
+    subprocess.run([sys.executable, "-I", "-c", code], check=True)
+
+
+def test_what_would_control_a_terminal_is_written_out():
+    assert show.plain("a\x1b[31mb\u202ec\nd") == "a\\x1b[31mb\\u202ec\nd"
+
+
+def test_json_is_one_line_whatever_stands_in_it(capsys):
+    columns = (Column("at", "At", Cell.SINCE), Column("names", "Names", Cell.NAMES))
+    show.write_json(show.as_json({"at": 1_001, "names": ("a\nb", "ä")}, columns))
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert json.loads(out) == {"at": "1970-01-01T00:00:01.001Z", "names": ["a\nb", "ä"]}
+
+
+@pytest.mark.parametrize("name", ["purge", "redrive"])
+def test_who_is_no_terminal_has_to_say_yes(name):
+    result = CliRunner().invoke(main, [name, "jobs"], env={"PUBQUEUE_URL": ""})
+    assert result.exit_code == 2
+    assert result.output.endswith("Nothing is done without --yes.\n")
