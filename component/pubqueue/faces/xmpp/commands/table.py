@@ -29,14 +29,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 # fmt: off
 DOES: Final[Mapping[str, str]] = {
-    own("schedules"):         "lists what is published at set times, with the next and the last time and the last error",
-    own("schedule-add"):      "adds a schedule",
-    own("schedule-change"):   "changes a schedule that a command has made",
-    own("schedule-remove"):   "ends a schedule that a command has made; what it has published stays",
-    own("schedule-pause"):    "stops a schedule for a while; it misses nothing meanwhile",
-    own("schedule-resume"):   "lets a schedule go on",
-    own("schedule-fire"):     "publishes the item of a schedule now",
-    f"{ns.PUBSUB}#get-pending": "sends you a form for each subscription that waits for your approval (XEP-0060 8.7)",
+    own("schedules"):         "Lists what is published at set times, with the next and the last time and the last error.",
+    own("schedule-add"):      "Adds a schedule.",
+    own("schedule-change"):   "Changes a schedule that a command has made.",
+    own("schedule-remove"):   "Ends a schedule that a command has made; what it has published stays.",
+    own("schedule-pause"):    "Stops a schedule for a while; it misses nothing meanwhile.",
+    own("schedule-resume"):   "Lets a schedule go on.",
+    own("schedule-fire"):     "Publishes the item of a schedule now.",
+    f"{ns.PUBSUB}#get-pending": "Sends you a form for each subscription that waits for your approval (XEP-0060 8.7).",
 }
 """What those do that are no operations (`app.operations`), as the documentation has it (`tools/reference`)."""
 # fmt: on
