@@ -63,3 +63,7 @@ def test_a_lock_may_be_lost():
     item = make_item()
     item.become("lost")
     assert item.lock_lost.is_set()
+
+
+def test_it_says_how_often_it_has_failed():
+    assert (make_item(attempt=4, failures=2).failures, make_item().failures) == (2, 0)

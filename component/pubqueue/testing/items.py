@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import uuid4
+from xml.etree.ElementTree import fromstring
 
-from pubqueue.testing.payloads import element_of
 from pubqueue_xeps.item import Item
+from pubqueue_xeps.payloads import written
 from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
 if TYPE_CHECKING:
@@ -107,12 +108,13 @@ def make_item(
     headers: Mapping[str, str] | None = None,
     publisher: str | None = "publisher@localhost",
     attempt: int = 1,
+    failures: int = 0,
     lock_timeout: float = 300,
 ) -> NotedItem:
     """Return an item that has been handed out, with or without an event loop at work.
 
     An Element is the payload as it is, None is none, any other value goes as JSON (XEP-0335). `attempt` counts from 1,
-    `lock_timeout` is in seconds. `async with item:` settles it as a worker does. To lose its lock, have it
+    `failures` is how many of those before have failed, `lock_timeout` is in seconds. `async with item:` settles it as a worker does. To lose its lock, have it
     `become("lost")`.
 
     Raises:
@@ -120,12 +122,12 @@ def make_item(
 
     """
     now = datetime.now(UTC)
-    lock = Lock(1, now + timedelta(seconds=lock_timeout), attempt, now)
+    lock = Lock(1, now + timedelta(seconds=lock_timeout), attempt, now, failures)
     delivered = Delivered(
         service="queue.localhost",
         node=node,
         id=uuid4().hex if id is None else id,
-        payload=element_of(payload),
+        payload=None if payload is None else fromstring(written(payload)),  # noqa: S314  written just now
         publisher=publisher,
         lock=lock,
         headers=dict(headers or {}),

@@ -27,8 +27,8 @@ from uuid import uuid4
 from pubqueue.core.event_log import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
 from pubqueue.testing.logs import diverted
-from pubqueue.testing.payloads import xml_of
 from pubqueue_xeps import in_process, publishing
+from pubqueue_xeps.payloads import written
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.pages import ItemEntry
     from pubqueue.testing.engine import Option
     from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import Item
 
 T = TypeVar("T")
@@ -174,7 +175,9 @@ class Service:
         """
         name = uuid4().hex if id is None else id
         beside = publishing.beside(delay, priority, ttl, headers)
-        content = publishing.publish(node, [publishing.item(name, xml_of(payload))], beside)
+        content = publishing.publish(
+            node, [publishing.item(name, written(payload).encode())], beside
+        )
         self._call(lambda engine: engine.publish(node, content))
         return name
 
@@ -212,13 +215,13 @@ class Service:
 
     async def work(
         self,
-        handler: Callable[[Item], Awaitable[object]],
+        handler: Callable[[Item], Awaitable[object]] | Handlers,
         *,
         node: str,
         requests: int = 1,
         within: float = PATIENCE,
     ) -> None:
-        """Have one worker handle what is in the node, until that is `settled`.
+        """Have one worker, with one handler or several by name, handle what is in the node, until that is `settled`.
 
         Raises:
             LookupError: there is no such node.
@@ -231,7 +234,7 @@ class Service:
     async def run(
         self,
         worker: Worker,
-        handler: Callable[[Item], Awaitable[object]],
+        handler: Callable[[Item], Awaitable[object]] | Handlers,
         *,
         node: str,
         within: float = PATIENCE,
