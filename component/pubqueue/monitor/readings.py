@@ -46,16 +46,23 @@ async def of_nodes(ask: Ask, by: Asker) -> list[Metric]:
 
     """
     entries, now = await _entries(ask, by)
-    families = {name: _gauge(name, words, "node") for name, words in QUEUES}
-    for entry in entries:
-        for name, value in _values(entry, now).items():
-            families[name].add_metric([entry.node.name], value)
     state = await ask(AskService(by))
     if not isinstance(state, ServiceState):
         raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
-    total = _gauge("nodes", "Nodes in the store.")
+    *of_each, total = families()
+    for entry in entries:
+        values = _values(entry, now)
+        for (name, _), family in zip(QUEUES, of_each, strict=True):
+            if name in values:
+                family.add_metric([entry.node.name], values[name])
     total.add_metric([], state.nodes)
-    return [*families.values(), total]
+    return [*of_each, total]
+
+
+def families() -> list[GaugeMetricFamily]:
+    """Return what there is to say of nodes, the number of all of them last; without any value yet."""
+    of_each = [_gauge(name, words, "node") for name, words in QUEUES]
+    return [*of_each, _gauge("nodes", "Nodes in the store.")]
 
 
 async def _entries(ask: Ask, by: Asker) -> tuple[list[NodeEntry], Millis]:

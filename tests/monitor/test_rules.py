@@ -1,0 +1,90 @@
+"""The alert rules and the dashboard: well made, and about metrics that there are."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import generate_latest
+
+from pubqueue.app.watching import Phase, Traffic, Waiting
+from pubqueue.monitor import readings
+from pubqueue.monitor.lag import Lag
+from pubqueue.monitor.server import given
+from pubqueue.monitor.tally import Tally
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "operations" / "prometheus" / "alerts.yml"
+DASHBOARD = ROOT / "operations" / "grafana" / "pubqueue.json"
+NAME = re.compile(r"\bpubqueue_\w+")
+
+
+def exposed():
+    """Return the names of all samples that a service can expose."""
+    watch = Tally()
+    Lag(watch.registry)
+    families = [
+        *readings.of_process(Waiting(0, 0, 0), [Traffic()]),
+        *readings.of_build("1", Phase.AT_WORK),
+        readings.store_answers(yes=True),
+        *readings.families(),
+    ]
+    text = (generate_latest(watch.registry) + generate_latest(given(families))).decode()
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
+    names = {name for name, kind in kinds.items() if kind != "histogram"}
+    for name, kind in kinds.items():
+        if kind == "histogram":
+            names |= {f"{name}_bucket", f"{name}_sum", f"{name}_count"}
+    return names
+
+
+def rules():
+    return yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+
+
+def expressions():
+    yield from (rule["expr"] for rule in rules())
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+
+
+@pytest.mark.parametrize("expression", list(expressions()))
+def test_what_is_asked_for_is_there(expression):
+    names = {*NAME.findall(expression)}
+    assert names <= exposed() | {"pubqueue"}
+    assert names or expression.startswith("up{")
+
+
+def test_each_alert_says_what_is_wrong_and_for_whom():
+    for rule in rules():
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in {"page", "ticket"}
+        assert rule["annotations"]["summary"]
+
+
+def test_the_dashboard_is_as_it_is_written():
+    subprocess.run([sys.executable, ROOT / "tools" / "dashboard", "--check"], check=True)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="this distribution has no prometheus")
+def test_prometheus_takes_the_rules():
+    found = subprocess.run(
+        ["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert f"SUCCESS: {len(rules())} rules found" in found.stdout
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="this distribution has no prometheus")
+def test_the_alerts_fire_when_they_should():
+    found = subprocess.run(
+        ["promtool", "test", "rules", RULES.with_name("alerts_test.yml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
