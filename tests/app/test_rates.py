@@ -9,6 +9,7 @@ from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOSS, JOBS, NOW, after, who
 from harness.patience import PATIENCE
 from harness.shell import Shell
+from harness.two_shells import PostgresShell
 from harness.witness import WatchedFace
 
 from pubqueue.app.batch import run
@@ -87,21 +88,32 @@ def test_other_queues_go_on(shell):
     assert sorted(handed(shell, *both)) == ["a", "b", "x", "y", "z"]
 
 
-def test_it_holds_after_a_kill_and_for_all_processes(shell, tmp_path):
+@pytest.fixture(params=["sqlite", "postgres"])
+def processes(request, tmp_path):
+    """Two processes on one store."""
+    makes = {"sqlite": Shell, "postgres": PostgresShell}
+    place = tmp_path / "shared.db"
+    if request.param == "postgres":
+        place = request.getfixturevalue("postgres").address
+    both = makes[request.param](place), makes[request.param](place)
+    yield both
+    for one in both:
+        one.close()
+
+
+def test_it_holds_after_a_kill_and_for_all_processes(processes):
+    shell, other = processes
+    shell.batch(a_queue(rate=2))
     shell.batch(publishes(*NAMES))
     assert handed(shell, joins(ANN, 99)) == "ab"
-    other = Shell(tmp_path / "queue.db")
-    try:
-        done = other.batch(everywhere=True)
-        assert (done.deliveries, done.soonest) == ((), after(0.5))
-        other.wait(0.5)
-        shell.wait(0.5)
-        assert handed(other, Expire()) == "c"
-        assert handed(shell, Expire()) == ""
-        shell.wait(0.5)
-        assert handed(shell, Expire()) == "d"
-    finally:
-        other.close()
+    done = other.batch(everywhere=True)
+    assert (done.deliveries, done.soonest) == ((), after(0.5))
+    other.wait(0.5)
+    shell.wait(0.5)
+    assert handed(other, Expire()) == "c"
+    assert handed(shell, Expire()) == ""
+    shell.wait(0.5)
+    assert handed(shell, Expire()) == "d"
 
 
 def test_groups_keep_to_it_too(shell):

@@ -106,6 +106,17 @@ def test_a_priority_may_reach_its_bounds(priority):
     assert published(draft(priority=priority)) is None
 
 
+@pytest.mark.parametrize("group", ["", "g", "x" * 255, "é" * 127, "customer 17/ü"])
+def test_a_group_is_a_name_or_none(group):
+    assert published(draft(group=group)) is None
+
+
+@pytest.mark.parametrize("group", ["x" * 256, "é" * 128, "a\nb", "a\u202eb"])
+def test_a_group_is_no_other_text(group):
+    no = Refused(Refusal.BAD_REQUEST, "group: a name of 1 to 255 bytes", setting="group")
+    assert published(draft(group=group)) == no
+
+
 @pytest.mark.parametrize("priority", [1_000_001, -1_000_001])
 def test_a_priority_has_bounds(priority):
     reason = "priority: a priority goes from -1000000 to 1000000"

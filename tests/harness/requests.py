@@ -76,6 +76,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "delay": ("0", "3600"),  # nothing ripens by itself while a test looks
     "priority": ("0", "3"),
     "ttl": ("7200",),
+    "group": ("g", "h"),
     "max_items": ("1",),
     "seconds": ("60",),
     "app": ("nightly", "stream"),
@@ -185,7 +186,7 @@ def beside(draw):
         said[0].text = draw(st.sampled_from(ODD))
         return element(f"{ns.SHIM} headers", *said)
     if kind == "meta":
-        return element(f"{ns.OURS} meta", **draw(words("delay", "priority", "ttl")))
+        return element(f"{ns.OURS} meta", **draw(words("delay", "priority", "ttl", "group")))
     if kind == "txn":
         return element(f"{ns.OURS} txn", **draw(words("app", "version", "part", "attempt")))
     if kind == "other":
