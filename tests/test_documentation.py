@@ -51,6 +51,8 @@ NOT_OURS = {
     "systemctl": "a test has no service manager",
     "psql": "tests/harness/postgres.py makes the role and the schema with the same words",
     "export": "the shell's own",
+    "eval": "the shell's own",
+    "cd": "the shell's own",
     "python3": "of the distribution",
 }
 """Programs of a page that are not run here, and why."""
