@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import click
 import pytest
-from harness.documented import FOLLOWED, ROOT, blocks, every_block, held_elsewhere
+from harness.documented import ELSEWHERE, FOLLOWED, ROOT, blocks, every_block
 from harness.schema import ACCEPT, validate
 from lxml import etree
 
@@ -64,7 +64,7 @@ def test_every_block_has_a_verdict():
         for block in every_block()
         if (block.page, block.language, block.number) not in NOT_RUN
         and block.page not in FOLLOWED
-        and not held_elsewhere(block.page)
+        and block.page not in ELSEWHERE
         and (block.language not in RUN or block.language == "text")
     ]
     assert open_ones == []
@@ -72,6 +72,13 @@ def test_every_block_has_a_verdict():
 
 def test_what_is_not_run_is_there():
     assert NOT_RUN.keys() <= {(one.page, one.language, one.number) for one in every_block()}
+
+
+def test_who_runs_a_page_names_it():
+    for page, test in ELSEWHERE.items():
+        if (ROOT / page).exists():
+            name = page.rpartition("/")[2].removesuffix(".md")
+            assert name in (ROOT / "tests" / test).read_text()
 
 
 # --- xml ----------------------------------------------------------------------------------------
