@@ -13,6 +13,7 @@ from harness.documented import ELSEWHERE, FOLLOWED, ROOT, blocks, every_block
 from harness.schema import ACCEPT, validate
 from lxml import etree
 
+import pubqueue
 from pubqueue.cli import main
 
 RUN = {
@@ -228,8 +229,10 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing_from_others(sit
         assert [one for one in sources.found if re.match("(https?:)?//", one)] == [], page
 
 
-def test_the_site_tells_every_command_and_every_key(site):
+def test_the_site_tells_every_command_and_what_can_be_imported(site):
     said = (site / "reference" / "command-line.html").read_text()
     for name in main.list_commands(click.Context(main)):
         assert f"pubqueue {name}" in said
-    assert "touch_for" in (site / "reference" / "api.html").read_text()
+    said = (site / "reference" / "api.html").read_text()
+    assert all(f'id="pubqueue.{name}"' in said for name in getattr(pubqueue, "__all__", ()))
+    assert 'id="pubqueue_xeps.batch.Batch"' in said
