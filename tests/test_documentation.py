@@ -9,10 +9,11 @@ from html.parser import HTMLParser
 
 import click
 import pytest
-from harness.documented import FOLLOWED, ROOT, blocks, every_block, held_elsewhere
+from harness.documented import ELSEWHERE, FOLLOWED, ROOT, blocks, every_block
 from harness.schema import ACCEPT, validate
 from lxml import etree
 
+import pubqueue
 from pubqueue.cli import main
 
 RUN = {
@@ -51,6 +52,8 @@ NOT_OURS = {
     "systemctl": "a test has no service manager",
     "psql": "tests/harness/postgres.py makes the role and the schema with the same words",
     "export": "the shell's own",
+    "eval": "the shell's own",
+    "cd": "the shell's own",
     "python3": "of the distribution",
 }
 """Programs of a page that are not run here, and why."""
@@ -62,7 +65,7 @@ def test_every_block_has_a_verdict():
         for block in every_block()
         if (block.page, block.language, block.number) not in NOT_RUN
         and block.page not in FOLLOWED
-        and not held_elsewhere(block.page)
+        and block.page not in ELSEWHERE
         and (block.language not in RUN or block.language == "text")
     ]
     assert open_ones == []
@@ -70,6 +73,13 @@ def test_every_block_has_a_verdict():
 
 def test_what_is_not_run_is_there():
     assert NOT_RUN.keys() <= {(one.page, one.language, one.number) for one in every_block()}
+
+
+def test_who_runs_a_page_names_it():
+    for page, test in ELSEWHERE.items():
+        if (ROOT / page).exists():
+            name = page.rpartition("/")[2].removesuffix(".md")
+            assert name in (ROOT / "tests" / test).read_text()
 
 
 # --- xml ----------------------------------------------------------------------------------------
@@ -219,8 +229,10 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing_from_others(sit
         assert [one for one in sources.found if re.match("(https?:)?//", one)] == [], page
 
 
-def test_the_site_tells_every_command_and_every_key(site):
+def test_the_site_tells_every_command_and_what_can_be_imported(site):
     said = (site / "reference" / "command-line.html").read_text()
     for name in main.list_commands(click.Context(main)):
         assert f"pubqueue {name}" in said
-    assert "touch_for" in (site / "reference" / "api.html").read_text()
+    said = (site / "reference" / "api.html").read_text()
+    assert all(f'id="pubqueue.{name}"' in said for name in getattr(pubqueue, "__all__", ()))
+    assert 'id="pubqueue_xeps.batch.Batch"' in said

@@ -25,11 +25,22 @@ FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
 """Pages that are followed line by line, with what they have typed, written and shown (`tools/five-minutes`)."""
 
 
-OURS: Final = [
-    ROOT / "tests" / name
-    for name in ("test_documentation.py", "e2e/test_documented.py", "spark/test_documented.py")
-]
-"""The tests of all pages."""
+ELSEWHERE: Final = {
+    "docs/how-to/ask-and-reply.md": "e2e/test_how_to.py",
+    "docs/how-to/blocking.md": "e2e/test_how_to.py",
+    "docs/how-to/payloads.md": "e2e/test_how_to.py",
+    "docs/how-to/publish.md": "e2e/test_how_to.py",
+    "docs/how-to/handlers.md": "e2e/test_documented_workers.py",
+    "docs/how-to/run-a-worker.md": "e2e/test_documented_workers.py",
+    "docs/how-to/tracing.md": "e2e/test_documented_workers.py",
+    "docs/how-to/groups-and-rates.md": "xeps/test_groups_e2e.py",
+    "docs/how-to/install.md": "test_installed.py",
+    "docs/how-to/schedules.md": "test_declared_schedules.py",
+    "docs/how-to/several-subscriptions.md": "e2e/test_clients_subids.py",
+    "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
+    "docs/operations/command-line.md": "e2e/test_operations.py",
+}
+"""Pages whose snippets a test of their own runs, which knows what has to come of them."""
 
 
 class Block(NamedTuple):
@@ -61,23 +72,6 @@ def every_block() -> Iterator[Block]:
 def blocks(language: str) -> Iterator[Block]:
     """Yield each block in this language of every page."""
     return (block for block in every_block() if block.language == language)
-
-
-def held_elsewhere(page: str) -> list[str]:
-    """Return the other tests that name this page, in full or as a page of its folder: they run its snippets."""
-    path = Path(page)
-    name = re.compile(rf"[\"'/]{re.escape(path.stem)}(\.md)?[\"']")
-    found = []
-    for test in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = test.read_text()
-        if (
-            page.startswith("docs/")
-            and test not in OURS
-            and path.parent.name in text
-            and name.search(text)
-        ):
-            found.append(str(test.relative_to(ROOT)))
-    return found
 
 
 class DocumentedProsody(Prosody):

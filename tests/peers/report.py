@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "other-services.md"
-BEGIN: Final = "<!-- what services have: written by `make peers` -->\n"
-END: Final = "<!-- end of what services have -->\n"
+BEGIN: Final = "<!-- what services have: written by `make peers` -->\n\n"
+END: Final = "\n<!-- end of what services have -->\n"
 
 
 def table(found: Mapping[str, Mapping[str, bool]]) -> str:
