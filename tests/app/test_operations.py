@@ -103,6 +103,12 @@ def test_what_cannot_be_meant_is_said(operation, words, sentence):
         fit(operation, Given(words), same)
 
 
+def test_what_is_usual_is_meant_where_nothing_is_given():
+    words = fit(AFFILIATE, Given(node=("jobs",), jid=("bot@x",)), same)
+    assert words.one("affiliation") == "member"
+    assert fit(ITEMS, Given(node=("jobs",), state=("",)), same).one("state") == "all"
+
+
 def test_a_jid_is_normalised_by_who_knows_how_and_refused_where_it_is_none():
     words = Given(node=("jobs",), jid=("BOT@X",), affiliation=("member",))
     assert fit(AFFILIATE, words, str.lower).one("jid") == "bot@x"

@@ -15,6 +15,7 @@ from harness.patience import PATIENCE
 from harness.program import PUBQUEUE, Program, write_config
 from harness.session import PUBSUB, condition, session
 from harness.terminal import terminal
+from harness.tls import secure
 
 from pubqueue.app.operations.items import DEAD, EVENTS, ITEMS, PEEK
 from pubqueue.app.operations.nodes import MEMBERS, QUEUES
@@ -248,6 +249,7 @@ async def test_nodes_are_made_changed_and_deleted(server, tmp_path):
         (({"account": "boss"}, ["service"]), 1, "boss@localhost is no administrator"),
         (({"service": "nobody.localhost"}, ["queues"]), 1, "nobody.localhost"),
         (({}, ["items", "gone"]), 1, "has no node gone"),
+        (({}, ["redrive", "jobs", "zz"]), 1, "or not all of these items"),
         (({}, ["peek", "jobs", "zz"]), 1, "there is no item zz in jobs"),
         (({}, ["items", "jobs", "--state", "odd"]), 2, "--state"),
         (({}, ["items", "jobs", "--after", "odd"]), 2, "after: a whole number"),
@@ -387,6 +389,22 @@ async def test_a_doctor_repeats_the_doubts_about_a_database(prosody, tmp_path, p
         rows = await root.rows("doctor", "--config", str(tmp_path / "pubqueue.toml"))
         says = [row["says"] for row in rows if row["about"] == "store"]
         assert "the server has fsync off: a loss of power may destroy everything" in says
+
+
+async def test_a_doctor_tells_of_tls_and_of_a_server_that_holds_an_account_back(tmp_path):
+    async with Prosody(modules=("tls", "limits")) as prosody:
+        await prosody.account("root", "secret")
+        authority = await secure(prosody, 'limits = { c2s = { rate = "10kb/s" } }\n')
+        root = Operator(prosody)
+        url = root.url.replace("tls=off", f"ca_file={authority}")
+        async with component(prosody, tmp_path, CONFIG):
+            rows = (await root.says("doctor", "--json", "--url", url)).rows
+    found = {row["about"]: row for row in rows}
+    assert found["TLS"]["level"] == "good"
+    assert found["TLS"]["says"].startswith("TLSv1.")
+    assert found["rate"]["level"] == "look"
+    assert "holds this account back" in found["rate"]["says"]
+    assert "stanza size" not in found
 
 
 # --- two instances, and shells ---------------------------------------------------------------------

@@ -130,35 +130,22 @@ def fit(operation: Operation, given: Given, jid_of: Callable[[str], str | None])
         UnfitError: it cannot be; the sentence is for who gave it.
 
     """
-    known = {parameter.name for parameter in operation.parameters}
-    if unknown := sorted(given.keys() - known):
+    known = {parameter.name: parameter for parameter in operation.parameters}
+    if unknown := sorted(given.keys() - known.keys()):
         raise UnfitError(f"{unknown[0]}: {operation.name} knows no such parameter")
-    return Given(
-        {one.name: _fit(one, given, jid_of) for one in operation.parameters if one.name in given}
-        | {
-            one.name: (one.usual,)
-            for one in operation.parameters
-            if one.usual and not given.one(one.name)
-        }
-        | {
-            one.name: _lacking(one)
-            for one in operation.parameters
-            if one.required and not given.lines(one.name)
-        }
-    )
-
-
-def _lacking(parameter: Parameter) -> tuple[str, ...]:
-    raise UnfitError(f"{parameter.name}: this has to be given")
+    return Given({name: _fit(one, given, jid_of) for name, one in known.items()})
 
 
 def _fit(
     parameter: Parameter, given: Given, jid_of: Callable[[str], str | None]
 ) -> tuple[str, ...]:
-    name, text = parameter.name, given.one(parameter.name)
+    """Return the values of one parameter, none if it is not given; what is usual stands for that."""
+    name, text = parameter.name, given.one(parameter.name) or parameter.usual
+    if parameter.required and not given.lines(name) and not text:
+        raise UnfitError(f"{name}: this has to be given")
     if parameter.kind is Kind.LINES:
         return given.lines(name)
-    if len(given[name]) > 1:
+    if len(given.get(name, ())) > 1:
         raise UnfitError(f"{name}: one value")
     if not text:
         return ()

@@ -132,9 +132,8 @@ class Link:
                 who += f", and does not own {node}" if node else ""
                 return RefusedError(f"{who} ({said})." if said else f"{who}.")
             case "item-not-found":
-                where = (
-                    f"{service} has no node {node}" if node else f"{service} has nothing like it"
-                )
+                where = f"{service} has no node {node}" if node else f"{service} has no such thing"
+                where += ", or not all of these items" if words.get("item") else ""
                 return RefusedError(f"{said or where}.")
             case "service-unavailable" | "remote-server-not-found" | "remote-server-timeout":
                 return RefusedError(f"{service} is not there: {refusal.told}.")

@@ -36,6 +36,9 @@ PADDING: Final = 2_048
 THROTTLED: Final = 4.0
 """Seconds; a burst that takes longer is being held back."""
 
+PATIENCE: Final = 60.0
+"""Seconds for which an answer is waited for."""
+
 LARGE: Final = 230_000
 """Bytes of a stanza that a service of this kind may have to send: servers relay 256 KiB unless they are told otherwise."""
 
@@ -183,7 +186,7 @@ async def _burst(link: Link) -> Finding:
     """Send pings that together are more than a throttled session may say at once (XEP-0199)."""
     begun = time.monotonic()
     pings = [
-        _ping(link, PADDING, THROTTLED * 5) for _ in range(BURST)
+        _ping(link, PADDING, PATIENCE) for _ in range(BURST)
     ]  # all are written before the first is answered
     try:
         await asyncio.gather(*pings)
@@ -202,7 +205,7 @@ async def _burst(link: Link) -> Finding:
 async def _large(link: Link) -> Finding:
     """Send a stanza about as large as they come; last of all, for a server that minds ends the stream."""
     try:
-        await _ping(link, LARGE, 30)
+        await _ping(link, LARGE, PATIENCE)
     except IqError:
         pass  # it has arrived, and that is what matters
     except ServiceUnavailable:

@@ -62,12 +62,12 @@ def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
         if live:
             await _watch(link, every)
             return
-        found, now, _ = await _look(link)
+        found, now, more = await _look(link)
         if as_json:
             for row in found:
                 show.write_json(show.as_json(row, QUEUES.columns))
         else:
-            click.echo(_head(link, found, more=False))
+            click.echo(_head(link, found, more=more))
             show.console().print(show.table(QUEUES.columns, found, now))
 
     run(url, work)

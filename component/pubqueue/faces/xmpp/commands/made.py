@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app.operations.cells import Cell
 from pubqueue.app.operations.given import Given
 from pubqueue.app.operations.model import AFTER, MOST, Kind, UnfitError, fit
 from pubqueue.app.operations.words import count, told
@@ -103,11 +104,16 @@ def facts_of(operation: Operation, answer: Answer) -> tuple[Field, ...]:
     """Return the one row of an answer, cell by cell; what is not there is left out."""
     (row,) = answer.rows
     facts = (
-        fact(column.name, column.label, _told(column, value, answer))
+        fact(column.name, column.label, _lines(column, value, answer))
         for column, value in zip(operation.columns, row, strict=True)
         if not column.more
     )
     return tuple(field for field in facts if any(field.value))
+
+
+def _lines(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
+    """Return a cell that has room for several lines."""
+    return "\n".join(value) if column.cell is Cell.NAMES else _told(column, value, answer)
 
 
 def table_of(operation: Operation, answer: Answer) -> Table:
@@ -136,8 +142,7 @@ def _in_words(operation: Operation, row: tuple[Any, ...], answer: Answer) -> str
 
 
 def _told(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
-    text = told(column.cell, value, answer.now)
-    return text.replace(", ", "\n") if column.name == "headers" else text
+    return told(column.cell, value, answer.now)
 
 
 # --- whole commands -----------------------------------------------------------------------------
