@@ -7,13 +7,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from harness.program import PUBQUEUE, Program, write_config
 from harness.server import StubServer
 from harness.ticking import ticks
 
 from pubqueue.app.listings import Schedules
-from pubqueue.cli import main
 from pubqueue.config import ConfigError, ScheduleSettings, load
 from pubqueue.core.model import Millis, seconds
 from pubqueue.core.schedules.model import Definition, Missed
@@ -135,15 +133,20 @@ def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
         (NIGHTLY.replace("0 3", "61 3"), "cron '61 3 * * *': bad minute"),
     ],
 )
-def test_serve_and_check_refuse_it_with_one_sentence_and_exit_with_2(
+async def test_serve_and_check_refuse_it_with_one_sentence_and_exit_with_2(
     tmp_path, command, text, sentence
 ):
     config = tmp_path / "pubqueue.toml"
     store = f"sqlite:///{tmp_path}/queue.db"
     config.write_text(f'jid = "queue.example.org"\nsecret = "s"\nstore = "{store}"\n{text}')
-    found = CliRunner().invoke(main, [command, "--config", str(config)])
-    assert found.exit_code == 2
-    (line,) = found.stderr.splitlines()
+    process = await asyncio.create_subprocess_exec(
+        *(PUBQUEUE, command, "--config", config),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    assert process.returncode == 2
+    (line,) = err.decode().splitlines()
     assert line.startswith("pubqueue: ")
     assert sentence in line
 

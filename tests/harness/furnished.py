@@ -10,7 +10,10 @@ from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core.model import NodeConfig, Terms
+from msgspec.json import encode
+
+from pubqueue.core.model import NodeConfig, NodeName, Terms
+from pubqueue.core.schedules.model import Definition
 from pubqueue.stores.relational.columns import packed, packed_config, packed_terms
 from pubqueue.stores.sqlite.schema import prepare
 
@@ -91,10 +94,16 @@ def _people(draw: Random) -> Rows:
         yield "resource", {"id": number, "jid": f"ann@x/{number}", "account": "ann@x"}
 
 
+def _definition(draw: Random) -> str:
+    """Return what a schedule is, as a column."""
+    node = NodeName(_name(draw))
+    return encode(Definition(_name(draw), "0 3 * * *", "UTC", node, b"<job/>")).decode()
+
+
 def _schedule(draw: Random, paused: int) -> dict[str, Any]:
     return {
         "name": f"{_name(draw)}/{paused}",
-        "definition": f'{{"name": "{_name(draw)}"}}',
+        "definition": _definition(draw),
         "source": ("file", "command")[paused],
         "author": "boss@x",
         "fired_through": draw.randrange(HIGHEST),
