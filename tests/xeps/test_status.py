@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 import structlog
+from harness.queue_service import in_turn, refuse, result
 from simulate import virtual_time
 
 from pubqueue_xeps import status
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.log import log
+from pubqueue_xeps.outcome import Reject, Release
 from pubqueue_xeps.status import COUNTED, SENTENCES, SPEAKER, Minutes, say, tell_minutes, wanted
 
 
@@ -161,6 +163,21 @@ async def test_a_worker_says_what_it_does(unset, capsys, service, worker_of):
     ]
     assert "geheim" not in "".join(lines)
     assert "secret" not in "".join(lines)
+
+
+@pytest.mark.e2e
+async def test_what_becomes_of_each_item_is_counted(service, worker_of):
+    service.script["retract"] = in_turn(
+        lambda iq: [result(iq), service.retracted(iq)], lambda iq: [refuse(iq, "conflict")]
+    )
+    async with worker_of(requests=4) as worker:
+        for number, how in enumerate((None, None, Release(), Reject("no"))):
+            service.deliver(worker.jid, f"i{number}")
+            async with await anext(worker):
+                if how is not None:
+                    raise how
+    expected = {"done": 1, "lost": 1, "release": 1, "reject": 1}
+    assert (worker._held_items.tally, worker._held_items.in_hand) == (expected, 0)
 
 
 @pytest.mark.e2e
