@@ -23,6 +23,7 @@ def unset(monkeypatch):
     # pytest has handlers at the real one
     monkeypatch.setattr(status, "ROOT", SimpleNamespace(handlers=[]))
     monkeypatch.delenv("PUBQUEUE_QUIET", raising=False)
+    structlog.reset_defaults()  # of what another test has set up
     yield
     structlog.reset_defaults()
 
