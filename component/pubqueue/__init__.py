@@ -32,8 +32,10 @@ if TYPE_CHECKING:
         ServerUnreachable,
         ServiceUnavailable,
     )
+    from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import Item
-    from pubqueue_xeps.outcome import Outcome, Reject, Release
+    from pubqueue_xeps.middleware import ErrorReporting, Timing
+    from pubqueue_xeps.outcome import Failed, Outcome, Reject, Release
     from pubqueue_xeps.published import NewItem, Published
     from pubqueue_xeps.publisher import Publisher
     from pubqueue_xeps.replies import Reply
@@ -45,7 +47,10 @@ __all__ = [
     "BlockingPublisher",
     "ConfigurationError",
     "DecodeError",
+    "ErrorReporting",
+    "Failed",
     "GoneUnconfirmed",
+    "Handlers",
     "Item",
     "ItemDead",
     "LockLost",
@@ -69,6 +74,7 @@ __all__ = [
     "Reply",
     "ServerUnreachable",
     "ServiceUnavailable",
+    "Timing",
     "Timings",
     "Worker",
 ]
@@ -78,8 +84,10 @@ __version__ = version("pubqueue")
 _HOME: Final[dict[str, tuple[str, ...]]] = {
     "blocking": ("BlockingItem", "BlockingPublisher"),
     "codec": ("DecodeError",),
+    "handlers": ("Handlers",),
     "item": ("Item",),
-    "outcome": ("Outcome", "Reject", "Release"),
+    "middleware": ("ErrorReporting", "Timing"),
+    "outcome": ("Failed", "Outcome", "Reject", "Release"),
     "published": ("NewItem", "Published"),
     "publisher": ("Publisher",),
     "replies": ("Reply",),

@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps import tracing
+from pubqueue_xeps.blocking import BlockingItem
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.outcome import Release
@@ -34,7 +35,7 @@ NODES = """
 [[node]]
 name = "jobs"
 queueing = true
-publishers = ["etl@localhost"]
+publishers = ["etl@localhost", "bot@localhost"]
 members = ["bot@localhost"]
 [node.options]
 "x-queueing#backoff_min" = 0
@@ -193,6 +194,25 @@ async def test_a_handler_that_hangs_is_cut_off(publish, working, dead):
     async with working(app):
         await publish("i1")
         assert await dead(1) == {"i1": "TimeLimit (failed once)"}
+
+
+async def test_a_plain_function_publishes_what_follows(etl, publish, working):
+    app, done = Handlers(), asyncio.Event()
+
+    @app.handler("job")
+    def job(item: BlockingItem) -> None:
+        item.publish("jobs", {"type": "next", "of": item.id})
+
+    @app.handler("next")
+    async def following(item: object, payload: dict[str, str]) -> None:
+        assert payload == {"type": "next", "of": "i1"}
+        done.set()
+
+    async with working(app) as worker:
+        await publish("i1")
+        await done.wait()
+    assert worker.said == []
+    assert await left(etl) == []
 
 
 async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):

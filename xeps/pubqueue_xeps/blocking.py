@@ -278,6 +278,11 @@ class BlockingItem(Content):
         return self._item.attempt
 
     @property
+    def failures(self) -> int:
+        """How often it has failed: a lock that timed out, a worker lost, work that failed; 0 where nobody says."""
+        return self._item.failures
+
+    @property
     def published(self) -> datetime | None:
         """When it was published by the service's clock, where the service tells."""
         return self._item.published

@@ -13,6 +13,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.blocking import BlockingItem
 from pubqueue_xeps.limits import TimeLimit, tries
 from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import handler_name, wrapped
@@ -128,10 +129,11 @@ class Post:
             raise Verdict("The handler has failed.", outcome) from None
 
     async def _function(self, item: Item) -> object:
-        call = partial(self._handler.function, *self._handler.arguments(item))
+        function = self._handler.function
         if self._handler.blocking:
-            return await self._in_thread(call)
-        return await self._in_time(call())
+            given = BlockingItem(item, asyncio.get_running_loop())
+            return await self._in_thread(partial(function, *self._handler.arguments(given)))
+        return await self._in_time(function(*self._handler.arguments(item)))
 
     async def _in_time(self, work: object) -> object:
         """Await the work of a coroutine, and cancel it when its time is over."""

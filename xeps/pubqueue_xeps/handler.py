@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue_xeps.choosing import Mark
-    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.content import Content
     from pubqueue_xeps.limits import Limits
 
 NOTHING: Final = object()
@@ -29,8 +29,8 @@ class Handler:
     wanted: Any
     blocking: bool
 
-    def arguments(self, item: Item) -> tuple[object, ...]:
-        """Return what the function is called with; raises DecodeError for a payload that does not fit."""
+    def arguments(self, item: Content) -> tuple[object, ...]:
+        """Return what the function is called with for an item; raises DecodeError for a payload that does not fit."""
         if self.wanted is NOTHING:
             return (item,)
         if self.wanted is Element:

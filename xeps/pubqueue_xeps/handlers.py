@@ -6,7 +6,7 @@
     async def rebook(item: Item, flight: Flight) -> None: ...
 
     @app.handler(header="kind", equals="mail")
-    def mail(item: Item) -> None: ...                   # blocks, so it runs in a thread
+    def mail(item: BlockingItem) -> None: ...                   # blocks, so it runs in a thread
 
     await Worker(...).run(app)
 
@@ -77,7 +77,7 @@ class Handlers:
         field or the header, by default any. None of them: of all the rest.
 
         The function takes `(item)`, or `(item, payload: SomeType)` for what `item.decode(SomeType)` returns, or
-        `Element`. One that is no coroutine function runs in a thread. The other arguments are explained by
+        `Element`. One that is no coroutine function runs in a thread, and its item is a `BlockingItem`. The other arguments are explained by
         `pubqueue_xeps.limits.Limits`. When `time_limit` is over, a coroutine is cancelled, and that counts as
         a failure with the reason TimeLimit. A thread cannot be cancelled: its item is given up as failed, and may be done
         again while the thread goes on; it counts for `concurrency` until it ends.

@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 from slixmpp.jid import JID
 
-from pubqueue.cli.connecting import connection
 from pubqueue.cli.ending import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.supervisor import supervise
 from pubqueue.cli.target import TargetError, load
+from pubqueue_xeps.connection import URL, read_url
 from pubqueue_xeps.errors import PubqueueError
 from pubqueue_xeps.worker import Worker
 
@@ -74,11 +74,10 @@ def worker(
     # its warnings say what the worker says better; a program's own logging still has them
     logging.getLogger("slixmpp").addHandler(logging.NullHandler())
     try:
-        address = connection(url, node, os.environ)
-        made = Worker(**address, requests=requests, grace=grace)
+        made = Worker(url=url or None, node=node, requests=requests, grace=grace)
         if not reload and processes == 1:
             return asyncio.run(made.run(load(target)))
-        _check_processes(processes, address["jid"])
+        _check_processes(processes, url or os.environ[URL])
     except (ValueError, TargetError) as problem:
         stop(ASKED_WRONGLY, _uncapitalized(problem))
     except PubqueueError as problem:
@@ -89,8 +88,8 @@ def worker(
     sys.exit(asyncio.run(supervise(command, processes, Path.cwd() if reload else None)))
 
 
-def _check_processes(processes: int, jid: str) -> None:
-    if processes > 1 and JID(jid).resource:
+def _check_processes(processes: int, url: str) -> None:
+    if processes > 1 and JID(read_url(url).jid).resource:
         raise ValueError("Of several processes each chooses its resource: the URL has none then.")
 
 
