@@ -88,6 +88,7 @@ VARIABLES = {
     "PUBQUEUE_SUBSCRIPTIONS_PER_ACCOUNT": ("9", 9),
     "PUBQUEUE_LOG_LEVEL": ("debug", "debug"),
     "PUBQUEUE_LOG_FORMAT": ("json", "json"),
+    "PUBQUEUE_HTTP": ("127.0.0.1:9254", "127.0.0.1:9254"),
     "PUBQUEUE_EVENT_LOG_DAYS": ("1.5", 1.5),
     "PUBQUEUE_EVENT_LOG_SIZE": ("17", 17),
     "PUBQUEUE_NODE": (

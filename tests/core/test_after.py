@@ -169,6 +169,7 @@ CHANGES = {
             group="g",
             state=State.DEAD,
             failed=20,
+            failure="worn out",
             holder=None,
             deadline=None,
             dead_letter=DeadLetter(9, after(1), "worn out", None, ANN),

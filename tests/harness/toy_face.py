@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 from harness.patience import PATIENCE
 
+from pubqueue.app.watching import Traffic
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
 from pubqueue.core.nodes.subscribe import Options, Subscribe
@@ -78,6 +79,7 @@ class LineFace:
         self._lines: dict[Jid, Line] = {}
         self._count = itertools.count(1)
         self._up = False
+        self.traffic = Traffic()
         broker.outbox.attach(self)
 
     # --- started and stopped by the wiring ---
