@@ -54,6 +54,8 @@ FIELDS_TABLE = {
     "x-queueing#backoff_max": ("text-single", "60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
     "x-queueing#dedup_window": ("text-single", "0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
     "x-queueing#max_queue_requests": ("text-single", "1000", ["1", "1000000"], ["0", "1000001"]),
+    "x-queueing#group_limit": ("text-single", "1", ["1", "1000"], ["0", "1001", "max"]),
+    "x-queueing#rate": ("text-single", "", ["", "5", "0.5", "100000"], ["0", "fast", "100000.1"]),
     "x-queueing#unsubscribe_on_unavailable": ("boolean", "1", ["0", "1"], ["", "maybe"]),
     "x-queueing#paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "x-queueing#publish_paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
