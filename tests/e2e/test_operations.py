@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import pytest_asyncio
+from harness.at_a_terminal import Operator
 from harness.documented import BLOCK, ROOT
 from harness.ejabberd import Ejabberd
 from harness.live import component, listener
-from harness.operator import Operator
 from harness.patience import PATIENCE
 from harness.program import PUBQUEUE, Program, write_config
 from harness.session import PUBSUB, condition, session

@@ -173,7 +173,7 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
         "due": time if state == "delayed" else None,
         "expires": draw.choice((None, time)),
         "acquired": draw.randrange(9),
-        "failed": 1 if seq % 5 == 0 else draw.randrange(9),
+        "failed": max(draw.randrange(9), int(seq % 5 == 0)),
         "failure": "no seat\nyet" if seq % 5 == 0 else None,
         "released": draw.randrange(9),
         "holder": "bot1@x/ä" if held else None,
