@@ -24,7 +24,7 @@ from pubqueue.stores.copying.of_postgres import PostgresPlace
 from pubqueue.stores.copying.of_sqlite import SqlitePlace, _batches
 from pubqueue.stores.copying.places import AT_ONCE
 from pubqueue.stores.copying.tables import OF_PROCESSES, agreed, differences
-from pubqueue.stores.postgres.schema import configure
+from pubqueue.stores.postgres import schema
 from pubqueue.stores.sqlite.schema import prepare
 
 
@@ -111,7 +111,7 @@ def test_the_schemas_of_both_have_the_same_to_copy(tmp_path, postgres):
         psycopg.connect(postgres.address, cursor_factory=psycopg.RawCursor) as other,
     ):
         prepare(one, tmp_path / "a.db")
-        configure(other)
+        schema.prepare(other)
         here, there = SqlitePlace(tmp_path / "a.db", one).tables(), PostgresPlace(other).tables()
         all_there = {
             name
