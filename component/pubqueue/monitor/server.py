@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from pubqueue.app.watching import Phase
 from pubqueue.core.decision import Refused
+from pubqueue.core.model import Jid
 from pubqueue.core.reading.oversee import AskService
 from pubqueue.monitor import readings
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.lag import Lag
+from pubqueue.monitor.page.sessions import Tokens
+from pubqueue.monitor.page.site import Site
 from pubqueue.monitor.tally import Tally
 
 if TYPE_CHECKING:
@@ -31,6 +35,11 @@ if TYPE_CHECKING:
 PATIENCE: Final = 5.0
 """Seconds for the store to answer a scrape or a probe."""
 
+LARGEST_FORM: Final = 256 * 1024
+"""Bytes: ids of items are long."""
+
+CLOSED: Final = Tokens()
+
 CLOSING: Final = 1.0
 """Seconds for open connections at the end."""
 
@@ -42,13 +51,15 @@ class CannotListenError(Exception):
 class Monitor:
     """Watches one process: counts for it, and answers over HTTP."""
 
-    def __init__(self, by: Asker, *, version: str) -> None:
+    def __init__(self, by: Asker, *, version: str, tokens: Tokens = CLOSED) -> None:
         self._by = by
         self.watch = Tally()
         self.health = Health()
         self._version = version
         self._broker: Broker | None = None
         self._traffic: Sequence[Traffic] = ()
+        viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the log says by what way it was
+        self._site = Site(tokens, viewer, lambda: self._broker, version=version)
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
         """Take note of who does the work from now on, and of what goes over its streams."""
@@ -87,7 +98,8 @@ class Monitor:
             await runner.cleanup()
 
     def _app(self) -> web.Application:
-        app = web.Application()
+        app = web.Application(client_max_size=LARGEST_FORM)
+        self._site.add_to(app)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
