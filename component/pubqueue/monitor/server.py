@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +15,12 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from pubqueue.app.watching import Phase
 from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid
+from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.oversee import AskService
 from pubqueue.monitor import readings
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.lag import Lag
+from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.page.sessions import Tokens
 from pubqueue.monitor.page.site import Site
 from pubqueue.monitor.tally import Tally
@@ -48,12 +50,17 @@ class CannotListenError(Exception):
     """The address cannot be listened on; the message is one sentence for the operator."""
 
 
+def _now() -> Millis:
+    return Millis(time.time_ns() // 1_000_000)
+
+
 class Monitor:
     """Watches one process: counts for it, and answers over HTTP."""
 
     def __init__(self, by: Asker, *, version: str, tokens: Tokens = CLOSED) -> None:
         self._by = by
-        self.watch = Tally()
+        self._sampling = Sampling(by, _now) if tokens.any else None
+        self.watch = Tally(self._sampling)
         self.health = Health()
         self._version = version
         self._broker: Broker | None = None
@@ -82,7 +89,10 @@ class Monitor:
         """
         runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING)
         await runner.setup()
-        lag = asyncio.create_task(Lag(self.watch.registry).run(), name="loop lag")
+        tasks = [asyncio.create_task(Lag(self.watch.registry).run(), name="loop lag")]
+        if self._sampling is not None:
+            sampling = self._sampling.run(lambda: self._broker)
+            tasks.append(asyncio.create_task(sampling, name="samples"))
         try:
             site = web.TCPSite(runner, host, port)
             try:
@@ -93,8 +103,9 @@ class Monitor:
                 ) from None
             yield int(runner.addresses[0][1])
         finally:
-            lag.cancel()
-            await asyncio.gather(lag, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await runner.cleanup()
 
     def _app(self) -> web.Application:

@@ -12,6 +12,8 @@ def span(millis: float) -> str:
     """Return a span in two units at most: 2 d 3 h, 4 min 5 s, 12 s, 40 ms."""
     if millis < 1_000:  # noqa: PLR2004  # a second
         return f"{max(0, int(millis))} ms"
+    if millis < 10_000 and millis % 1_000:  # noqa: PLR2004  # so short that the tenths matter
+        return f"{millis / 1000:.1f} s"
     left, parts = int(millis) // 1000, []
     for size, unit in _UNITS:
         if left >= size:
