@@ -70,6 +70,8 @@ def test_the_example_has_every_key():
 def test_the_example_is_good(tmp_path):
     text = PAGE.read_text().split("```toml\njid")[1].partition("```")[0]
     (tmp_path / "secret").write_text("geheim")
+    (tmp_path / "page-token").write_text("l" * 20)
+    (tmp_path / "page-admin-token").write_text("c" * 20)
     settings = from_file(tmp_path, "jid" + text.replace("/etc/pubqueue", str(tmp_path)))
     assert settings.node[0].options["x-queueing#lock_timeout"] == 60
 
@@ -79,6 +81,9 @@ VARIABLES = {
     "PUBQUEUE_SECRET": ("environment", "environment"),
     "PUBQUEUE_SECRET_FILE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_SERVER": ("env:2", "env:2"),
+    "PUBQUEUE_HTTP": ("9254", "9254"),
+    "PUBQUEUE_HTTP_TOKEN_FILE": ("/dev/null", "/dev/null"),
+    "PUBQUEUE_HTTP_ADMIN_TOKEN_FILE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_STORE": ("sqlite:/env", "sqlite:/env"),
     "PUBQUEUE_ADMINS": ("a@x, b@x,", ("a@x", "b@x")),
     "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),
@@ -88,7 +93,6 @@ VARIABLES = {
     "PUBQUEUE_SUBSCRIPTIONS_PER_ACCOUNT": ("9", 9),
     "PUBQUEUE_LOG_LEVEL": ("debug", "debug"),
     "PUBQUEUE_LOG_FORMAT": ("json", "json"),
-    "PUBQUEUE_HTTP": ("127.0.0.1:9254", "127.0.0.1:9254"),
     "PUBQUEUE_EVENT_LOG_DAYS": ("1.5", 1.5),
     "PUBQUEUE_EVENT_LOG_SIZE": ("17", 17),
     "PUBQUEUE_NODE": (
@@ -116,6 +120,11 @@ def test_every_key_can_be_an_environment_variable(name):
     if name == "PUBQUEUE_SECRET_FILE":
         with pytest.raises(ConfigError, match="secret_file /dev/null has no secret"):
             load(None, {"jid": "q.example"}, {name: text})
+        return
+    if name.startswith("PUBQUEUE_HTTP_"):
+        key = name.removeprefix("PUBQUEUE_").lower()
+        with pytest.raises(ConfigError, match=f"{key} /dev/null needs a token of 20 characters"):
+            load(None, {"jid": "q.example", "secret": "s"}, {name: text})
         return
     settings = load(None, {}, {"PUBQUEUE_JID": "q.example", "PUBQUEUE_SECRET": "s"} | {name: text})
     for step in ENVIRONMENT[name]:
@@ -370,3 +379,31 @@ def test_a_quota_that_is_none_refuses_to_start(tmp_path, line):
     text = f'jid = "queue.example"\nsecret = "x"\n[transactions]\n{line}\n'
     with pytest.raises(ConfigError, match="transactions"):
         from_file(tmp_path, text)
+
+
+def tokens(tmp_path, look="", change="", http='http = "9254"'):
+    lines = [http]
+    for key, token in (("http_token_file", look), ("http_admin_token_file", change)):
+        if token:
+            (tmp_path / key).write_text(f"{token}\nmore\n")
+            lines.append(f'{key} = "{tmp_path / key}"')
+    return from_file(tmp_path, "\n".join(['jid = "q.example"', 'secret = "s"', *lines]))
+
+
+def test_tokens_come_from_the_first_lines_of_their_files(tmp_path):
+    assert tokens(tmp_path).http_tokens() == (None, None)
+    assert tokens(tmp_path, "l" * 20, "c" * 20).http_tokens() == ("l" * 20, "c" * 20)
+    assert tokens(tmp_path, change="c" * 20).http_tokens() == (None, "c" * 20)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"look": "l" * 19}, "http_token_file .* needs a token of 20 characters at least"),
+        ({"look": "x" * 20, "change": "x" * 20}, "have to hold different tokens"),
+        ({"look": "l" * 20, "http": ""}, "need http, which says where"),
+    ],
+)
+def test_tokens_that_protect_nothing_are_refused(tmp_path, given, why):
+    with pytest.raises(ConfigError, match=why):
+        tokens(tmp_path, **given)

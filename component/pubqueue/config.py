@@ -147,6 +147,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     http: str = ""
     """Where metrics, health and readiness are told over HTTP, as host:port or a port of the loopback
     interface; empty: nowhere."""
+    http_token_file: str | None = None
+    """A file with a token in its first line, of at least 20 characters: who logs in with it sees the page of the queues, and
+    changes nothing. Without this one and the next there is no page."""
+    http_admin_token_file: str | None = None
+    """A file with another such token: who logs in with it may redrive, release, pause and purge on the page, and sees
+    payloads."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which the events of nodes that keep a log (`x-queueing#event_log`) are forgotten."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
@@ -202,6 +208,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ConfigError(f"http has to be host:port or a port, not {self.http!r}")
         return host.strip("[]") or "127.0.0.1", int(port)
 
+    def http_tokens(self) -> tuple[str | None, str | None]:
+        """Return the tokens for the page, that of those who look and that of those who change; None: there is none.
+
+        Raises:
+            ConfigError: a file cannot be read, or what is in it is no token.
+
+        """
+        return (
+            _token("http_token_file", self.http_token_file),
+            _token("http_admin_token_file", self.http_admin_token_file),
+        )
+
     def shared_secret(self) -> str:
         """Return the secret, from the setting or from its file.
 
@@ -213,13 +231,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return self.secret
         if not self.secret_file:
             raise ConfigError("a secret is needed: secret_file, or PUBQUEUE_SECRET")
-        try:
-            lines = Path(self.secret_file).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise ConfigError(f"secret_file {self.secret_file} cannot be read: {problem}") from None
-        if not lines or not lines[0].strip():
+        secret = _first_line("secret_file", self.secret_file)
+        if not secret:
             raise ConfigError(f"secret_file {self.secret_file} has no secret in its first line")
-        return lines[0].strip()
+        return secret
 
     def make_store(self) -> Store:
         """Return the store that is configured, not opened yet.
@@ -232,6 +247,27 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return store_at(self.store)
         except ValueError as problem:
             raise ConfigError(str(problem)) from None
+
+
+SHORTEST_TOKEN: Final = 20
+"""Characters: nobody guesses so many, if they come from `openssl rand -base64 24` or the like."""
+
+
+def _token(key: str, file: str | None) -> str | None:
+    if not file:
+        return None
+    token = _first_line(key, file)
+    if len(token) < SHORTEST_TOKEN:
+        raise ConfigError(f"{key} {file} needs a token of {SHORTEST_TOKEN} characters at least")
+    return token
+
+
+def _first_line(key: str, file: str) -> str:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{key} {file} cannot be read: {problem}") from None
+    return lines[0].strip() if lines else ""
 
 
 ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Settings)}
@@ -288,6 +324,7 @@ def _check(settings: Settings) -> None:
     """Find what the types alone do not show, before anything starts."""
     settings.address()
     settings.http_address()
+    _check_tokens(settings)
     settings.make_store()
     if settings.secret and settings.secret_file:
         raise ConfigError("secret and secret_file are both there; one of them has to go")
@@ -308,6 +345,16 @@ def _check(settings: Settings) -> None:
         friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
         if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
             raise ConfigError(f"node {node.name!r}: {torn[0]!r} is an outcast and something else")
+
+
+def _check_tokens(settings: Settings) -> None:
+    look, change = settings.http_tokens()
+    if look is None and change is None:
+        return
+    if not settings.http:
+        raise ConfigError("http_token_file and http_admin_token_file need http, which says where")
+    if look == change:
+        raise ConfigError("http_token_file and http_admin_token_file have to hold different tokens")
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:

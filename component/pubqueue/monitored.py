@@ -59,9 +59,12 @@ async def monitored(settings: Settings, by: Asker) -> AsyncIterator[Monitor]:
     if address is None:
         yield Unwatched()
         return
-    from pubqueue.monitor import server  # noqa: PLC0415  # its libraries take a while to import
+    # their libraries take a while to import
+    from pubqueue.monitor import server  # noqa: PLC0415
+    from pubqueue.monitor.page.sessions import Tokens  # noqa: PLC0415
 
-    monitor = server.Monitor(by, version=__version__)
+    tokens = Tokens(*settings.http_tokens())
+    monitor = server.Monitor(by, version=__version__, tokens=tokens)
     async with AsyncExitStack() as ends:
         try:
             port = await ends.enter_async_context(monitor.listening(*address))

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-AT_START: Final = frozenset({"jid", "secret", "secret_file", "server", "store", "http"})
+AT_START: Final = frozenset(
+    {
+        *("jid", "secret", "secret_file", "server", "store"),
+        *("http", "http_token_file", "http_admin_token_file"),
+    }
+)
 """Keys that only a start reads; all others are taken over."""
 
 

@@ -43,6 +43,7 @@ from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.core.reading.samples import ReadSamples
 from pubqueue.core.schedules.keep import ListSchedules
 from pubqueue.core.transactions.staging import ListTransactions
 from pubqueue.stores.relational import columns, node_pages
@@ -384,7 +385,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
         *(NextSubscribers, ListUntold),
         *(AskPowers, ReadWorkers, Peek, AskService),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),
-        ListSchedules,
+        *(ListSchedules, ReadSamples),
     } == READS
 
 

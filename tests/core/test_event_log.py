@@ -120,6 +120,7 @@ TABLE = [
     (c.SpendRate(JOBS, 9), []),
     (c.Forget(NOW, 9), []),
     (c.ForgetEvents(7), []),
+    (c.NoteSamples((), NOW, 9), []),
     (c.GiveUp(FREE, LATER, "too old", 0), [told(EventKind.DEAD, detail="too old")]),
     (
         c.GiveUp(LOCKED, LATER, "no seat", 1),

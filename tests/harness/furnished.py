@@ -90,6 +90,8 @@ def _people(draw: Random) -> Rows:
         yield "subscription", _subscription(draw, number, 0)
     for paused in (0, 1):
         yield "schedule", _schedule(draw, paused)
+    for minute in range(2):
+        yield "sample", _sample(draw, minute)
     for number in (2, 5):
         yield "resource", {"id": number, "jid": f"ann@x/{number}", "account": "ann@x"}
 
@@ -98,6 +100,12 @@ def _definition(draw: Random) -> str:
     """Return what a schedule is, as a column."""
     node = NodeName(_name(draw))
     return encode(Definition(_name(draw), "0 3 * * *", "UTC", node, b"<job/>")).decode()
+
+
+def _sample(draw: Random, minute: int) -> dict[str, Any]:
+    there = ("queued", "locked", "delayed", "dead", "published", "delivered", "completed", "failed")
+    counts = {name: draw.randrange(HIGHEST) for name in (*there, "waited", "longest")}
+    return {"node_id": 2, "at": minute * 60_000, **counts}
 
 
 def _schedule(draw: Random, paused: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from stores.of_items import OfItems
 from stores.of_names import OfNames
 from stores.of_nodes import OfNodes
 from stores.of_plain_nodes import OfPlainNodes
+from stores.of_samples import OfSamples
 from stores.of_schedules import OfSchedules
 from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
@@ -45,6 +46,7 @@ class StoreContract(
     OfSlices,
     OfHistory,
     OfSchedules,
+    OfSamples,
 ):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""
 

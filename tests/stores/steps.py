@@ -65,6 +65,7 @@ BULK = (
     c.EndTrim,
     c.Forget,
     c.ForgetEvents,
+    c.NoteSamples,
     SetAside,
     Commit,
     Moved,

@@ -51,6 +51,7 @@ FULL = """
         SELECT 1 + g % 9000, g, 1 + g % 5000, 'n' || g % 2000, 's' || g, 'queued', 0, NULL, NULL, false, 1, NULL, 'x'
         FROM generate_series(1, 20000) g;
     INSERT INTO schedule SELECT 's' || g, '{}', 'file', 'b@x', g, CASE WHEN g % 2 = 0 THEN g END FROM generate_series(1, 1000) g;
+    INSERT INTO sample SELECT 1 + g % 300, 60000 * (g / 300), 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 FROM generate_series(1, 20000) g;
     INSERT INTO staged_usage SELECT 'e' || g || '@x', 1, 1 FROM generate_series(1, 500) g;
     INSERT INTO event (seq, at, kind, node_id, detail)
         SELECT g, g, 'published', 1 + g % 2000, '' FROM generate_series(1, 20000) g;
@@ -143,6 +144,7 @@ PLANS = {
     "due_schedules": "schedule_due (due)",
     "change_schedule": "schedule_pkey (name)",
     "drop_schedule": "schedule_pkey (name)",
+    "samples": "sample_pkey (node_id at)",
     "restage": "staged_id (txn_id node id attempt_id)",
     "judge": "met_pkey (attempt_id place)",
     "unmeet": "met_pkey (attempt_id place)",
@@ -177,6 +179,7 @@ COUNTED = {
     "page_nodes_with": "node_access (access_model name)",
     "appear": "staged_pkey (attempt_id)",
     "winner_rows": "staged_pkey (attempt_id place)",
+    "drop_samples": "sample_at (at)",
     "sweep_records": "txn_committed (committed)",
 }
 """Of these only where the tables were not counted while they were empty: then another index seems as good."""

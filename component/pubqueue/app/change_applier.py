@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _OF_PEOPLE = c.PartWith | c.BeginReview | c.EndReview
-_UNKNOWN = c.ForgetEvents | _OF_PEOPLE | c.BeginTrim | c.EndTrim | t.Moved
+_UNKNOWN = c.ForgetEvents | c.NoteSamples | _OF_PEOPLE | c.BeginTrim | c.EndTrim | t.Moved
 """Bulk changes of rows that are not kept between batches."""
 
 
@@ -217,6 +217,7 @@ class ChangeApplier(ItemChanges):
         c.SpendRate:       _spend,
         c.Forget:          _bulk,
         c.ForgetEvents:    _bulk,
+        c.NoteSamples:     _bulk,
         s.PutSchedule:     _schedule,
         s.DropSchedule:    _schedule,
         t.Stage:           _stage,

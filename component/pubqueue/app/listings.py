@@ -25,6 +25,7 @@ from pubqueue.core.model import (
     SubscriptionState,
 )
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.core.reading.sampled import Sample
 from pubqueue.core.schedules.model import Schedule
 from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
 
@@ -297,6 +298,13 @@ class Events(Listing[EventEntry], frozen=True, gc=False):
     until: int
     account: Jid | None = None
     roles: tuple[Affiliation, ...] = ()
+
+
+class Samples(Listing[Sample], frozen=True, gc=False):
+    """Samples of these nodes from a moment on, by node and time; no `after`."""
+
+    nodes: tuple[NodeName, ...]
+    since: Millis
 
 
 class LogEnds(Listing[tuple[int, int]], frozen=True, gc=False):

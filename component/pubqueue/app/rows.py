@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         EndTrim,
         Forget,
         ForgetEvents,
+        NoteSamples,
         PartWith,
         PurgeNode,
     )
@@ -181,7 +182,7 @@ class Judged(Struct, frozen=True, gc=False):
 if TYPE_CHECKING:
     BulkOfPeople = PartWith | BeginReview | EndReview | EndSubscriptions
     BulkOfItems = PurgeNode | BeginTrim | EndTrim | SetAside | Commit | Moved | Abort | Sweep
-    BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents
+    BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents | NoteSamples
     Bulk = BulkChange | Judged
     """A change of many rows at once, which a store makes where they are."""
 

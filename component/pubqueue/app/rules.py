@@ -15,6 +15,7 @@ from pubqueue.app.facts import (
     overseeing,
     publishing,
     retrieving,
+    sampling,
     scheduling,
     settling,
     trimming,
@@ -34,7 +35,7 @@ from pubqueue.core.nodes import (
 from pubqueue.core.nodes import crowd as crowds
 from pubqueue.core.nodes import trimming as trims
 from pubqueue.core.queue import expire, free, publish, recover, redrive, resend, settle, touch
-from pubqueue.core.reading import oversee, read, retrieve, trim
+from pubqueue.core.reading import oversee, read, retrieve, samples, trim
 from pubqueue.core.schedules import fire, keep
 from pubqueue.core.transactions import commit, staging
 from pubqueue.core.transactions import moving as moves
@@ -83,6 +84,8 @@ Request = (
     | read.ReadItems
     | read.ReadNodes
     | trim.Trim
+    | samples.KeepSamples
+    | samples.ReadSamples
     | oversee.AskPowers
     | oversee.ReadWorkers
     | oversee.Peek
@@ -176,6 +179,8 @@ RULES: Final[dict[type, Rule]] = {
     read.ReadItems:              _rule(read_facts.for_items, read.read, validity.of_node),
     read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
     trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
+    samples.KeepSamples:         _rule(sampling.for_keep, samples.keep_samples),
+    samples.ReadSamples:         _rule(sampling.for_read, samples.read_samples),
     oversee.AskPowers:           _rule(overseeing.for_powers, oversee.ask_powers),
     oversee.ReadWorkers:         _rule(overseeing.for_workers, oversee.read_workers, validity.of_node),
     oversee.Peek:                _rule(overseeing.for_peek, oversee.peek, validity.of_node),
@@ -227,6 +232,7 @@ Read = (
     | read.ReadEvents
     | read.ReadItems
     | read.ReadNodes
+    | samples.ReadSamples
     | oversee.AskPowers
     | oversee.ReadWorkers
     | oversee.Peek

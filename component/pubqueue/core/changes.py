@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Subscription,
         Terms,
     )
+    from pubqueue.core.reading.sampled import Sample
 
 
 class CreateNode(Struct, frozen=True, gc=False):
@@ -317,6 +318,17 @@ class ForgetEvents(Struct, frozen=True, gc=False):
     through: int
 
 
+class NoteSamples(Struct, frozen=True, gc=False):
+    """What is known of some minutes: what happened is added to what is there, what there is takes its place.
+
+    Samples of nodes that are not there are passed over. Those from before `before` go, so many at most.
+    """
+
+    samples: tuple[Sample, ...]
+    before: Millis
+    limit: int
+
+
 class GiveUp(Struct, frozen=True, gc=False):
     """The item is dead: it stays, or moves to the node `to`, with the reason; it is never dropped.
 
@@ -385,6 +397,7 @@ Change = (
     | SpendRate
     | Forget
     | ForgetEvents
+    | NoteSamples
     | ItemChange
     | schedules.Change
     | transactions.Change

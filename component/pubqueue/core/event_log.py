@@ -206,6 +206,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.SpendRate:       _nothing,
     c.Forget:          _nothing,
     c.ForgetEvents:    _nothing,
+    c.NoteSamples:     _nothing,
     c.GiveUp:          _gave_up,
     c.RemoveItem:      _removed,
     s.PutSchedule:     _nothing,   # what it publishes is told of by itself

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from pubqueue.app.watching import Phase
 from pubqueue.core.decision import Refused
+from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.oversee import AskService
 from pubqueue.monitor import readings
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.lag import Lag
+from pubqueue.monitor.page.sampling import Sampling
+from pubqueue.monitor.page.sessions import Tokens
+from pubqueue.monitor.page.site import Site
 from pubqueue.monitor.tally import Tally
 
 if TYPE_CHECKING:
@@ -31,6 +37,11 @@ if TYPE_CHECKING:
 PATIENCE: Final = 5.0
 """Seconds for the store to answer a scrape or a probe."""
 
+LARGEST_FORM: Final = 256 * 1024
+"""Bytes: ids of items are long."""
+
+CLOSED: Final = Tokens()
+
 CLOSING: Final = 1.0
 """Seconds for open connections at the end."""
 
@@ -39,16 +50,23 @@ class CannotListenError(Exception):
     """The address cannot be listened on; the message is one sentence for the operator."""
 
 
+def _now() -> Millis:
+    return Millis(time.time_ns() // 1_000_000)
+
+
 class Monitor:
     """Watches one process: counts for it, and answers over HTTP."""
 
-    def __init__(self, by: Asker, *, version: str) -> None:
+    def __init__(self, by: Asker, *, version: str, tokens: Tokens = CLOSED) -> None:
         self._by = by
-        self.watch = Tally()
+        self._sampling = Sampling(by, _now) if tokens.any else None
+        self.watch = Tally(self._sampling)
         self.health = Health()
         self._version = version
         self._broker: Broker | None = None
         self._traffic: Sequence[Traffic] = ()
+        viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the log says by what way it was
+        self._site = Site(tokens, viewer, lambda: self._broker, version=version)
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
         """Take note of who does the work from now on, and of what goes over its streams."""
@@ -71,7 +89,10 @@ class Monitor:
         """
         runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING)
         await runner.setup()
-        lag = asyncio.create_task(Lag(self.watch.registry).run(), name="loop lag")
+        tasks = [asyncio.create_task(Lag(self.watch.registry).run(), name="loop lag")]
+        if self._sampling is not None:
+            sampling = self._sampling.run(lambda: self._broker)
+            tasks.append(asyncio.create_task(sampling, name="samples"))
         try:
             site = web.TCPSite(runner, host, port)
             try:
@@ -82,12 +103,14 @@ class Monitor:
                 ) from None
             yield int(runner.addresses[0][1])
         finally:
-            lag.cancel()
-            await asyncio.gather(lag, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await runner.cleanup()
 
     def _app(self) -> web.Application:
-        app = web.Application()
+        app = web.Application(client_max_size=LARGEST_FORM)
+        self._site.add_to(app)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.watching import Took
     from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.model import NodeName
     from pubqueue.core.notices import Notice
+    from pubqueue.monitor.page.sampling import Sampling
 
 MOST_NODES: Final = 1_000
 """Nodes that are counted under their names; what happens in further ones is counted under OTHERS."""
@@ -45,9 +47,13 @@ WITH_REASON: Final = frozenset(kind for kind, row in COUNTS.items() if "reason" 
 
 
 class Tally:
-    """Watches the batches of a broker. The metrics are in `registry`, which a scrape reads."""
+    """Watches the batches of a broker. The metrics are in `registry`, which a scrape reads.
 
-    def __init__(self) -> None:
+    `sampling` is told the same, if there is a page to show it on.
+    """
+
+    def __init__(self, sampling: Sampling | None = None) -> None:
+        self._sampling = sampling
         self.registry = CollectorRegistry()
         self._counts = {kind: self._counter(*row) for kind, row in COUNTS.items()}
         self._delivered = self._counter("items_delivered", "Items that were handed out.", "node")
@@ -78,7 +84,8 @@ class Tally:
     ) -> None:
         """Count a batch."""
         sums: dict[tuple[str, Kind, Why], int] = {}
-        for request, decision in zip(requests, decisions, strict=True):
+        asked = list(zip(requests, decisions, strict=True))
+        for request, decision in asked:
             if type(decision.reply) is Refused:
                 self._refuse(decision.reply)
             for node, kind, why, items in happenings(request, decision.changes):
@@ -89,7 +96,9 @@ class Tally:
             name = self._name(node)
             counted = counter.labels(name, why) if kind in WITH_REASON else counter.labels(name)
             counted.inc(items)
-        self._deliver(deliveries)
+        handed = self._deliver(deliveries)
+        if self._sampling is not None:
+            self._sampling.note(asked, sums, handed)
         self._requests.inc(len(decisions))
         self._size.observe(len(decisions))
         self._deciding.observe(took.deciding)
@@ -104,13 +113,15 @@ class Tally:
     def _refuse(self, reply: Refused) -> None:
         self._refused.labels(reply.refusal.name.lower().replace("_", "-")).inc()
 
-    def _deliver(self, deliveries: Sequence[Notice]) -> None:
-        counts: dict[str, int] = {}
+    def _deliver(self, deliveries: Sequence[Notice]) -> dict[NodeName, int]:
+        """Count what was handed out, and return how much of each node."""
+        counts: dict[NodeName, int] = {}
         for one in deliveries:
             if type(one) is Deliver:
                 counts[one.item.node] = counts.get(one.item.node, 0) + 1
         for node, items in counts.items():
             self._delivered.labels(self._name(node)).inc(items)
+        return counts
 
     def _name(self, node: str) -> str:
         """Return the name under which a node is counted: the first ones have their own."""

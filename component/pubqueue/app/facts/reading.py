@@ -40,6 +40,9 @@ MOST_ITEMS: Final = 500
 MOST_NODES: Final = 50
 """In one answer at most, whatever is asked for."""
 
+SEARCHED: Final = 2_000
+"""Nodes whose names are looked at for one answer."""
+
 SCANNED: Final = 20_000
 """Events of all nodes, or items in all states, that are looked at for one answer: so that none takes long."""
 
@@ -117,7 +120,7 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     rows, by = context.rows, request.by
     limit = _bounded(request.max, MOST_NODES)
     roles = MANAGERS if request.managed else OBSERVERS
-    behind = _known(rows, by, request.after, limit + 1, roles)
+    behind, through = _wanted(rows, request, limit + 1, roles)
     nodes = behind[:1] or _known(rows, by, None, 1, roles)
     if not (by.admin or readable(by, nodes)):
         return ReadFacts(nodes, None)
@@ -140,7 +143,31 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
         )
         for entry in entries
     )
-    return ReadFacts(nodes, pages.NodePage(shown, more=len(behind) > len(names), now=context.now))
+    more = len(behind) > len(names)
+    if more or through is None:
+        through = names[-1] if names else request.after
+        page = pages.NodePage(shown, more=more, now=context.now, through=through)
+    else:
+        page = pages.NodePage(shown, more=True, now=context.now, through=through)
+    return ReadFacts(nodes, page)
+
+
+def _wanted(
+    rows: WorkingSet, request: ReadNodes, count: int, roles: tuple[Affiliation, ...]
+) -> tuple[tuple[NodeAccess, ...], NodeName | None]:
+    """Return the next of the nodes that are asked for, and where the search for them ended if that was early."""
+    by, after = request.by, request.after
+    if request.only is not None:
+        names = sorted(name for name in set(request.only) if after is None or name > after)
+        found = [known for name in names[:count] for known in _one(rows, by, name)]
+        return tuple(found), None
+    if not request.containing:
+        return _known(rows, by, after, count, roles), None
+    wanted = request.containing.casefold()
+    looked_at = _known(rows, by, after, SEARCHED, roles)
+    matching = tuple(known for known in looked_at if wanted in known.node.name.casefold())
+    ended_early = len(looked_at) == SEARCHED and len(matching) < count
+    return matching[:count], looked_at[-1].node.name if ended_early else None
 
 
 def _countable(nodes: Iterable[Node]) -> tuple[NodeName, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core.reading import overviews
+from pubqueue.core.reading import overviews, sampled
 
 if TYPE_CHECKING:
     from pubqueue.core.event_log import Event
@@ -69,11 +69,12 @@ class NodeEntry(Struct, frozen=True, gc=False):
 
 
 class NodePage(Struct, frozen=True, gc=False):
-    """Nodes by name, as they are `now`. Their settings are for owners alone."""
+    """Nodes by name, as they are `now`; `more` may be behind `through`. Their settings are for owners alone."""
 
     entries: tuple[NodeEntry, ...]
     more: bool
     now: Millis
+    through: NodeName | None = None
 
 
 class Trimmed(Struct, frozen=True, gc=False):
@@ -82,4 +83,4 @@ class Trimmed(Struct, frozen=True, gc=False):
     more: bool
 
 
-Reply = EventPage | ItemPage | NodePage | Trimmed | overviews.Reply
+Reply = EventPage | ItemPage | NodePage | Trimmed | overviews.Reply | sampled.SamplePage

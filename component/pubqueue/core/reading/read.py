@@ -68,7 +68,8 @@ class Counting(Struct, frozen=True, gc=False):
 class ReadNodes(Struct, frozen=True, gc=False):
     """Ask for nodes behind the name `after`, with their counts. A long node is counted in slices: so far is `counted`.
 
-    `managed`: only for those that the asker manages.
+    `managed`: only for those that the asker manages. `containing`: only for those with this in their names, in capitals or
+    not; of so many nodes as are looked at for one answer, which says how far that was. `only`: for these alone.
     """
 
     by: Asker
@@ -76,6 +77,8 @@ class ReadNodes(Struct, frozen=True, gc=False):
     max: int | None = None
     counted: Counting | None = None
     managed: bool = False
+    containing: str = ""
+    only: tuple[NodeName, ...] | None = None
 
 
 class NodeAccess(Struct, frozen=True, gc=False):

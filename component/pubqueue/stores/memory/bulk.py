@@ -16,6 +16,7 @@ from pubqueue.core.changes import (
     EndTrim,
     Forget,
     ForgetEvents,
+    NoteSamples,
     PartWith,
     PurgeNode,
 )
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Chore = BeginReview | EndReview | BeginTrim | EndTrim
     BulkOfPeople = PartWith | Chore | EndSubscriptions
     BulkOfItems = PurgeNode | SetAside | Commit | Moved | Abort | Sweep | Judged
-    Bulk = BulkOfPeople | BulkOfItems | Forget | ForgetEvents
+    Bulk = BulkOfPeople | BulkOfItems | Forget | ForgetEvents | NoteSamples
 
 
 def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
@@ -50,10 +51,8 @@ def make(contents: Contents, change: Bulk, choice: Choice | None) -> None:
             PartWith() | EndSubscriptions() | BeginReview() | EndReview() | BeginTrim() | EndTrim()
         ):
             _about_people(contents, change)
-        case Forget():
-            _forget(contents, change)
-        case ForgetEvents():
-            contents.log.forget(change.through)
+        case Forget() | ForgetEvents() | NoteSamples():
+            _about_the_past(contents, change)
         case Commit():
             _commit(contents, change, choice)
         case Moved():
@@ -103,6 +102,26 @@ def _about_winners(change: Judged | SetAside, choice: Choice | None) -> None:
 def _forget(contents: Contents, change: Forget) -> None:
     for key in contents.items.outdated(change.now, change.limit):
         contents.items.finished.put(key, None)
+
+
+def _about_the_past(contents: Contents, change: Forget | ForgetEvents | NoteSamples) -> None:
+    match change:
+        case Forget():
+            _forget(contents, change)
+        case ForgetEvents():
+            contents.log.forget(change.through)
+        case NoteSamples():
+            _note_samples(contents, change)
+        case _:
+            assert_never(change)
+
+
+def _note_samples(contents: Contents, change: NoteSamples) -> None:
+    nodes = contents.nodes.nodes.rows
+    for sample in change.samples:
+        if sample.node in nodes:
+            contents.samples.add(nodes[sample.node].number, sample)
+    contents.samples.drop(change.before, change.limit)
 
 
 # --- transactions --------------------------------------------------------------------------------

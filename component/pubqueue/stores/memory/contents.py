@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pubqueue.stores.memory.event_log import EventLog
 from pubqueue.stores.memory.items import ItemTable
 from pubqueue.stores.memory.nodes import NodeTable
+from pubqueue.stores.memory.samples import SampleTable
 from pubqueue.stores.memory.schedules import ScheduleTable
 from pubqueue.stores.memory.staging import Staging
 from pubqueue.stores.memory.table import Journal, Table
@@ -27,6 +28,7 @@ class Contents:
         self.staging = Staging(self.journal)
         self.log = EventLog(self.journal)
         self.schedules = ScheduleTable(self.journal)
+        self.samples = SampleTable(self.journal)
         self.commits = 0
         """How often they were changed, by whichever store has them."""
         self.instances: dict[int, object] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app import listings as l
 from pubqueue.core.model import Subscription
 from pubqueue.core.several import counted
-from pubqueue.stores.memory import item_pages, moving, node_pages, schedules
+from pubqueue.stores.memory import item_pages, moving, node_pages, samples, schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -147,6 +147,7 @@ LISTINGS: Final[dict[type, Callable[[Contents, Any, Any], Rows]]] = {
     **node_pages.LISTINGS,
     **item_pages.LISTINGS,
     **schedules.LISTINGS,
+    **samples.LISTINGS,
     l.Total:                 _total,
     l.Backward:              _backward,
     l.Events:                _events,

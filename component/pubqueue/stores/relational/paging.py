@@ -8,7 +8,7 @@ from pubqueue.app import listings as li
 from pubqueue.core.event_log import Event, EventKind
 from pubqueue.core.reading.pages import EventEntry
 from pubqueue.core.transactions.model import Attempt, Record
-from pubqueue.stores.relational import item_pages, moving, node_pages, schedules, winners
+from pubqueue.stores.relational import item_pages, moving, node_pages, samples, schedules, winners
 from pubqueue.stores.relational.columns import (
     record_of,
 )
@@ -131,6 +131,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     **node_pages.PAGES,
     **item_pages.PAGES,
     **schedules.PAGES,
+    **samples.PAGES,
     li.Total:                 _total,
     li.Backward:              _backward,
     li.Events:                _events,

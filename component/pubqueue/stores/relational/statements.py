@@ -23,7 +23,7 @@ PLACE: Final = "coalesce(turn, seq)"
 
 MACROS: Final = {"%(item)s": ITEM, "%(ready)s": READY, "%(place)s": PLACE}
 
-FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule")
+FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule", "sample")
 
 _HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 

@@ -17,6 +17,7 @@ from pubqueue.core.changes import (
     EndTrim,
     Forget,
     ForgetEvents,
+    NoteSamples,
     PartWith,
     PurgeNode,
 )
@@ -25,6 +26,7 @@ from pubqueue.stores.relational import committing, nodes, staging, winners
 from pubqueue.stores.relational.event_log import record
 from pubqueue.stores.relational.items import ItemWrites
 from pubqueue.stores.relational.node_ids import packed_keys
+from pubqueue.stores.relational.samples import note_samples
 from pubqueue.stores.relational.schedules import write_schedules
 
 if TYPE_CHECKING:
@@ -153,6 +155,7 @@ BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
     EndSubscriptions: _end_subscriptions,
     Forget:       _forget,
     ForgetEvents: _forget_events,
+    NoteSamples:  note_samples,
     SetAside:     winners.set_aside,
     Commit:       committing.commit,
     Moved:        committing.moved,

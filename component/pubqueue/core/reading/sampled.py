@@ -1,0 +1,58 @@
+"""A sample: what was in a queue, and what happened there, in one minute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.model import Millis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.model import NodeName
+
+SLOT: Final = 60_000
+"""Milliseconds of a sample."""
+
+KEPT: Final = 6 * 3_600_000
+"""Milliseconds for which a sample is kept."""
+
+
+class Sample(Struct, frozen=True, gc=False):
+    """A node in the minute that begins `at`.
+
+    What is there at its end: items that are `queued`, `locked`, `delayed` and `dead`. What happened in it: items that were
+    `published`, `delivered`, `completed`, and locks that ended in a failure (`failed`). `waited` is how many milliseconds the
+    completed ones took in all, from publish to done, and `longest` what the slowest of them took.
+    """
+
+    node: NodeName
+    at: Millis
+    queued: int = 0
+    locked: int = 0
+    delayed: int = 0
+    dead: int = 0
+    published: int = 0
+    delivered: int = 0
+    completed: int = 0
+    failed: int = 0
+    waited: int = 0
+    longest: int = 0
+
+
+class SamplePage(Struct, frozen=True, gc=False):
+    """Samples by node and time, as of `now`."""
+
+    samples: tuple[Sample, ...]
+    now: Millis
+
+    def of(self, node: NodeName) -> Sequence[Sample]:
+        """Return those of a node, the oldest first."""
+        return [sample for sample in self.samples if sample.node == node]
+
+
+def slot_of(now: Millis) -> Millis:
+    """Return when the minute began."""
+    return Millis(now - now % SLOT)

@@ -1,0 +1,71 @@
+"""Samples: what was in a queue and what happened there, minute by minute of the last hours, for those who look at plots.
+
+A node has a sample of a minute only if something happened there in that minute; in all others it was as before. Each process
+adds what it has done itself, and says what is there: so several processes on one store make one sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.changes import NoteSamples
+from pubqueue.core.decision import Decision, Done, Refusal, refuse
+from pubqueue.core.model import Millis
+from pubqueue.core.reading.sampled import KEPT, SamplePage, slot_of
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Asker, NodeName
+    from pubqueue.core.reading.sampled import Sample
+
+MOST_SAMPLED: Final = 500
+"""Nodes of which one process keeps a sample of a minute, at most."""
+
+CLEARED: Final = 5_000
+"""Old samples that go at once, at most: more than several processes add meanwhile."""
+
+FOR_ADMINS: Final = "samples are for administrators of the service"
+
+
+class KeepSamples(Struct, frozen=True, gc=False):
+    """Keep what this process knows, at most one sample of a node and a minute, and drop what is old."""
+
+    by: Asker
+    samples: tuple[Sample, ...]
+
+
+class KeepFacts(Struct, frozen=True, gc=False):
+    """The moment."""
+
+    now: Millis
+
+
+class ReadSamples(Struct, frozen=True, gc=False):
+    """Ask for the samples of these nodes from a moment on."""
+
+    by: Asker
+    nodes: tuple[NodeName, ...]
+    since: Millis
+
+
+class SamplesFacts(Struct, frozen=True, gc=False):
+    """The samples that there are, by node and time."""
+
+    samples: tuple[Sample, ...]
+    now: Millis
+
+
+def keep_samples(request: KeepSamples, facts: KeepFacts) -> Decision:
+    """Decide whether the samples are kept."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR_ADMINS)
+    before = Millis(slot_of(facts.now) - KEPT)
+    return Decision(Done(), (NoteSamples(request.samples, before, CLEARED),))
+
+
+def read_samples(request: ReadSamples, facts: SamplesFacts) -> Decision:
+    """Decide whether the asker may see samples."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR_ADMINS)
+    return Decision(SamplePage(facts.samples, facts.now))

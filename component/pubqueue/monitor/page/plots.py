@@ -1,0 +1,178 @@
+"""Plots: samples become lines in a picture of fixed size, and a few numbers beside it.
+
+A sample stands for its minute. What is there (items that wait) stays as it was while nothing happens, for a minute without
+a sample is one in which nothing did. What happened (items published) is then nothing, and of how long things took nothing
+is known.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.model import Millis
+from pubqueue.core.reading.sampled import SLOT
+from pubqueue.monitor.page.words import clock, number, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.core.reading.sampled import Sample
+
+WIDTH: Final = 600
+HEIGHT: Final = 120
+
+
+@unique
+class Between(Enum):
+    """What holds in a minute without a sample."""
+
+    AS_BEFORE = auto()
+    NOTHING = auto()
+    UNKNOWN = auto()
+
+
+class Series(Struct, frozen=True):
+    """Something that is plotted: its label, and its value in a sample, None where there is none."""
+
+    label: str
+    value: Callable[[Sample], float | None]
+
+
+class Kind(Struct, frozen=True):
+    """A picture: its title, what its lines are, what holds between samples, and how its values are written."""
+
+    title: str
+    series: tuple[Series, ...]
+    between: Between
+    written: Callable[[float], str] = number
+
+
+class Line(Struct, frozen=True):
+    """A line: the path of an SVG, and its value at the end and at the top, in words; it is drawn in a style of its number."""
+
+    label: str
+    style: int
+    path: str
+    last: str
+    most: str
+
+
+class Plot(Struct, frozen=True):
+    """A picture, with what stands at its edges."""
+
+    title: str
+    lines: tuple[Line, ...]
+    top: str
+    begin: str
+    middle: str
+    end: str
+
+    @property
+    def summary(self) -> str:
+        """The picture in words, for who does not see it."""
+        said = (f"{one.label}: last {one.last}, most {one.most}" for one in self.lines)
+        return f"{self.title} from {self.begin} to {self.end} UTC. {'; '.join(said)}."
+
+
+def _mean(sample: Sample) -> float | None:
+    return sample.waited / sample.completed if sample.completed else None
+
+
+def _longest(sample: Sample) -> float | None:
+    return float(sample.longest) if sample.completed else None
+
+
+KINDS: Final = (
+    Kind(
+        "Items in the queue",
+        (
+            Series("waiting", lambda sample: sample.queued),
+            Series("in flight", lambda sample: sample.locked),
+            Series("delayed", lambda sample: sample.delayed),
+            Series("dead", lambda sample: sample.dead),
+        ),
+        Between.AS_BEFORE,
+    ),
+    Kind(
+        "Items per minute",
+        (
+            Series("published", lambda sample: sample.published),
+            Series("handed out", lambda sample: sample.delivered),
+            Series("done", lambda sample: sample.completed),
+            Series("failed", lambda sample: sample.failed),
+        ),
+        Between.NOTHING,
+    ),
+    Kind(
+        "From publish to done",
+        (Series("mean", _mean), Series("longest", _longest)),
+        Between.UNKNOWN,
+        span,
+    ),
+)
+
+SMALL: Final = Kind("Waiting", (KINDS[0].series[0],), Between.AS_BEFORE)
+"""For the list: one line alone."""
+
+
+def draw(kind: Kind, samples: Sequence[Sample], begin: Millis, end: Millis, now: Sample) -> Plot:
+    """Return the picture of these minutes; `samples` are in order, and `now` says what is there at this moment."""
+    values = [_values(kind, series, samples, (begin, end), now) for series in kind.series]
+    top = max((value for line in values for value in line if value is not None), default=0)
+    lines = tuple(
+        _line(kind, series.label, place, line, top or 1)
+        for place, (series, line) in enumerate(zip(kind.series, values, strict=True))
+    )
+    middle = (begin + end) / 2
+    return Plot(kind.title, lines, kind.written(top), clock(begin), clock(middle), clock(end))
+
+
+def _values(
+    kind: Kind,
+    series: Series,
+    samples: Sequence[Sample],
+    minutes: tuple[Millis, Millis],
+    now: Sample,
+) -> list[float | None]:
+    begin, end = minutes
+    known = {sample.at: series.value(sample) for sample in samples}
+    if kind.between is not Between.AS_BEFORE:
+        missing = 0 if kind.between is Between.NOTHING else None
+        return [known.get(Millis(at), missing) for at in range(begin, end, SLOT)]
+    if not known:  # nothing has happened since: it was as it is
+        return [series.value(now)] * ((end - begin) // SLOT)
+    value = next((series.value(one) for one in reversed(samples) if one.at < begin), None)
+    values: list[float | None] = []
+    for at in range(begin, end, SLOT):
+        value = known.get(Millis(at), value)
+        values.append(value)
+    values[-1] = series.value(now)
+    return values
+
+
+def _line(kind: Kind, label: str, style: int, values: list[float | None], top: float) -> Line:
+    known = [value for value in values if value is not None]
+    last = kind.written(known[-1]) if known else "none"
+    return Line(label, style, _path(values, top), last, kind.written(max(known, default=0)))
+
+
+def _path(values: Sequence[float | None], top: float) -> str:
+    """Return steps: each value is as wide as its minute."""
+    parts: list[str] = []
+    wide = WIDTH / max(1, len(values))
+    before: float | None = None
+    for place, value in enumerate(values):
+        if value is not None:
+            high = f"{HEIGHT - value / top * HEIGHT:.1f}"
+            if before is None:
+                parts.append(f"M{place * wide:.1f} {high}")
+            elif value != before:
+                parts.append(f"H{place * wide:.1f}V{high}")
+            following = values[place + 1] if place + 1 < len(values) else None
+            if following is None:
+                parts.append(f"H{(place + 1) * wide:.1f}")
+        before = value
+    return "".join(parts)

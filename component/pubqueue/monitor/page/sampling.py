@@ -1,0 +1,168 @@
+"""Takes samples: counts what each batch has done, and has it kept once a minute, with what is in the queues then.
+
+Only nodes in which something has happened are looked at, so that a thousand idle ones cost nothing. What is there is read
+beside the batches; what is kept goes through the broker as any other request, once a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from msgspec import Struct
+
+from pubqueue.core.changes import GiveUp, Postpone, RemoveItem, Revive, Ripen
+from pubqueue.core.decision import Done
+from pubqueue.core.queue.settle import Settle, holds
+from pubqueue.core.reading.pages import NodePage
+from pubqueue.core.reading.read import ReadNodes
+from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
+from pubqueue.core.reading.samples import MOST_SAMPLED, KeepSamples
+from pubqueue.monitor.happenings import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.model import Asker, Millis, NodeName
+    from pubqueue.core.reading.pages import NodeEntry
+    from pubqueue.monitor.happenings import Why
+
+    Ask = Callable[[Request], Awaitable[Reply]]
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE: Final = 50
+"""Nodes that are looked at in one request: others have their turn between."""
+
+
+class Counts(Struct, gc=False):
+    """What this process has done in one node since the last sample."""
+
+    published: int = 0
+    delivered: int = 0
+    completed: int = 0
+    failed: int = 0
+    waited: int = 0
+    longest: int = 0
+
+
+COUNTED: Final = {
+    Kind.PUBLISHED: "published",
+    Kind.COMPLETED: "completed",
+    Kind.FAILED: "failed",
+}
+"""Which count a kind of happening adds to; all others only say that something has happened."""
+
+
+class Sampling:
+    """Counts, and keeps. `clock` is that of the broker."""
+
+    def __init__(self, by: Asker, clock: Callable[[], Millis]) -> None:
+        self._by = by
+        self._clock = clock
+        self._counts: dict[NodeName, Counts] = {}
+
+    def note(
+        self,
+        asked: Iterable[tuple[Request, Decision]],
+        happened: Mapping[tuple[str, Kind, Why], int],
+        delivered: Mapping[NodeName, int],
+    ) -> None:
+        """Count a batch: its requests, the sums of what they did, and how many items were handed out of each node."""
+        for (node, kind, _), items in happened.items():
+            counts = self._of(node)  # type: ignore[arg-type]  # a name, or none
+            if counts is not None and (name := COUNTED.get(kind)) is not None:
+                setattr(counts, name, getattr(counts, name) + items)
+        for node, items in delivered.items():
+            if (counts := self._of(node)) is not None:
+                counts.delivered += items
+        now = self._clock()
+        for request, decision in asked:
+            if decision.changes:
+                self._look_at(request, decision, now)
+
+    def _look_at(self, request: Request, decision: Decision, now: Millis) -> None:
+        """Note how long done work took, and that something has happened where happenings do not say it."""
+        for change in decision.changes:
+            kind = type(change)
+            if kind is RemoveItem:
+                if type(request) is Settle and holds(request.by, change.item):  # type: ignore[union-attr]
+                    self._done(change.item.node, now - change.item.published)  # type: ignore[union-attr]
+            elif kind is GiveUp:
+                self._of(change.to or change.item.node)  # type: ignore[union-attr]
+            elif kind is Revive or kind is Ripen or kind is Postpone:
+                self._of(change.item.node)  # type: ignore[union-attr]
+
+    def _done(self, node: NodeName, took: int) -> None:
+        if (counts := self._of(node)) is not None:
+            counts.waited += max(0, took)
+            counts.longest = max(counts.longest, took)
+
+    def _of(self, node: NodeName) -> Counts | None:
+        """Return the counts of a node; None if there are too many, or it is none."""
+        counts = self._counts.get(node)
+        if counts is None and node and len(self._counts) < MOST_SAMPLED:
+            counts = self._counts[node] = Counts()
+        return counts
+
+    async def run(self, broker_of: Callable[[], Broker | None]) -> None:
+        """Keep a sample at the end of each minute, until cancelled."""
+        while True:
+            now = self._clock()
+            await asyncio.sleep((SLOT - now % SLOT) / 1000)
+            broker = broker_of()
+            if broker is None:
+                continue
+            try:
+                await self.keep(broker.handle, slot_of(now))
+            except (
+                Exception
+            ):  # the outermost loop: a plot has a gap, and the next minute is tried again
+                log.exception("samples.failed")
+
+    async def keep(self, ask: Ask, at: Millis) -> None:
+        """Keep what is known of the minute that began then; if that cannot be, it counts for the next one."""
+        counts, self._counts = self._counts, {}
+        if not counts:
+            return
+        entries = await self._entries(ask, sorted(counts))
+        if entries is not None:
+            samples = tuple(
+                _sample(entry, at, counts[entry.node.name])
+                for entry in entries
+                if entry.node.config.queueing
+            )
+            if isinstance(await ask(KeepSamples(self._by, samples)), Done):
+                return
+        log.warning("samples.not_kept", nodes=len(counts))
+        self._give_back(counts)
+
+    async def _entries(self, ask: Ask, names: Sequence[NodeName]) -> list[NodeEntry] | None:
+        """Return what is in these nodes, as far as they are there; None if the store does not answer."""
+        found: list[NodeEntry] = []
+        after = None
+        while True:
+            page = await ask(ReadNodes(self._by, after, AT_ONCE, only=tuple(names)))
+            if not isinstance(page, NodePage):
+                return None
+            found += page.entries
+            if not page.more:
+                return found
+            after = page.through
+
+    def _give_back(self, counts: dict[NodeName, Counts]) -> None:
+        for node, past in counts.items():
+            if (now := self._of(node)) is not None:
+                for name in ("published", "delivered", "completed", "failed", "waited"):
+                    setattr(now, name, getattr(now, name) + getattr(past, name))
+                now.longest = max(now.longest, past.longest)
+
+
+def _sample(entry: NodeEntry, at: Millis, counts: Counts) -> Sample:
+    there = entry.queued, entry.locked, entry.delayed, entry.dead
+    happened = counts.published, counts.delivered, counts.completed, counts.failed
+    return Sample(entry.node.name, at, *there, *happened, counts.waited, counts.longest)

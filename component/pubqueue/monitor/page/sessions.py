@@ -1,0 +1,133 @@
+"""Who is logged in: a token is shown once, and from then on a cookie that is signed with it.
+
+Nothing is kept of those who are logged in: a cookie says who it is for and until when, and only who knows the token could
+have signed it. So it holds after a restart, and on every instance that has the same tokens; another token ends it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from enum import StrEnum, unique
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HELD: Final = 12 * 3600
+"""Seconds until who is logged in has to do so again."""
+
+MOST_ENDED: Final = 10_000
+"""Log-outs that are remembered, so that a cookie which was copied before ends with them."""
+
+
+@unique
+class Role(StrEnum):
+    """What somebody who is logged in may do."""
+
+    LOOK = "look"
+    CHANGE = "change"
+    """Change what is there, and see payloads too."""
+
+
+class Tokens(Struct, frozen=True):
+    """The tokens that open the page."""
+
+    look: str | None = None
+    change: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one at all; without any there is no page."""
+        return self.look is not None or self.change is not None
+
+    def role_of(self, token: str) -> Role | None:
+        """Return what the bearer of a token may do. How long that takes says nothing about how near it was."""
+        given = sha256(token.encode()).digest()
+        found = None
+        for role, known in ((Role.LOOK, self.look), (Role.CHANGE, self.change)):
+            expected = sha256((known or "").encode()).digest()
+            if hmac.compare_digest(given, expected) and known is not None:
+                found = role
+        return found
+
+    def of(self, role: Role) -> str | None:
+        """Return the token of a role."""
+        return self.change if role is Role.CHANGE else self.look
+
+
+class Session(Struct, frozen=True):
+    """Somebody who is logged in. `form` has to be in every form that changes something."""
+
+    role: Role
+    until: int
+    name: str
+    form: str
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it may change what is there."""
+        return self.role is Role.CHANGE
+
+
+class Sessions:
+    """Makes cookies and reads them."""
+
+    def __init__(self, tokens: Tokens, clock: Callable[[], float]) -> None:
+        self._tokens = tokens
+        self._clock = clock
+        self._ended: dict[str, None] = {}
+
+    def begin(self, token: str) -> tuple[Session, str] | None:
+        """Return a session of whoever has the token, and its cookie; None: it is no token of ours."""
+        role = self._tokens.role_of(token)
+        if role is None:
+            return None
+        until, name = int(self._clock()) + HELD, secrets.token_urlsafe(18)
+        return self._session(role, until, name), self._cookie(role, until, name)
+
+    def read(self, cookie: str | None) -> Session | None:
+        """Return whose cookie that is, if it holds."""
+        role, _, rest = (cookie or "").partition(".")
+        until, _, name = rest.partition(".")
+        name = name.partition(".")[0]
+        if (
+            role not in set(Role)
+            or not (until.isascii() and until.isdigit())
+            or name in self._ended
+        ):
+            return None
+        if self._tokens.of(Role(role)) is None or int(until[:20]) < self._clock():
+            return None
+        genuine = self._cookie(Role(role), int(until[:20]), name)
+        if not hmac.compare_digest(genuine.encode(), (cookie or "").encode()):
+            return None
+        return self._session(Role(role), int(until[:20]), name)
+
+    def end(self, session: Session) -> None:
+        """Let its cookie hold no longer, on this instance."""
+        self._ended[session.name] = None
+        while len(self._ended) > MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+
+    def sign(self, session: Session, text: str) -> str:
+        """Return what only this session can have been given for a text."""
+        return self._mac(session.role, f"said.{session.name}.{text}")
+
+    def signed(self, session: Session, text: str, mark: str) -> bool:
+        """Say whether `sign` has made this."""
+        return hmac.compare_digest(self.sign(session, text).encode(), mark.encode())
+
+    def _session(self, role: Role, until: int, name: str) -> Session:
+        return Session(role, until, name, self._mac(role, f"form.{name}"))
+
+    def _cookie(self, role: Role, until: int, name: str) -> str:
+        value = f"{role}.{until}.{name}"
+        return f"{value}.{self._mac(role, f'cookie.{value}')}"
+
+    def _mac(self, role: Role, text: str) -> str:
+        key = sha256(f"pubqueue page {self._tokens.of(role)}".encode()).digest()
+        return hmac.new(key, text.encode(), sha256).hexdigest()

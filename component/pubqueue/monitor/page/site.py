@@ -1,0 +1,407 @@
+"""The pages, by their addresses: who may see them, what stands on them, and what is done when a form is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import structlog
+from aiohttp import web
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import ItemId, Jid, NodeName
+from pubqueue.monitor.page import views, words
+from pubqueue.monitor.page.deeds import DEEDS, OF_STATE, Of, note
+from pubqueue.monitor.page.sessions import HELD, Sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from importlib.resources.abc import Traversable
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Asker
+    from pubqueue.monitor.page.deeds import Deed
+    from pubqueue.monitor.page.sessions import Session, Tokens
+
+    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = structlog.get_logger(__name__)
+
+COOKIE: Final = "pubqueue"
+
+PART: Final = "X-Pubqueue-Part"
+"""A header with which the script asks for the part alone that changes."""
+
+PATIENCE: Final = 10.0
+"""Seconds for the store to answer."""
+
+CHANGING: Final = frozenset({"queues.html", "queue.html", "items.html", "item.html"})
+"""Pages of which the script brings a part up to date, which is a template of its own."""
+
+LIVE: Final = 5_000
+"""Milliseconds after which the script brings a page up to date."""
+
+MOST_CHOSEN: Final = 200
+"""Items in one form, at most."""
+
+OFF: Final = (
+    "There is no page: set http_token_file (to look) or http_admin_token_file (to change things too),"
+    " each a file with a token in its first line.\n"
+)
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+STATIC: Final = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+class SilentError(Exception):
+    """The store, or who does the work, does not answer; the message says which."""
+
+
+class RefusedError(Exception):
+    """The core has refused; the reply says why."""
+
+    def __init__(self, reply: Refused) -> None:
+        super().__init__(reply.reason or reply.refusal.name.lower().replace("_", " "))
+        self.reply = reply
+
+
+class Site:
+    """The page of one process. `broker_of` returns who does the work, None while nobody does."""
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        by: Asker,
+        broker_of: Callable[[], Broker | None],
+        *,
+        version: str,
+    ) -> None:
+        self._tokens = tokens
+        self._by = by
+        self._broker_of = broker_of
+        self._sessions = Sessions(tokens, time.time)
+        self._templates = Environment(
+            loader=PackageLoader("pubqueue.monitor.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.globals |= {"version": version, "words": words, "every": LIVE}
+        self._templates.filters |= {"n": words.number, "span": words.span, "moment": words.moment}
+        self._files = {name: _file(name) for name in STATIC}
+
+    def add_to(self, app: web.Application) -> None:
+        """Answer under `/ui/`; without a token, say how to get a page."""
+        if not self._tokens.any:
+            app.router.add_get("/", _off)
+            app.router.add_get("/ui/{rest:.*}", _off)
+            return
+        app.router.add_get("/", _to_page)
+        app.router.add_get("/ui", _to_page)
+        pages = web.Application(middlewares=[self._guarded])
+        pages.router.add_get("/", self._open(self._queues))
+        pages.router.add_get("/queue", self._open(self._queue))
+        pages.router.add_get("/items", self._open(self._items))
+        pages.router.add_get("/item", self._open(self._item))
+        pages.router.add_get("/ask", self._open(self._ask))
+        pages.router.add_post("/do", self._open(self._do))
+        pages.router.add_get("/login", self._login)
+        pages.router.add_post("/login", self._log_in)
+        pages.router.add_post("/logout", self._open(self._log_out))
+        pages.router.add_get("/static/{name}", self._static)
+        app.add_subapp("/ui/", pages)
+
+    # --- what holds of all pages ----------------------------------------------------------------
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer with the headers of a closed page, whatever happens; a form from elsewhere is refused."""
+        response: web.StreamResponse
+        try:
+            if request.method == "POST" and not _from_here(request):
+                response = self._sorry(request, 403, "This form has come from another page.")
+            else:
+                response = await handler(request)
+        except SilentError as problem:
+            response = self._sorry(request, 503, str(problem))
+        except RefusedError as problem:
+            response = self._sorry(request, _status(problem.reply), str(problem))
+        except web.HTTPRedirection as elsewhere:
+            elsewhere.headers.update(HEADERS)
+            raise
+        except web.HTTPException as problem:
+            response = self._sorry(request, problem.status, problem.reason)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    def _open(
+        self, page: Callable[[web.Request, Session], Awaitable[web.StreamResponse]]
+    ) -> Handler:
+        """Return the page for those who are logged in; others are sent to log in."""
+
+        async def shown(request: web.Request) -> web.StreamResponse:
+            session = self._session(request)
+            if session is None:
+                if PART in request.headers or request.method == "POST":
+                    raise web.HTTPUnauthorized(reason="Log in again.")
+                raise web.HTTPSeeOther("login")
+            return await page(request, session)
+
+        return shown
+
+    def _session(self, request: web.Request) -> Session | None:
+        return self._sessions.read(request.cookies.get(COOKIE))
+
+    def _shown(
+        self, request: web.Request, template: str, session: Session | None, **facts: object
+    ) -> web.Response:
+        facts = {"session": session, "said": "", **facts}
+        if session is not None:
+            said = request.query.get("said", "")
+            genuine = self._sessions.signed(session, said, request.query.get("mark", ""))
+            facts["said"] = said if genuine else ""
+        if PART in request.headers and template in CHANGING:
+            template = f"live_{template}"
+        text = self._templates.get_template(template).render(facts)
+        return web.Response(text=text, content_type="text/html")
+
+    def _sorry(self, request: web.Request, status: int, why: str) -> web.Response:
+        response = self._shown(
+            request, "sorry.html", self._session(request), title="That did not work", why=why
+        )
+        response.set_status(status)
+        return response
+
+    async def _static(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._files:
+            raise web.HTTPNotFound(reason="There is no such file.")
+        response = web.Response(body=self._files[name], content_type=STATIC[name])
+        response.charset = "utf-8"
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+    async def ask(self, request: Request) -> Reply:
+        """Have a request decided.
+
+        Raises:
+            SilentError: nobody answers now.
+            RefusedError: the answer is no.
+
+        """
+        broker = self._broker_of()
+        if broker is None:
+            raise SilentError("This process does not serve at present.")
+        try:
+            async with asyncio.timeout(PATIENCE):
+                reply = await broker.handle(request)
+        except TimeoutError:
+            raise SilentError("The store does not answer.") from None
+        if isinstance(reply, Refused):
+            if reply.refusal is Refusal.STORE_FAILED:
+                raise SilentError(reply.reason or "The store does not answer.")
+            raise RefusedError(reply)
+        return reply
+
+    # --- coming and going -----------------------------------------------------------------------
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        if self._session(request) is not None:
+            raise web.HTTPSeeOther("./")
+        return self._shown(request, "login.html", None, title="Log in", why="")
+
+    async def _log_in(self, request: web.Request) -> web.StreamResponse:
+        form = await request.post()
+        begun = self._sessions.begin(str(form.get("token", "")).strip())
+        if begun is None:
+            log.warning("page.login_refused", remote=request.remote)
+            response = self._shown(
+                request, "login.html", None, title="Log in", why="That is no token of this service."
+            )
+            response.set_status(403)
+            return response
+        session, cookie = begun
+        log.info("page.login", role=session.role.value, remote=request.remote)
+        response = web.HTTPSeeOther("./")
+        response.set_cookie(
+            *(COOKIE, cookie),
+            path="/",
+            max_age=HELD,
+            httponly=True,
+            samesite="Strict",
+            secure=_is_private(request),
+        )
+        raise response
+
+    async def _log_out(self, request: web.Request, session: Session) -> web.StreamResponse:
+        await self._form(request, session)
+        self._sessions.end(session)
+        response = web.HTTPSeeOther("login")
+        response.del_cookie(COOKIE, path="/")
+        raise response
+
+    async def _form(self, request: web.Request, session: Session) -> Any:  # noqa: ANN401  # aiohttp's
+        """Return a form that this session was given; any other is refused."""
+        form = await request.post()
+        if not views.same(str(form.get("form", "")), session.form):
+            raise web.HTTPForbidden(
+                reason="This form is not yours, or too old. Go back and try again."
+            )
+        return form
+
+    # --- what is shown --------------------------------------------------------------------------
+
+    async def _queues(self, request: web.Request, session: Session) -> web.StreamResponse:
+        wanted = request.query.get("q", "").strip()[:200]
+        after = request.query.get("after") or None
+        found = await views.queues(
+            self.ask, self._by, wanted, None if after is None else NodeName(after)
+        )
+        title = "Queues"
+        return self._shown(request, "queues.html", session, title=title, wanted=wanted, page=found)
+
+    async def _queue(self, request: web.Request, session: Session) -> web.StreamResponse:
+        node, hours = _node(request), 6 if request.query.get("hours") == "6" else 1
+        after = request.query.get("after") or None
+        page = await views.queue(
+            self.ask, self._by, node, hours=hours, after=None if after is None else Jid(after)
+        )
+        return self._shown(request, "queue.html", session, title=node, page=page, deeds=DEEDS)
+
+    async def _items(self, request: web.Request, session: Session) -> web.StreamResponse:
+        node, state = _node(request), views.state_of(request.query.get("state", ""))
+        page = await views.items(self.ask, self._by, node, state, _number(request, "after"))
+        deed = OF_STATE.get(state) if state is not None else None
+        title = f"Items of {node}"
+        return self._shown(
+            request, "items.html", session, title=title, page=page, deed=deed, states=views.STATES
+        )
+
+    async def _item(self, request: web.Request, session: Session) -> web.StreamResponse:
+        node, item = _node(request), ItemId(request.query.get("id", ""))
+        page = await views.item(self.ask, self._by, node, item, payload=session.may_change)
+        deed = OF_STATE.get(page.item.state)
+        title = f"Item {item} of {node}"
+        return self._shown(request, "item.html", session, title=title, page=page, deed=deed)
+
+    # --- what is done ---------------------------------------------------------------------------
+
+    async def _ask(self, request: web.Request, session: Session) -> web.StreamResponse:
+        """Ask whether that is meant, and say what it would do."""
+        deed, node, ids = _meant(request.query.get("deed", ""), request.query, session)
+        found = await views.queues(self.ask, self._by, "", None, only=(node,))
+        if not found.rows:
+            raise web.HTTPNotFound(reason=f"There is no node {node}.")
+        question = deed.question.format(node=node, items=words.count(len(ids), "item"))
+        return self._shown(
+            *(request, "ask.html", session),
+            title=f"{deed.label}?",
+            deed=deed,
+            node=node,
+            ids=ids,
+            question=question,
+            row=found.rows[0],
+        )
+
+    async def _do(self, request: web.Request, session: Session) -> web.StreamResponse:
+        """Do it, write that into the audit log, and say what came of it on the page of the node."""
+        form = await self._form(request, session)
+        deed, node, ids = _meant(str(form.get("deed", "")), form, session)
+        reply = await self.ask(deed.request(self._by, node, ids))
+        note(deed, self._by, node, ids, request.remote or "")
+        said = deed.done(reply, node)
+        mark = self._sessions.sign(session, said)
+        raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'said': said, 'mark': mark})}")
+
+
+def _meant(
+    name: str,
+    given: Any,  # noqa: ANN401  # a query or a form of aiohttp
+    session: Session,
+) -> tuple[Deed, NodeName, tuple[ItemId, ...]]:
+    """Return what is to be done to what; refuses who may only look, and what cannot be meant."""
+    if not session.may_change:
+        raise web.HTTPForbidden(reason="With this token you may look, and change nothing.")
+    deed = DEEDS.get(name)
+    if deed is None:
+        raise web.HTTPBadRequest(reason="There is no such deed.")
+    node = NodeName(str(given.get("node", "")))
+    ids = tuple(dict.fromkeys(ItemId(str(one)) for one in given.getall("item", ())))
+    if deed.of is Of.NODE:
+        return deed, node, ()
+    if not 0 < len(ids) <= MOST_CHOSEN:
+        raise web.HTTPBadRequest(reason=f"Choose an item at least, and {MOST_CHOSEN} at most.")
+    return deed, node, ids
+
+
+def _from_here(request: web.Request) -> bool:
+    """Say whether a form was sent from a page of this host, as far as the browser tells."""
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
+        return False
+    origin = request.headers.get("Origin")
+    return origin is None or urlsplit(origin).netloc == request.host
+
+
+def _is_private(request: web.Request) -> bool:
+    """Say whether a proxy, or we, speak TLS with the browser."""
+    return request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+
+
+def _status(reply: Refused) -> int:
+    match reply.refusal:
+        case Refusal.NODE_NOT_FOUND | Refusal.ITEM_NOT_FOUND:
+            return 404
+        case Refusal.FORBIDDEN:
+            return 403
+        case Refusal.INTERNAL_FAULT:
+            return 500
+        case _:
+            return 409
+
+
+def _node(request: web.Request) -> NodeName:
+    return NodeName(request.query.get("node", ""))
+
+
+def _number(request: web.Request, name: str) -> int:
+    text = request.query.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0  # noqa: PLR2004  # more no store has
+
+
+def _file(name: str) -> bytes:
+    from importlib.resources import files  # noqa: PLC0415
+
+    folder: Traversable = files("pubqueue.monitor.page") / "static"
+    return (folder / name).read_bytes()
+
+
+async def _to_page(_request: web.Request) -> web.Response:
+    raise web.HTTPSeeOther("ui/")
+
+
+async def _off(_request: web.Request) -> web.Response:
+    return web.Response(text=OFF, status=404)

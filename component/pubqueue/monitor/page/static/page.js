@@ -1,0 +1,48 @@
+// Brings what is shown up to date. Without it the page is the same, and is loaded anew by whoever looks at it.
+"use strict";
+(() => {
+  const live = document.getElementById("live");
+  const box = document.getElementById("follow");
+  const told = document.getElementById("told");
+  if (!live || !box) return;
+  const every = Number(live.dataset.every);
+  let timer = 0;
+
+  // Nothing is taken away from under a hand: not while something is chosen, or marked with the mouse.
+  const busy = () =>
+    live.querySelector("input:checked") !== null ||
+    (String(document.getSelection()) !== "" && live.contains(document.getSelection().anchorNode));
+
+  const show = (text) => {
+    const focused = document.activeElement && live.contains(document.activeElement) ? document.activeElement.id : "";
+    const places = [...live.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+    live.innerHTML = text; // the server has escaped it, and the policy of the page runs no script in it
+    live.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = places[at] || 0; });
+    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  };
+
+  const look = async () => {
+    if (document.hidden || busy()) return wait();
+    try {
+      const answer = await fetch(location.href, { headers: { "X-Pubqueue-Part": "1" }, credentials: "same-origin" });
+      if (answer.status === 401) { told.textContent = "You are logged out. Load the page again."; return; }
+      const text = await answer.text();
+      if (!box.checked) return; // it was stopped meanwhile
+      if (answer.ok && !busy()) show(text);
+      told.textContent = answer.ok ? "" : "The service did not answer well; trying again.";
+    } catch {
+      told.textContent = "The service cannot be reached; trying again.";
+    }
+    wait();
+  };
+
+  const wait = () => {
+    clearTimeout(timer);
+    if (box.checked) timer = setTimeout(look, every);
+  };
+
+  box.closest("label").hidden = false;
+  box.addEventListener("change", wait);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && box.checked) look(); });
+  wait();
+})();

@@ -1,0 +1,218 @@
+"""What stands on each page: asked of the core, a page at a time, and put together for the templates."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.decision import Described
+from pubqueue.core.model import Item, Jid, Millis, NodeName, State
+from pubqueue.core.nodes.manage import Describe
+from pubqueue.core.reading.oversee import Peek, ReadWorkers
+from pubqueue.core.reading.overviews import Peeked, Worker, WorkerPage
+from pubqueue.core.reading.pages import ItemEntry, ItemPage, NodeEntry, NodePage
+from pubqueue.core.reading.read import ReadItems, ReadNodes
+from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
+from pubqueue.core.reading.samples import ReadSamples
+from pubqueue.monitor.page import plots
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Asker, ItemId, Node, NodeConfig
+    from pubqueue.monitor.page.plots import Plot
+
+    Ask = Callable[[Request], Awaitable[Reply]]
+
+HOUR: Final = 3_600_000
+
+ROWS: Final = 50
+"""Queues, or items, of one page."""
+
+SEARCHES: Final = 10
+"""Parts of a search that one view waits for; then the page offers to go on."""
+
+SHOWN: Final = 4_000
+"""Bytes of a payload that are shown."""
+
+STATES: Final = (
+    ("", "All items"),
+    ("queued", "Waiting"),
+    ("locked", "In flight"),
+    ("delayed", "Delayed"),
+    ("dead", "Dead"),
+)
+"""What items can be looked at, each with how that is called here."""
+
+
+class Row(Struct, frozen=True):
+    """A queue in the list."""
+
+    entry: NodeEntry
+    plot: Plot | None
+    now: Millis
+
+    @property
+    def name(self) -> NodeName:
+        """Its name."""
+        return self.entry.node.name
+
+    @property
+    def state(self) -> str:
+        """What is to be said of it before all else."""
+        return state_of_node(self.entry.node.config)
+
+    @property
+    def age(self) -> int | None:
+        """Milliseconds for which its oldest item has been waiting."""
+        return None if self.entry.oldest is None else max(0, self.now - self.entry.oldest)
+
+
+class Queues(Struct, frozen=True):
+    """A page of queues; `more` may be behind `through`."""
+
+    rows: tuple[Row, ...]
+    more: bool
+    through: NodeName | None
+
+
+class Queue(Struct, frozen=True):
+    """All about one queue but its items."""
+
+    row: Row
+    node: Node
+    plots: tuple[Plot, ...]
+    hours: int
+    workers: tuple[Worker, ...]
+    more: bool
+
+
+class Items(Struct, frozen=True):
+    """A page of items of a node."""
+
+    node: NodeName
+    state: str
+    entries: tuple[ItemEntry, ...]
+    more: bool
+    through: int
+    after: int
+
+
+class OneItem(Struct, frozen=True):
+    """An item, with the beginning of its payload if that may be seen."""
+
+    node: NodeName
+    item: Item
+    size: int
+    text: str | None
+    cut: bool
+
+
+def same(one: str, other: str) -> bool:
+    """Say whether two texts are the same; how long that takes says nothing."""
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def state_of(text: str) -> State | None:
+    """Return the state of items that is asked for; None: all."""
+    return State(text) if text in {name for name, _ in STATES if name} else None
+
+
+def state_of_node(config: NodeConfig) -> str:
+    """Return in a word or two how a node stands."""
+    if not config.queueing:
+        return "no queue"
+    said = ["paused"] if config.paused else []
+    said += ["closed to publishers"] if config.publish_paused else []
+    return ", ".join(said) or "running"
+
+
+async def _nodes(ask: Ask, request: ReadNodes) -> NodePage:
+    reply = await ask(request)
+    assert isinstance(reply, NodePage)
+    return reply
+
+
+async def queues(
+    ask: Ask,
+    by: Asker,
+    wanted: str,
+    after: NodeName | None,
+    *,
+    only: tuple[NodeName, ...] | None = None,
+) -> Queues:
+    """Return the next queues by name, or of those that have something in their names, with plots of the last hour."""
+    page = await _nodes(ask, ReadNodes(by, after, ROWS, containing=wanted, only=only))
+    entries = list(page.entries)
+    for _ in range(1, SEARCHES):
+        if not page.more or len(entries) >= ROWS:
+            break
+        after, most = page.through, ROWS - len(entries)
+        page = await _nodes(ask, ReadNodes(by, after, most, containing=wanted, only=only))
+        entries += page.entries
+    end = Millis(slot_of(page.now) + SLOT)
+    begin = Millis(end - HOUR)
+    names = tuple(entry.node.name for entry in entries if entry.node.config.queueing)
+    samples = await _samples(ask, by, names, begin)
+    rows = tuple(_row(entry, samples, begin, end, page.now) for entry in entries)
+    return Queues(rows, page.more, page.through)
+
+
+def _row(entry: NodeEntry, samples: SamplePage, begin: Millis, end: Millis, now: Millis) -> Row:
+    if not entry.node.config.queueing:
+        return Row(entry, None, now)
+    mine = samples.of(entry.node.name)
+    return Row(entry, plots.draw(plots.SMALL, mine, begin, end, _now(entry, now)), now)
+
+
+def _now(entry: NodeEntry, now: Millis) -> Sample:
+    """Return what is there at this moment, as a sample."""
+    there = entry.queued, entry.locked, entry.delayed, entry.dead
+    return Sample(entry.node.name, slot_of(now), *there)
+
+
+async def _samples(ask: Ask, by: Asker, names: tuple[NodeName, ...], since: Millis) -> SamplePage:
+    reply = await ask(ReadSamples(by, names, since))
+    assert isinstance(reply, SamplePage)
+    return reply
+
+
+async def queue(ask: Ask, by: Asker, name: NodeName, *, hours: int, after: Jid | None) -> Queue:
+    """Return all about a queue: what is in it, plots of the last hours, and a page of its workers."""
+    described = await ask(Describe(by, name, manage=True))
+    assert isinstance(described, Described)
+    found = await queues(ask, by, "", None, only=(name,))
+    row = (
+        found.rows[0]
+        if found.rows
+        else Row(NodeEntry(described.node, 0, 0, 0, 0, 0), None, Millis(0))
+    )
+    workers = await ask(ReadWorkers(by, name, after))
+    assert isinstance(workers, WorkerPage)
+    end = Millis(slot_of(row.now) + SLOT)
+    begin = Millis(end - hours * HOUR)
+    known = (await _samples(ask, by, (name,), Millis(end - KEPT))).samples
+    there = _now(row.entry, row.now)
+    drawn = tuple(plots.draw(kind, known, begin, end, there) for kind in plots.KINDS)
+    return Queue(row, described.node, drawn, hours, workers.workers, workers.more)
+
+
+async def items(ask: Ask, by: Asker, name: NodeName, state: State | None, after: int) -> Items:
+    """Return the next items of a node, in one state or in all."""
+    reply = await ask(ReadItems(by, name, after, max=ROWS, state=state, payloads=False))
+    assert isinstance(reply, ItemPage)
+    said = "" if state is None else state.value
+    return Items(name, said, reply.entries, reply.more, reply.through, after)
+
+
+async def item(ask: Ask, by: Asker, name: NodeName, which: ItemId, *, payload: bool) -> OneItem:
+    """Return one item; the beginning of its payload only if that may be seen."""
+    reply = await ask(Peek(by, name, which))
+    assert isinstance(reply, Peeked)
+    size = len(reply.payload)
+    text = reply.payload[:SHOWN].decode("utf-8", "replace") if payload else None
+    return OneItem(name, reply.item, size, text, size > SHOWN)

@@ -1,0 +1,176 @@
+"""Samples: what a process has done, a minute at a time, once; and what is there, whoever looks."""
+
+from contextlib import asynccontextmanager
+
+from harness.asks import a_queue, joins, publishes, retracts, unlocks
+from harness.facts import ANN, ETL, JOBS, NOW, who
+
+from pubqueue.app.broker import Broker
+from pubqueue.core.decision import Done, Refusal, Refused, refuse
+from pubqueue.core.model import Jid, Millis, NodeName
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.settle import Outcome
+from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
+from pubqueue.core.reading.samples import MOST_SAMPLED, KeepSamples, ReadSamples
+from pubqueue.monitor.happenings import Kind, Why
+from pubqueue.monitor.page.sampling import Sampling
+from pubqueue.monitor.tally import Tally
+from pubqueue.stores.memory import MemoryStore
+
+SERVICE = who(Jid("queue.example"), admin=True)
+MINUTE = slot_of(NOW)
+
+
+class Process:
+    """A broker that is watched, on a store that may be another's too."""
+
+    def __init__(self, store):
+        self.now = NOW
+        self.sampling = Sampling(SERVICE, lambda: self.now)
+        self.broker = Broker(
+            store,
+            clock=lambda: self.now,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+            watch=Tally(self.sampling),
+        )
+
+        self.broker.outbox.attach(self)
+        self.broker.outbox.set_up(self, up=True)
+
+    def claims(self, _address):
+        return True
+
+    def speak(self, _notices):
+        return []
+
+    def when_told(self, _node, call):
+        call()
+
+    def is_behind(self, _node):
+        return False
+
+    async def do(self, *requests):
+        return [await self.broker.handle(request) for request in requests]
+
+    async def keep(self, at=MINUTE):
+        await self.sampling.keep(self.broker.handle, at)
+
+    async def samples(self, *nodes):
+        (page,) = await self.do(ReadSamples(SERVICE, nodes or (JOBS,), Millis(0)))
+        return list(page.samples)
+
+
+@asynccontextmanager
+async def processes(count=1):
+    store = MemoryStore()
+    await store.open()
+    found = [Process(store) for _ in range(count)]
+    for one in found:
+        one.broker.start()
+    try:
+        yield found
+    finally:
+        for one in found:
+            await one.broker.stop()
+        await store.close()
+
+
+async def test_a_sample_says_what_is_there_and_what_happened():
+    async with processes() as (process,):
+        await process.do(a_queue(), publishes("a", "b"))
+        await process.keep()
+        assert await process.samples() == [Sample(JOBS, MINUTE, queued=2, published=2)]
+
+
+async def test_work_says_how_long_it_took_and_failures_are_counted():
+    async with processes() as (process,):
+        await process.do(a_queue(), publishes("a", "b"), joins(ANN, 2))
+        await process.broker.settled()
+        process.now = Millis(NOW + 5_000)
+        await process.do(retracts(ANN, "a"), unlocks(ANN, "b", outcome=Outcome.FAILED))
+        await process.broker.settled()
+        await process.keep()
+        (sample,) = await process.samples()
+        done = {"completed": 1, "failed": 1, "waited": 5_000, "longest": 5_000}
+        assert {name: getattr(sample, name) for name in done} == done
+        assert (sample.published, sample.delivered) == (2, 2)
+        assert sample.queued + sample.locked + sample.delayed == 1
+
+
+async def test_minutes_in_which_nothing_happened_have_no_sample():
+    async with processes() as (process,):
+        await process.do(a_queue(), publishes("a"))
+        await process.keep()
+        await process.keep(Millis(MINUTE + SLOT))
+        assert len(await process.samples()) == 1
+
+
+async def test_two_processes_do_not_count_double():
+    async with processes(2) as (one, other):
+        await one.do(a_queue(), publishes("a", "b"))
+        await other.do(publishes("c"))
+        await one.keep()
+        await other.keep()
+        expected = [Sample(JOBS, MINUTE, queued=3, published=3)]
+        assert await one.samples() == await other.samples() == expected
+
+
+async def test_what_could_not_be_kept_counts_for_the_next_minute():
+    async with processes() as (process,):
+        await process.do(a_queue(), publishes("a"))
+
+        async def lost(request):
+            if isinstance(request, KeepSamples):
+                return refuse(Refusal.STORE_FAILED).reply
+            return await process.broker.handle(request)
+
+        async def silent(_request):
+            return Refused(Refusal.STORE_FAILED)
+
+        await process.sampling.keep(lost, MINUTE)
+        await process.sampling.keep(silent, MINUTE)
+        assert await process.samples() == []
+        await process.do(publishes("b"))
+        following = Millis(MINUTE + SLOT)
+        await process.keep(following)
+        assert await process.samples() == [Sample(JOBS, following, queued=2, published=2)]
+
+
+async def test_old_samples_go():
+    async with processes() as (process,):
+        await process.do(a_queue(), publishes("a"))
+        await process.keep()
+        process.now = Millis(NOW + KEPT + 2 * SLOT)
+        await process.do(publishes("b"))
+        await process.keep(slot_of(process.now))
+        assert [one.at for one in await process.samples()] == [slot_of(process.now)]
+
+
+async def test_plain_nodes_and_nodes_that_are_gone_have_none():
+    plain, gone = NodeName("plain"), NodeName("gone")
+    async with processes() as (process,):
+        await process.do(a_queue(plain, queueing=False), publishes("a", node=plain))
+        process.sampling.note((), {(gone, Kind.PUBLISHED, Why.NONE): 1}, {})
+        await process.keep()
+        assert await process.samples(plain, gone) == []
+
+
+async def test_samples_are_for_administrators():
+    async with processes() as (process,):
+        no = await process.do(ReadSamples(who(ETL), (JOBS,), Millis(0)), KeepSamples(who(ETL), ()))
+        assert [reply.refusal for reply in no] == [Refusal.FORBIDDEN] * 2
+        yes = await process.do(ReadSamples(SERVICE, (JOBS,), Millis(0)), KeepSamples(SERVICE, ()))
+        assert yes == [SamplePage((), NOW), Done()]
+
+
+def test_no_more_nodes_are_counted_than_are_kept():
+    sampling = Sampling(SERVICE, lambda: NOW)
+    for number in range(MOST_SAMPLED + 5):
+        sampling.note((), {(f"n{number}", Kind.PUBLISHED, Why.NONE): 1}, {})
+    sampling.note((), {("", Kind.PUBLISHED, Why.NONE): 1}, {})
+    assert len(sampling._counts) == MOST_SAMPLED
+
+
+def test_a_process_without_a_page_counts_nothing_of_it():
+    assert Tally()._sampling is None
