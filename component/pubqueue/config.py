@@ -20,8 +20,8 @@ from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.schedules.model import LONGEST_NAME
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
+from pubqueue.stores import WANTED, store_at
 from pubqueue.stores import shown as shown_address
-from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -299,6 +299,22 @@ def load(
     _check(settings)
     jid, *admins = (JID(text).full for text in (settings.jid, *settings.admins))
     return msgspec.structs.replace(settings, jid=jid, admins=tuple(admins))
+
+
+def store_address(
+    file: Path | None, flag: str | None, variables: Mapping[str, str] = os.environ
+) -> str:
+    """Return the address of the store alone, by the same ranks: who copies it needs no secret.
+
+    Raises:
+        ConfigError: the file cannot be read, or has no address there.
+
+    """
+    found = {} if file is None else _read(file)
+    address = flag or variables.get("PUBQUEUE_STORE") or found.get("store", Settings.store)
+    if not isinstance(address, str):
+        raise ConfigError(f"{file}: store has to be {WANTED}")
+    return address
 
 
 def _outrank(found: dict[str, Any], given: Mapping[str, Any]) -> None:

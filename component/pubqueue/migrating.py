@@ -1,4 +1,4 @@
-"""Migrates a service to another store, and shows on a terminal how far that is."""
+"""Migrates a service to another store, backs one up and restores it, and shows on a terminal how far that is."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pubqueue.stores.copying import copy
+from pubqueue.stores.copying import backups, copy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
     from types import TracebackType
+
+    from pubqueue.stores.copying import Copied
 
 
 def migrate(source: str, target: str) -> list[str]:
@@ -23,14 +27,41 @@ def migrate(source: str, target: str) -> list[str]:
 
     """
     with _Bar() as bar:
-        copied = copy(source, target, bar)
+        return _told(copy(source, target, bar), "copied and compared")
+
+
+def backup(store: str, file: Path) -> list[str]:
+    """Write a backup of the store at an address, which may be served from, and return what there is to say of it.
+
+    Raises:
+        RefusedError: nothing was done, for there is no store, or the file is there already.
+        StoreError: the store or the file cannot be used, or the backup is not what it should be.
+
+    """
+    with _Bar() as bar:
+        return _told(backups.backup(store, file, bar), "written and compared")
+
+
+def restore(file: Path, store: str) -> list[str]:
+    """Fill the store at an address from a backup, and return what there is to say of it.
+
+    Raises:
+        RefusedError: nothing was done, for it is no backup, or the store is not empty.
+        StoreError: the backup is damaged, or the store is served from or cannot be reached.
+
+    """
+    with _Bar() as bar:
+        return _told(backups.restore(file, store, bar), "restored and compared")
+
+
+def _told(copied: Sequence[Copied], done: str) -> list[str]:
     width = max(len(one.table) for one in copied)
     lines = [
         f"{one.table:{width}} {one.rows:>12,} rows, SHA-256 {one.digest[:16]}"
         for one in copied
         if one.rows
     ]
-    return [*lines, f"copied and compared: {sum(one.rows for one in copied):,} rows"]
+    return [*lines, f"{done}: {sum(one.rows for one in copied):,} rows"]
 
 
 class _Bar:

@@ -11,6 +11,7 @@ from pubqueue import __version__
 from pubqueue.cli.ending import ASKED_WRONGLY, stop
 
 COMMANDS: Final = {
+    "backup": ("pubqueue.cli.backup", "server"),
     "check": ("pubqueue.cli.check", "server"),
     "completion": ("pubqueue.cli.completion", ""),
     "dead": ("pubqueue.cli.operations.lists", ""),
@@ -28,6 +29,7 @@ COMMANDS: Final = {
     "queues": ("pubqueue.cli.operations.lists", ""),
     "redrive": ("pubqueue.cli.operations.deeds", ""),
     "release": ("pubqueue.cli.operations.deeds", ""),
+    "restore": ("pubqueue.cli.restore", "server"),
     "resume": ("pubqueue.cli.operations.deeds", ""),
     "resume-publishing": ("pubqueue.cli.operations.deeds", ""),
     "serve": ("pubqueue.cli.serve", "server"),

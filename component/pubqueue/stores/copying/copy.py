@@ -82,17 +82,28 @@ def copy(from_address: str, to_address: str, watch: Watch) -> list[Copied]:
     with ExitStack() as ends:
         source = ends.enter_context(source_at(from_address))
         target = ends.enter_context(target_at(to_address, source))
-        begun = target.copied_from()
-        if begun is not None and begun not in ("", source.name):
-            raise RefusedError(
-                f"{target.name} holds a part of a copy from {begun}: go on with that one, or remove it"
-            )
-        if begun is None and not target.is_empty():
-            return _compare(source, target, watch)
-        return _fill(source, target, watch)
+        return bring(source, target, watch)
 
 
-def _fill(source: Source, target: Target, watch: Watch) -> list[Copied]:
+def bring(source: Source, target: Target, watch: Watch) -> list[Copied]:
+    """Copy one store into the other, or compare them if that has been done; raises as `copy`."""
+    begun = target.copied_from()
+    if begun is not None and begun not in ("", source.name):
+        raise RefusedError(
+            f"{target.name} holds a part of a copy from {begun}: go on with that one, or remove it"
+        )
+    if begun is None and not target.is_empty():
+        return _compare(source, target, watch)
+    return fill(source, target, watch)
+
+
+def fill(source: Source, target: Target, watch: Watch) -> list[Copied]:
+    """Copy one store into the other, whatever that holds, and read it back.
+
+    Raises:
+        StoreError: what was written reads back otherwise.
+
+    """
     target.begin(source.name)
     tables = agreed(source.tables(), target.tables())
     watch.begin(2 * sum(source.count(table) for table in tables))
@@ -102,7 +113,7 @@ def _fill(source: Source, target: Target, watch: Watch) -> list[Copied]:
         target.fill(table, digest.through(source.rows(table)))
         copied.append(digest.of(table))
     for table, written in zip(tables, copied, strict=True):
-        if _read(target, table, watch) != written:
+        if read(target, table, watch) != written:
             raise StoreError(f"{target.name}: {table.name} does not read back as it was written")
     target.finish(source.last_numbers(), source.died())
     return copied
@@ -118,13 +129,14 @@ def _compare(source: Source, target: Target, watch: Watch) -> list[Copied]:
     watch.begin(2 * sum(counts))
     found = []
     for table in tables:
-        found.append(_read(source, table, watch))
-        if _read(target, table, watch) != found[-1]:
+        found.append(read(source, table, watch))
+        if read(target, table, watch) != found[-1]:
             raise refused
     return found
 
 
-def _read(place: Reader, table: Table, watch: Watch) -> Copied:
+def read(place: Reader, table: Table, watch: Watch) -> Copied:
+    """Read a table through, and return what there is of it."""
     digest = _Digest(watch, f"comparing {table.name}")
     for _ in digest.through(place.rows(table)):
         pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app.ports import ForeignStoreError
+from pubqueue.stores import postgres
 from pubqueue.stores.copying.places import RefusedError
 from pubqueue.stores.copying.tables import COPYING, KEYS, OF_PROCESSES, Table
 from pubqueue.stores.postgres.alone import have_alone
@@ -12,6 +14,7 @@ from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.line import connected
 from pubqueue.stores.postgres.schema import LOCK, SCHEMA, configure, copied_from, prepare, version
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.relational.statements import half_copied, scripts, unlike
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -192,6 +195,22 @@ def source(store: Store) -> Iterator[PostgresPlace]:
         connection.execute("SELECT pg_advisory_lock($1)", (LOCK,))  # before the snapshot is taken
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield place
+
+
+@contextmanager
+def running(store: Store) -> Iterator[PostgresPlace]:
+    """Open a schema to read while others may write to it: what is read is of one moment, and nobody waits for it."""
+    with _connected(store) as connection:
+        name = _name(connection)
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        done, known = version(connection), len(scripts(postgres.__name__))
+        if done is None:
+            raise RefusedError(f"{name}: there is no store")
+        if (begun := copied_from(connection)) is not None:
+            raise ForeignStoreError(f"{name}: {half_copied(begun)}")
+        if done != known:
+            raise ForeignStoreError(f"{name}: {unlike(done, known)}")
+        yield PostgresPlace(connection)
 
 
 @contextmanager

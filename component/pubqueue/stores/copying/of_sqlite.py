@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StoreError
 from pubqueue.stores.copying.places import AT_ONCE, OCTETS_AT_ONCE, WAITING, RefusedError
-from pubqueue.stores.copying.tables import COPYING, KEYS, RENAMED, Table
+from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, Table
 from pubqueue.stores.sqlite import SqliteStore, private
 from pubqueue.stores.sqlite.alone import alone, number_file, numbered
-from pubqueue.stores.sqlite.schema import APPLICATION_ID, HALF_COPIED, prepare
+from pubqueue.stores.sqlite.schema import APPLICATION_ID, HALF_COPIED, check_current, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +40,9 @@ class SqlitePlace:
         found = self._connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
         )
-        return {name: self._table(name) for (name,) in found.fetchall() if name != COPYING}
+        return {
+            name: self._table(name) for (name,) in found.fetchall() if name not in (BACKUP, COPYING)
+        }
 
     def _table(self, name: str) -> Table:
         # place, name, type, not null, default, place in the primary key, 2 or 3 if it is computed
@@ -156,11 +158,37 @@ def source(store: Store) -> Iterator[SqlitePlace]:
     path = _path(store)
     if not path.is_file() or not path.stat().st_size:
         raise RefusedError(f"{path}: there is no store")
-    with alone(path), _connected(path) as connection:
+    with alone(path), connected(path) as connection:
         prepare(connection, path)
         connection.execute(f"PRAGMA busy_timeout = {round(WAITING * 1000)}")
         connection.execute("BEGIN IMMEDIATE")
         yield SqlitePlace(path, connection)
+
+
+class _Running(SqlitePlace):
+    """A file that others write to meanwhile."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, before: Sequence[int]) -> None:
+        super().__init__(path, connection)
+        self._before = before
+
+    def died(self) -> list[int]:
+        """Return the numbers of all processes there are: to whoever goes on from here they have all died."""
+        return sorted({*self._before, *super().died()})
+
+
+@contextmanager
+def running(store: Store) -> Iterator[SqlitePlace]:
+    """Open a file to read while others may write to it: what is read is of one moment, and nobody waits for it."""
+    path = _path(store)
+    if not path.is_file() or not path.stat().st_size:
+        raise RefusedError(f"{path}: there is no store")
+    with connected(path) as connection:
+        check_current(connection, path)
+        before = numbered(path)
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+        yield _Running(path, connection, before)
 
 
 @contextmanager
@@ -171,7 +199,7 @@ def target(store: Store, source: Source) -> Iterator[SqlitePlace]:
         raise RefusedError(f"{path} is both the source and the target")
     with alone(path):
         private.create(path)
-        with _connected(path) as connection:
+        with connected(path) as connection:
             tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
             if tables and _application(connection) != HALF_COPIED:
                 prepare(connection, path)
@@ -184,10 +212,13 @@ def _path(store: Store) -> Path:
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+def connected(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
     """Connect; what SQLite refuses is a StoreError, and what is open at the end is undone."""
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
     try:
-        with closing(sqlite3.connect(path, timeout=WAITING, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(uri, uri=True, timeout=WAITING, isolation_level=None)
+        ) as connection:
             yield connection
     except sqlite3.Error as problem:
         raise StoreError(f"SQLite: {problem}") from problem

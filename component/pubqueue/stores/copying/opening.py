@@ -21,6 +21,8 @@ class _Kind(Protocol):
 
     def source(self, store: Store) -> AbstractContextManager[Source]: ...
 
+    def running(self, store: Store) -> AbstractContextManager[Source]: ...
+
     def target(self, store: Store, source: Source) -> AbstractContextManager[Target]: ...
 
 
@@ -38,6 +40,18 @@ def source_at(address: str) -> AbstractContextManager[Source]:
     """
     store, kind = _opened(address)
     return kind.source(store)
+
+
+def running_at(address: str) -> AbstractContextManager[Source]:
+    """Open the store to read, as it is at this moment, while whoever serves from it goes on.
+
+    Raises:
+        RefusedError: it is no address of a store that can be copied, or there is no store.
+        StoreError: it is none of this version of the program, or cannot be reached.
+
+    """
+    store, kind = _opened(address)
+    return kind.running(store)
 
 
 def target_at(address: str, source: Source) -> AbstractContextManager[Target]:

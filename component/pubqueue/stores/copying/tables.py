@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 COPYING: Final = "copying"
 """The table that says of what store this one is the unfinished copy; it is there no longer than that."""
 
+BACKUP: Final = "backup"
+"""The table of a backup that says what it is a backup of."""
+
 OF_PROCESSES: Final = frozenset({"pubqueue", "writing", "writer", "instance", "winner", "met"})
 """What PostgreSQL keeps in tables for its processes, and SQLite elsewhere. Of `instance` those are carried that died."""
 

@@ -57,4 +57,11 @@ def scripts(package: str) -> list[str]:
 
 def half_copied(source: str) -> str:
     """Return why a store cannot be used into which only a part of another one has been copied."""
-    return f"the copy from {source} is not complete; `pubqueue migrate` can be begun again"
+    kind, _, _ = source.partition(":")
+    command = "restore" if kind == "backup" else "migrate"
+    return f"the copy from {source} is not complete; `pubqueue {command}` can be begun again"
+
+
+def unlike(done: int, known: int) -> str:
+    """Return why a store cannot be read as it is: another version of the program has made its schema."""
+    return f"its schema is number {done}, that of this program {known}; use the version that serves from it"

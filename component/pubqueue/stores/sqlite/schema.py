@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import ForeignStoreError
-from pubqueue.stores.relational.statements import half_copied, scripts
+from pubqueue.stores.relational.statements import half_copied, scripts, unlike
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ APPLICATION_ID: Final = 0x70756271
 
 HALF_COPIED: Final = 0x70756263
 """`pubc`, in its place as long as a copy into the file is not complete; programs that know nothing of it refuse it as well."""
+
+BACKUP: Final = 0x7075626B
+"""`pubk`, in its place in a backup: nobody serves from one, so that it stays what it is."""
 
 PAGE_CACHE: Final = 65_536
 """KiB of pages to keep in memory at most. With SQLite's own 2 MiB a large commit reads and writes pages again
@@ -58,17 +61,34 @@ def _check_ours(connection: sqlite3.Connection, path: Path, ours: int) -> None:
     if tables and application == HALF_COPIED != ours:
         (source,) = connection.execute("SELECT source FROM copying").fetchone()
         raise ForeignStoreError(f"{path}: {half_copied(source)}")
+    if tables and application == BACKUP != ours:
+        raise ForeignStoreError(
+            f"{path}: this is a backup; `pubqueue restore` fills a store from it"
+        )
     if tables and application != ours:
         raise ForeignStoreError(f"{path}: this SQLite database belongs to another program")
+
+
+def check_current(connection: sqlite3.Connection, path: Path) -> None:
+    """See that the file is a whole store on the schema of this program, without writing to it.
+
+    Raises:
+        ForeignStoreError: it is not.
+
+    """
+    _check_ours(connection, path, APPLICATION_ID)
+    done, known = schema_number(connection), len(migrations())
+    if done != known:
+        raise ForeignStoreError(f"{path}: {unlike(done, known)}")
 
 
 def _migrate(connection: sqlite3.Connection, path: Path, application: int) -> None:
     """Run the migrations that this file has not seen, in one transaction; a second process waits for it."""
     steps = migrations()
-    if _schema(connection) == len(steps):
+    if schema_number(connection) == len(steps):
         return
     connection.execute("BEGIN IMMEDIATE")
-    done = _schema(connection)
+    done = schema_number(connection)
     if done > len(steps):
         raise ForeignStoreError(
             f"{path}: its schema is number {done}, this program knows {len(steps)}; use a newer one"
@@ -86,7 +106,8 @@ def migrations() -> list[str]:
     return scripts(__package__)
 
 
-def _schema(connection: sqlite3.Connection) -> int:
+def schema_number(connection: sqlite3.Connection) -> int:
+    """Return how many migrations the file has seen."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 

@@ -1,0 +1,254 @@
+"""A backup is one file: a SQLite store of its own, with a table that says what it is and what has to be found in it.
+
+It is written beside its name and gets the name once it is complete, compared, and on the disk; so under that name there is
+a whole backup or nothing. The store is read in one transaction, of one moment, in which nobody has to wait for the reader.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import DecodeError, Struct, json
+
+from pubqueue import __version__
+from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.copying.copy import Copied, bring, fill, read
+from pubqueue.stores.copying.of_sqlite import SqlitePlace, connected
+from pubqueue.stores.copying.opening import running_at, target_at
+from pubqueue.stores.copying.places import RefusedError
+from pubqueue.stores.copying.tables import BACKUP
+from pubqueue.stores.sqlite import schema
+from pubqueue.stores.sqlite.private import MINE
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pubqueue.stores.copying.copy import Watch
+
+HEADER: Final = b"SQLite format 3\0"
+APPLICATION: Final = slice(68, 72)
+"""Where a SQLite file says whose it is."""
+
+BESIDE: Final = ("", "-journal", "-wal", "-shm")
+"""The ends of the names of what is written before the backup has its name."""
+
+
+class Facts(Struct, frozen=True):
+    """What a backup says of itself: of which store it is, and of each table how many rows and their SHA-256.
+
+    `taken` is in milliseconds since 1970. `died` are the processes that were at work, or had died, in that moment.
+    """
+
+    source: str
+    taken: int
+    version: str
+    died: list[int]
+    tables: list[Copied]
+
+
+class _Written(SqlitePlace):
+    """A backup as it is written."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(path, connection)
+        self._run = connection.execute
+        self.of_processes: list[int] = []
+
+    def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:
+        """Let numbers go on behind these, and keep for the facts which processes there were."""
+        super().finish(last, ())
+        self.of_processes = list(died)
+
+    def seal(self, facts: Facts) -> None:
+        """Say what it is, see that it is sound, and let all of it be in the one file."""
+        self._run("BEGIN IMMEDIATE")
+        self._run(f"CREATE TABLE {BACKUP} (facts TEXT NOT NULL) STRICT")
+        self._run(f"INSERT INTO {BACKUP} VALUES (?)", (json.encode(facts).decode(),))  # noqa: S608  # ours
+        self._run(f"PRAGMA application_id = {schema.BACKUP}")
+        self._run("COMMIT")
+        self._run("PRAGMA journal_mode = DELETE")
+        _see_that_it_is_sound(self.name, self._run("PRAGMA integrity_check"))
+        _see_that_it_is_sound(self.name, self._run("PRAGMA foreign_key_check"))
+
+
+class _Backup(SqlitePlace):
+    """A backup as it is read."""
+
+    def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(file, connection)
+        self.name = f"backup:{file.resolve()}"
+        self._run = connection.execute
+        (facts,) = self._run(f"SELECT facts FROM {BACKUP}").fetchone()  # noqa: S608  # ours
+        self.facts = json.decode(facts, type=Facts)
+
+    def died(self) -> list[int]:
+        """Return the numbers of all processes that there were."""
+        return self.facts.died
+
+    def check(self, watch: Watch) -> None:
+        """See that it holds what was written into it.
+
+        Raises:
+            StoreError: it does not.
+
+        """
+        _see_that_it_is_sound(self.name, self._run("PRAGMA integrity_check"))
+        tables = self.tables()
+        if tables.keys() != {one.table for one in self.facts.tables}:
+            raise StoreError(f"{self.name} is damaged: it has other tables than were written")
+        for written in self.facts.tables:
+            if read(self, tables[written.table], watch) != written:
+                raise StoreError(f"{self.name} is damaged: {written.table} is not what was written")
+
+
+def backup(address: str, file: Path, watch: Watch) -> list[Copied]:
+    """Write a backup of the store at an address to a file, and return what is in it, table by table.
+
+    The store may be served from. Whatever ends this, the file is whole, or is not there.
+
+    Raises:
+        RefusedError: nothing was done, for there is no store, or the file is there already.
+        StoreError: the store or the file cannot be used, or what was written reads back otherwise.
+
+    """
+    if file.exists():
+        raise RefusedError(f"{file} is there already")
+    with running_at(address) as source, _part(file) as (part, descriptor):
+        with connected(part) as connection:
+            target = _Written(part, connection)
+            taken = time.time_ns() // 1_000_000
+            copied = fill(source, target, watch)
+            target.seal(Facts(source.name, taken, __version__, target.of_processes, copied))
+        _publish(part, descriptor, file)
+    return copied
+
+
+def restore(file: Path, address: str, watch: Watch) -> list[Copied]:
+    """Fill the empty store at an address from a backup, and return what was written, table by table.
+
+    A store that was filled from it already is compared once more. What an earlier version has written is brought to the
+    schema of this one; the file stays as it is.
+
+    Raises:
+        RefusedError: nothing was done, for it is no backup, or the store is not empty.
+        StoreError: the backup is damaged, the store is served from or cannot be reached, or reads back otherwise.
+
+    """
+    with _opened(file, watch) as source, target_at(address, source) as target:
+        return bring(source, target, watch)
+
+
+@contextmanager
+def _part(file: Path) -> Iterator[tuple[Path, int]]:
+    """Have the file in which the backup is written; whatever is left of it at the end is removed."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, MINE)
+    except OSError as problem:
+        raise StoreError(f"{part}: {problem.strerror}") from problem
+    try:
+        _take(part, descriptor)
+        try:
+            if file.exists():
+                raise RefusedError(f"{file} is there already")
+            _empty(part, descriptor)
+            yield part, descriptor
+        finally:
+            _remove(part)
+    finally:
+        os.close(descriptor)
+
+
+def _take(part: Path, descriptor: int) -> None:
+    """Lock it: another backup to the same name may be under way, or has just got its name."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_still = os.path.samestat(part.stat(), os.fstat(descriptor))
+    except (BlockingIOError, FileNotFoundError):
+        is_still = False
+    if not is_still:
+        raise RefusedError(f"{part}: another backup is being written there")
+
+
+def _empty(part: Path, descriptor: int) -> None:
+    """Remove what a backup that was killed has left."""
+    for end in BESIDE[1:]:
+        Path(f"{part}{end}").unlink(missing_ok=True)
+    os.ftruncate(descriptor, 0)
+    os.fchmod(descriptor, MINE)
+
+
+def _remove(part: Path) -> None:
+    for end in BESIDE:
+        with suppress(OSError):
+            Path(f"{part}{end}").unlink()
+
+
+def _publish(part: Path, descriptor: int, file: Path) -> None:
+    """Bring it to the disk, and give it its name."""
+    try:
+        os.fsync(descriptor)
+        part.rename(file)
+        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as problem:
+        raise StoreError(f"{file}: {problem.strerror}") from problem
+
+
+@contextmanager
+def _opened(file: Path, watch: Watch) -> Iterator[_Backup]:
+    """Open a backup to read, and see that it is whole."""
+    _see_that_it_is_one(file)
+    try:
+        with connected(file, read_only=True) as connection:
+            found = _Backup(file, connection)
+            found.check(watch)
+            number = schema.schema_number(connection)
+            if number == len(schema.migrations()):
+                yield found
+                return
+        with tempfile.TemporaryDirectory(prefix="pubqueue-restore-") as folder:
+            migrated = Path(shutil.copyfile(file, Path(folder, "backup")))
+            with connected(migrated) as connection:
+                _bring_up_to_date(connection, migrated, file)
+                newer = _Backup(migrated, connection)
+                newer.name = found.name
+                yield newer
+    except DecodeError as problem:
+        raise StoreError(f"{file} is damaged: {problem}") from problem
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, migrated: Path, file: Path) -> None:
+    try:
+        schema.prepare(connection, migrated, application=schema.BACKUP)
+    except ForeignStoreError as problem:
+        raise RefusedError(str(problem).replace(str(migrated), str(file))) from problem
+
+
+def _see_that_it_is_one(file: Path) -> None:
+    try:
+        with file.open("rb") as opened:
+            header = opened.read(100)
+    except OSError as problem:
+        raise RefusedError(f"{file}: {problem.strerror}") from problem
+    is_one = int.from_bytes(header[APPLICATION], "big") == schema.BACKUP
+    if not header.startswith(HEADER) or not is_one:
+        raise RefusedError(f"{file} is no backup of pubqueue")
+
+
+def _see_that_it_is_sound(name: str, answer: sqlite3.Cursor) -> None:
+    """Raise what SQLite has found wrong; it says one row, `ok`, or none where nothing is."""
+    wrong = [row for row in answer.fetchall() if row != ("ok",)]
+    if wrong:
+        raise StoreError(f"{name} is damaged: {wrong[0]}")
