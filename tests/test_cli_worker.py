@@ -269,6 +269,20 @@ async def test_when_one_process_ends_all_do(server, folder):
 
 
 @pytest.mark.e2e
+@pytest.mark.parametrize(("flags", "workers"), [(["--processes=2"], 2), (["--reload"], 1)])
+async def test_a_supervisor_that_is_killed_leaves_no_worker_behind(
+    server, program, folder, flags, workers
+):
+    arguments = ("app:app", "--url", url(server), *flags)
+    async with worker(folder, *arguments) as running:
+        for _ in range(workers):
+            await running.line("connected")
+        running.process.kill()
+        assert await running.end() == -signal.SIGKILL  # the pipes end with the last who has them
+    assert running.said.count("pubqueue: closed") == workers
+
+
+@pytest.mark.e2e
 async def test_a_change_of_the_program_begins_it_anew(server, program, folder):
     arguments = ("app:handle", "--url", url(server), "--reload")
     async with worker(folder, *arguments) as running, publishing(server) as publish:

@@ -2,8 +2,10 @@
 
 import asyncio
 import functools
+import json
 import logging
 import threading
+from types import SimpleNamespace
 from xml.etree.ElementTree import Element
 
 import msgspec
@@ -70,6 +72,31 @@ def test_two_handlers_of_the_same_items_are_refused():
     app.handler("other")(takes_all)
     with pytest.raises(ValueError, match="The handlers job and job are of the same items"):
         app.handler("job")(takes_all)
+
+
+@pytest.mark.parametrize(("one", "other"), [(True, 1), (False, 0), (1, True), (0.0, False)])
+def test_true_and_one_are_different_items(one, other):
+    app = Handlers()
+
+    @app.handler(json="urgent", equals=one)
+    async def first(item): ...
+
+    @app.handler(json="urgent", equals=other)
+    async def second(item): ...
+
+    def chosen(value):
+        payload = Element("{urn:xmpp:json:0}json")
+        payload.text = json.dumps({"urgent": value})
+        return app.choose(SimpleNamespace(payload=payload, headers={})).name
+
+    assert [chosen(one), chosen(other)] == ["first", "second"]
+
+
+def test_one_is_one_however_it_is_written():
+    app = Handlers()
+    app.handler(json="urgent", equals=1)(takes_all)
+    with pytest.raises(ValueError, match="of the same items"):
+        app.handler(json="urgent", equals=1.0)(takes_all)
 
 
 def test_a_decorator_without_its_parentheses_is_told_so():

@@ -45,6 +45,11 @@ class Mark:
     ground: Ground
     key: str = ""
     value: object = ANY
+    is_truth: bool = field(init=False)
+    """Whether `value` is true or false, which are no numbers in JSON, but equal 1 and 0 in Python."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_truth", isinstance(self.value, bool))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from contextlib import suppress
+import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -12,16 +14,34 @@ import click
 from pubqueue.cli.ending import FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
 
-async def supervise(command: Sequence[str], number: int, folder: Path | None) -> int:
-    """Run a command so many times, until SIGTERM or SIGINT, or one of them ends; return the exit code for all.
+async def supervise(words: Sequence[str], number: int, folder: Path | None) -> int:
+    """Run `pubqueue` with these words so many times, until SIGTERM or SIGINT, or one of them ends; return the exit code for all.
 
     Then all are sent SIGTERM and waited for. When Python files in `folder` change they are stopped in the same
-    way, and begin anew; so do those that have ended before. A second signal kills them.
+    way, and begin anew; so do those that have ended before. A second signal kills them. If we are killed ourselves
+    they stop as at SIGTERM (`pubqueue.cli.supervised`).
     """
+    with _lifeline() as pipe:
+        command = (sys.executable, "-m", "pubqueue.cli.supervised", str(pipe), *words)
+        return await _supervise(command, pipe, number, folder)
+
+
+@contextmanager
+def _lifeline() -> Iterator[int]:
+    """Yield the reading end of a pipe that is closed when this process is no more, by whatever end."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+async def _supervise(command: Sequence[str], pipe: int, number: int, folder: Path | None) -> int:
     asked = asyncio.Event()
     children: list[asyncio.subprocess.Process] = []
 
@@ -38,7 +58,10 @@ async def supervise(command: Sequence[str], number: int, folder: Path | None) ->
         while True:
             changed = None if changes is None else asyncio.create_task(_next(changes))
             try:
-                children += [await asyncio.create_subprocess_exec(*command) for _ in range(number)]
+                children += [
+                    await asyncio.create_subprocess_exec(*command, pass_fds=(pipe,))
+                    for _ in range(number)
+                ]
                 await _over(children, stop, changed)
             finally:
                 _signal(children, signal.SIGTERM)

@@ -84,8 +84,8 @@ def worker(
         stop(FAILED, _uncapitalized(problem))
     given = {"url": url, "node": node, "requests": requests, "grace": grace}
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    command = [sys.executable, "-m", "pubqueue", "worker", target, *flags]
-    sys.exit(asyncio.run(supervise(command, processes, Path.cwd() if reload else None)))
+    folder = Path.cwd() if reload else None
+    sys.exit(asyncio.run(supervise(["worker", target, *flags], processes, folder)))
 
 
 def _check_processes(processes: int, url: str) -> None:
