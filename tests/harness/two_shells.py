@@ -30,7 +30,11 @@ T = TypeVar("T")
 class PostgresShell(Shell):
     """Rules and a PostgreSQL store, on the thread of whoever calls; `place` is the store's address."""
 
-    TABLES: ClassVar = "SELECT tablename FROM pg_tables WHERE schemaname = 'pubqueue' ORDER BY 1"
+    # but for what the processes note of themselves, with each batch that writes anything, a sign of life too
+    TABLES: ClassVar = (
+        "SELECT tablename FROM pg_tables"
+        " WHERE schemaname = 'pubqueue' AND tablename NOT IN ('writer', 'writing') ORDER BY 1"
+    )
 
     def _open(self, place: Any) -> None:
         self._postgres = PostgresStore(place)
