@@ -26,7 +26,7 @@ SECTIONS: Final[dict[str, tuple[str, list[str]]]] = {
     "tutorial":    ("Tutorial",    ["first-worker.md", "demo.md"]),
     "how-to":      ("How-to",      ["attach.md", "queue.md", "worker.md", "publish.md", "transactions.md", "reading.md",
                                     "plain-nodes.md", "spark.md"]),
-    "operations":  ("Operations",  ["serving.md", "chat-client.md", "instances.md", "postgresql.md", "migrate.md"]),
+    "operations":  ("Operations",  ["serving.md", "page.md", "chat-client.md", "instances.md", "postgresql.md", "migrate.md"]),
     "reference":   ("Reference",   ["configuration.md", "command-line.md", "api.md", "nodes.md", "protocol.md",
                                     "commands.md", "errors.md"]),
     "explanation": ("Explanation", ["guarantees.md", "coming-from.md", "other-services.md", "limits.md",

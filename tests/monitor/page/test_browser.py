@@ -7,44 +7,21 @@ import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.browser import CHANGE, DESK, LOOK, PHONE, log_in, visit
 from harness.facts import ANN, JOBS, who
+from harness.packaged import needs
+from harness.past import an_hour
 from harness.shown import SERVICE, shown
 
 from pubqueue.core.model import ItemId, Jid, NodeName
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.core.reading.oversee import Peek
-from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
-from pubqueue.core.reading.samples import KeepSamples, ReadSamples
 
+pytestmark = needs("chromium")
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>&lt;{{7*7}}{% raw %}"""
 
 
 def fails(jid, name, reason, node=JOBS):
     said = {"outcome": Outcome.REJECT, "reason": reason}
     return Settle(who(jid), node, (ItemId(name),), Verb.UNLOCK, **said)
-
-
-async def now(service):
-    (page,) = await service.do(ReadSamples(SERVICE, (), 0))
-    return page.now
-
-
-async def with_past(service, *nodes):
-    """Let there be an hour of samples of these nodes."""
-    begin = slot_of(await now(service))
-    samples = tuple(
-        Sample(
-            *(node, begin - minute * SLOT, (minute * 7) % 40, minute % 3, 0, minute // 20),
-            published=minute % 9,
-            delivered=minute % 8,
-            completed=minute % 7,
-            failed=minute % 2,
-            waited=2_500 * (minute % 7),
-            longest=9_000,
-        )
-        for node in nodes
-        for minute in range(60)
-    )
-    await service.do(KeepSamples(SERVICE, samples))
 
 
 async def tab_to(page, name, most=60):
@@ -103,7 +80,7 @@ async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_aske
 
 async def test_plots_have_their_numbers_in_words(service, browser):
     await service.do(a_queue(), publishes("a"))
-    await with_past(service, JOBS)
+    await an_hour(service, JOBS)
     async with visit(browser) as page:
         await log_in(page, service.place, LOOK)
         assert "Waiting from " in await page.get_attribute("svg.small", "aria-label")
@@ -126,7 +103,7 @@ async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
     await service.do(a_queue(node, dead_letter_node=""), a_queue(NodeName(long)))
     await service.do(publishes("a", "b", long), joins(ANN, 1))
     await service.do(fails(ANN, "a", "a reason " * 30), publishes("x", node=NodeName(long)))
-    await with_past(service, node)
+    await an_hour(service, node)
     async with visit(browser, viewport=size, dark=dark) as page:
         await page.goto(service.place)
         await fits(page)
@@ -206,7 +183,7 @@ async def test_what_stands_in_a_queue_is_only_text(service, browser):
         publishes(HOSTILE, "b", node=node, payload=payload), joins(worker, 2, node=node)
     )
     await service.do(fails(worker, HOSTILE, HOSTILE, node))
-    await with_past(service, node)
+    await an_hour(service, node)
     async with visit(browser) as page:
         await log_in(page, service.place, CHANGE)
         assert await page.inner_text("#row1") == node
