@@ -4,10 +4,11 @@ from contextlib import asynccontextmanager
 
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, ETL, JOBS, NOW, who
+from harness.shown import SERVICE, Face
 
 from pubqueue.app.broker import Broker
 from pubqueue.core.decision import Done, Refusal, Refused, refuse
-from pubqueue.core.model import Jid, Millis, NodeName
+from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
@@ -17,7 +18,6 @@ from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.tally import Tally
 from pubqueue.stores.memory import MemoryStore
 
-SERVICE = who(Jid("queue.example"), admin=True)
 MINUTE = slot_of(NOW)
 
 
@@ -35,20 +35,7 @@ class Process:
             watch=Tally(self.sampling),
         )
 
-        self.broker.outbox.attach(self)
-        self.broker.outbox.set_up(self, up=True)
-
-    def claims(self, _address):
-        return True
-
-    def speak(self, _notices):
-        return []
-
-    def when_told(self, _node, call):
-        call()
-
-    def is_behind(self, _node):
-        return False
+        Face.up(self.broker)
 
     async def do(self, *requests):
         return [await self.broker.handle(request) for request in requests]

@@ -377,6 +377,8 @@ def _status(reply: Refused) -> int:
             return 404
         case Refusal.FORBIDDEN:
             return 403
+        case Refusal.BAD_REQUEST:
+            return 400
         case Refusal.INTERNAL_FAULT:
             return 500
         case _:

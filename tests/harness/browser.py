@@ -1,0 +1,81 @@
+"""Debian's Chromium, driven by Playwright. Whatever its console complains of, and whatever leaves this machine, fails the test."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from harness.patience import PATIENCE
+from playwright.async_api import async_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Browser, ConsoleMessage, Page, Request
+
+CHROMIUM: Final = shutil.which("chromium") or "/usr/bin/chromium"
+
+LOOK, CHANGE = "looks-and-never-touches", "changes-whatever-it-wants"
+"""Tokens of a service whose page is looked at."""
+
+PHONE: Final = {"width": 360, "height": 740}
+DESK: Final = {"width": 1100, "height": 800}
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """Run the browser meanwhile, which asks nobody for anything."""
+    async with async_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-background-networking", "--disable-dev-shm-usage"]
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def visit(
+    browser: Browser, *, viewport: dict[str, int] | None = None, dark: bool = False
+) -> AsyncIterator[Page]:
+    """Open a page of somebody who was never here; afterwards there was nothing to complain of."""
+    complaints: list[str] = []
+
+    def heard(message: ConsoleMessage) -> None:
+        refused = (
+            "the server responded with a status of" in message.text
+        )  # told in words on the page
+        if message.type in {"error", "warning"} and not refused:
+            complaints.append(f"{message.type}: {message.text}")
+
+    def asked(request: Request) -> None:
+        host = urlsplit(request.url).hostname
+        if host != "127.0.0.1":
+            complaints.append(f"asked {request.url}")
+
+    context = await browser.new_context(
+        viewport=viewport or DESK,  # type: ignore[arg-type]  # a width and a height
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(PATIENCE * 1000)
+    page = await context.new_page()
+    page.on("console", heard)
+    page.on("pageerror", lambda error: complaints.append(f"script: {error}"))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+    context.on("request", asked)
+    try:
+        yield page
+    finally:
+        await context.close()
+    assert complaints == []
+
+
+async def log_in(page: Page, place: str, token: str) -> None:
+    """Log in on the page of the service at that place, and come to its queues."""
+    await page.goto(f"{place}/")
+    await page.fill("#token", token)
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("h1:text-is('Queues')")

@@ -1,0 +1,295 @@
+"""The page in a browser: it can be used by keyboard, on a phone, in the dark, and whatever stands in a queue is only text.
+
+What its console complains of, and a request to another host, fails each of these tests (`harness.browser`).
+"""
+
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.browser import CHANGE, DESK, LOOK, PHONE, log_in, visit
+from harness.facts import ANN, JOBS, who
+from harness.packaged import needs
+from harness.past import an_hour
+from harness.shown import SERVICE, shown
+
+from pubqueue.core.model import ItemId, Jid, NodeName
+from pubqueue.core.queue.settle import Outcome, Settle, Verb
+from pubqueue.core.reading.oversee import Peek
+
+pytestmark = needs("chromium")
+HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>&lt;{{7*7}}{% raw %}"""
+
+
+def fails(jid, name, reason, node=JOBS):
+    said = {"outcome": Outcome.REJECT, "reason": reason}
+    return Settle(who(jid), node, (ItemId(name),), Verb.UNLOCK, **said)
+
+
+async def tab_to(page, name, most=60):
+    """Press Tab until the link or button of that name has the focus."""
+    for _ in range(most):
+        await page.keyboard.press("Tab")
+        if (await page.evaluate("document.activeElement.textContent")).strip() == name:
+            return
+    raise AssertionError(f"no way to {name} by keyboard")
+
+
+async def test_a_wrong_token_says_so_and_the_right_one_opens(service, browser):
+    await service.do(a_queue(), publishes("a"))
+    async with visit(browser) as page:
+        await page.goto(f"{service.place}/ui/queue?node=jobs")
+        await page.fill("#token", "wrong")
+        await page.keyboard.press("Enter")
+        assert await page.inner_text("[role=alert]") == "That is no token of this service."
+        assert await page.evaluate("document.activeElement.id") == "token"
+        await page.fill("#token", LOOK)
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1:text-is('Queues')")
+        assert "You may look only" in await page.inner_text("header")
+        await page.click("text=Log out")
+        await page.wait_for_selector("h1:text-is('Log in')")
+
+
+async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_asked_before(
+    service, browser
+):
+    await service.do(a_queue(), a_queue(NodeName("other")), publishes("a"))
+    async with visit(browser) as page:
+        await page.goto(service.place)
+        await page.keyboard.type(CHANGE)
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1:text-is('Queues')")
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.className") == "skip"
+        await tab_to(page, "jobs")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1:has-text('jobs')")
+        await tab_to(page, "Pause…")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("text=Shall jobs hand out nothing until it is resumed?")
+        await tab_to(page, "Yes, pause it")
+        await page.keyboard.press("Enter")
+        said = await page.wait_for_selector("[role=status].said")
+        assert await said.inner_text() == "jobs hands out nothing until it is resumed."
+        assert await page.inner_text(".facts .tag") == "paused"
+        await tab_to(page, "Resume…")
+        await page.keyboard.press("Enter")
+        await tab_to(page, "No, go back")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector(".tag.off")
+
+
+async def test_plots_have_their_numbers_in_words(service, browser):
+    await service.do(a_queue(), publishes("a"))
+    await an_hour(service, JOBS)
+    async with visit(browser) as page:
+        await log_in(page, service.place, LOOK)
+        assert "Waiting from " in await page.get_attribute("svg.small", "aria-label")
+        await page.click("#row1")
+        titles = await page.locator("figcaption").all_inner_texts()
+        assert titles == ["Items in the queue", "Items per minute", "From publish to done"]
+        words = await page.locator("svg.plot title").all_text_contents()
+        assert "waiting: last 1, most 39" in words[0]
+        assert "published: last 0, most 8" in words[1]
+        assert "longest: last " in words[2]
+        assert await page.locator("svg.plot path").count() == 10
+        await page.click("text=6 hours")
+        await page.wait_for_selector("h2:text-is('The last 6 hours')")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", [PHONE, DESK])
+async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
+    node, long = JOBS, "long-" * 40
+    await service.do(a_queue(node, dead_letter_node=""), a_queue(NodeName(long)))
+    await service.do(publishes("a", "b", long), joins(ANN, 1))
+    await service.do(fails(ANN, "a", "a reason " * 30), publishes("x", node=NodeName(long)))
+    await an_hour(service, node)
+    async with visit(browser, viewport=size, dark=dark) as page:
+        await page.goto(service.place)
+        await fits(page)
+        await log_in(page, service.place, CHANGE)
+        for path in (
+            *("", f"queue?node={node}", f"queue?node={long}", f"items?node={node}"),
+            *(
+                f"items?node={node}&state=dead",
+                f"item?node={node}&id=a",
+                f"item?node={node}&id={long}",
+            ),
+            *(f"ask?deed=purge&node={node}", "queue?node=none"),
+        ):
+            await page.goto(f"{service.place}/ui/{path}")
+            await fits(page)
+            assert await page.evaluate(CONTRAST) == [], path
+
+
+async def fits(page):
+    wide, room = await page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide <= room, page.url
+
+
+CONTRAST = """() => {
+  const light = (text) => {
+    const [r, g, b] = text.match(/[\\d.]+/g).map(Number).map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$/.test(colour)) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const found = [];
+  for (const one of document.querySelectorAll("body *")) {
+    const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || one.closest("svg") || !one.checkVisibility()) continue;
+    const [a, b] = [light(getComputedStyle(one).color), light(ground(one))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found.push(`${one.tagName} ${one.textContent.trim().slice(0, 30)} ${ratio.toFixed(2)}`);
+  }
+  return found;
+}"""
+"""Text that has less contrast than WCAG 2.2 asks for (1.4.3)."""
+
+NAMELESS = """() => [...document.querySelectorAll("a, button, input:not([type=hidden]), [role=region], svg[role=img]")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => !(one.textContent.trim() || one.ariaLabel || (one.labels && one.labels.length)))
+  .map((one) => one.outerHTML)"""
+
+
+async def test_all_that_can_be_used_has_a_name_and_tables_have_headers(service, browser):
+    await service.do(a_queue(), publishes("a", "b"), joins(ANN, 1))
+    await service.do(fails(ANN, "a", "no"))
+    async with visit(browser) as page:
+        await log_in(page, service.place, CHANGE)
+        for path in ("", "queue?node=jobs", "items?node=jobs&state=dead", "item?node=jobs&id=a"):
+            await page.goto(f"{service.place}/ui/{path}")
+            assert await page.evaluate(NAMELESS) == [], path
+            assert await page.evaluate("document.documentElement.lang") == "en"
+            headless = "[...document.querySelectorAll('table')].filter((t) => !t.caption || !t.tHead).length"
+            assert await page.evaluate(headless) == 0
+            assert await page.locator("h1").count() == 1
+
+
+async def test_what_stands_in_a_queue_is_only_text(service, browser):
+    node, item = NodeName(HOSTILE), ItemId(HOSTILE)
+    worker = Jid(f"ann@x/{HOSTILE}")
+    payload = f"<job xmlns='x'><![CDATA[{HOSTILE}]]></job>".encode()
+    await service.do(a_queue(node, title=HOSTILE))
+    await service.do(
+        publishes(HOSTILE, "b", node=node, payload=payload), joins(worker, 2, node=node)
+    )
+    await service.do(fails(worker, HOSTILE, HOSTILE, node))
+    await an_hour(service, node)
+    async with visit(browser) as page:
+        await log_in(page, service.place, CHANGE)
+        assert await page.inner_text("#row1") == node
+        await page.fill("#q", HOSTILE)
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("text=All")
+        assert await page.input_value("#q") == HOSTILE
+        await page.click("#row1")
+        await page.wait_for_selector("figure")
+        assert await page.inner_text("h1") == node
+        assert worker in await page.inner_text("#workers")
+        await page.click("#of-dead")
+        await page.wait_for_selector("#items")
+        assert HOSTILE in await page.inner_text("#items")
+        await page.click("#row1")
+        await page.wait_for_selector("#payload")
+        assert await page.inner_text("#payload") == payload.decode()
+        await page.click("#deed")
+        await page.wait_for_selector("#yes")
+        assert item in await page.inner_text("main ul")
+        await page.click("#yes")
+        said = await page.inner_text(".said")
+        assert said == f"1 dead item of {node} live again."
+        assert await page.locator("main script, main img").count() == 0
+
+
+async def test_what_is_chosen_is_released_and_revived_after_a_question(service, browser):
+    await service.do(a_queue(), publishes("a", "b", "c"), joins(ANN, 2))
+    await service.do(fails(ANN, "a", "no seat left"))
+    async with visit(browser) as page:
+        await log_in(page, service.place, CHANGE)
+        await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
+        assert "no seat left" in await page.inner_text("#items")
+        await page.check("#item1")
+        await page.click("#choose")
+        assert "Shall 1 item of jobs have another life?" in await page.inner_text("main")
+        assert await dead(service) == ["a"]
+        await page.click("#yes")
+        assert await page.inner_text(".said") == "1 dead item of jobs live again."
+        assert await dead(service) == []
+        await page.goto(f"{service.place}/ui/items?node=jobs&state=locked")
+        for box in await page.locator("td input").all():
+            await box.check()
+        await page.click("#choose")
+        await page.click("#yes")
+        assert "ended; the items wait again" in await page.inner_text(".said")
+
+
+async def dead(service):
+    found = await service.do(*(Peek(SERVICE, JOBS, ItemId(name)) for name in "abc"))
+    return [one.item.id for one in found if one.item.state == "dead"]
+
+
+async def test_a_page_follows_what_happens_and_keeps_the_focus_and_what_is_chosen(service, browser):
+    await service.do(a_queue(), publishes("a"))
+    async with visit(browser) as page:
+        await page.clock.install()
+        await log_in(page, service.place, CHANGE)
+        await page.goto(f"{service.place}/ui/queue?node=jobs")
+        await page.focus("#of-queued")
+        await service.do(publishes("b", "c"))
+        await page.clock.fast_forward(6_000)
+        await page.wait_for_selector("#of-queued:text-is('3')")
+        assert await page.evaluate("document.activeElement.id") == "of-queued"
+        await page.uncheck("#follow")
+        await service.do(publishes("d"))
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        await page.clock.fast_forward(60_000)
+        assert asked == []
+        assert await page.inner_text("#of-queued") == "3"
+
+
+async def test_who_is_logged_out_elsewhere_is_told(service, browser):
+    await service.do(a_queue())
+    async with visit(browser) as page:
+        await page.clock.install()
+        await log_in(page, service.place, LOOK)
+        await page.context.clear_cookies()
+        await page.clock.fast_forward(6_000)
+        await page.wait_for_selector("#told:text('You are logged out')")
+
+
+async def test_without_the_script_all_is_there(service, browser):
+    await service.do(a_queue(), publishes("a"))
+    context = await browser.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await log_in(page, service.place, CHANGE)
+    assert not await page.is_visible("#follow")
+    await page.click("#row1")
+    await page.click("#deed-purge")
+    await page.click("#yes")
+    assert await page.inner_text(".said") == "All items of jobs are deleted."
+    await context.close()
+
+
+async def test_ten_thousand_queues_are_paged_and_searched(tmp_path, browser):
+    async with shown(f"sqlite:{tmp_path / 'q.db'}") as service:
+        names = [NodeName(f"queue {number:05}") for number in range(10_000)]
+        await service.do_all(a_queue(name) for name in names)
+        async with visit(browser) as page:
+            await log_in(page, service.place, LOOK)
+            assert await page.locator("tbody tr").count() == 50
+            await page.click("#more")
+            await page.wait_for_selector("text=queue 00050")
+            await page.fill("#q", "QUEUE 0999")
+            await page.keyboard.press("Enter")
+            await page.wait_for_selector("text=10 nodes.")
+            assert await page.locator("tbody tr").count() == 10

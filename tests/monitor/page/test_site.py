@@ -1,0 +1,278 @@
+"""The page without a browser: who is let in, what a form has to bring, and what is said when something cannot be."""
+
+import asyncio
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.browser import CHANGE, LOOK
+from harness.facts import ANN, JOBS
+from harness.patience import PATIENCE
+from harness.shown import BOTH, SERVICE, shown
+from structlog.testing import capture_logs
+
+from pubqueue.app.watching import Phase
+from pubqueue.core.model import ItemId
+from pubqueue.core.reading.oversee import Peek
+from pubqueue.monitor.page.sessions import Tokens
+from pubqueue.monitor.page.site import HEADERS, OFF
+
+
+class Visitor:
+    """Somebody with cookies and no browser; follows no redirect."""
+
+    def __init__(self, place, session):
+        self.place, self.session = place, session
+
+    async def get(self, path, **words):
+        async with self.session.get(
+            f"{self.place}{path}", allow_redirects=False, **words
+        ) as answer:
+            return answer.status, answer.headers, await answer.text()
+
+    async def post(self, path, form, **words):
+        async with self.session.post(
+            f"{self.place}{path}", data=form, allow_redirects=False, **words
+        ) as answer:
+            return answer.status, answer.headers, await answer.text()
+
+    async def log_in(self, token):
+        return (await self.post("/ui/login", {"token": token}))[0]
+
+    async def form(self):
+        _, _, text = await self.get("/ui/")
+        return text.split('name="form" value="')[1].partition('"')[0]
+
+
+@pytest.fixture
+async def visitor(service):
+    async with visiting(service) as found:
+        yield found
+
+
+def visiting(service):
+    jar = aiohttp.CookieJar(unsafe=True)  # of an address without a name too
+    session = aiohttp.ClientSession(cookie_jar=jar, timeout=aiohttp.ClientTimeout(PATIENCE))
+
+    class Visiting:
+        async def __aenter__(self):
+            return Visitor(service.place, session)
+
+        async def __aexit__(self, *_):
+            await session.close()
+
+    return Visiting()
+
+
+async def test_without_a_token_there_is_no_page_and_a_sentence_says_how_to_get_one():
+    async with shown(tokens=Tokens()) as service, visiting(service) as visitor:
+        for path in ("/", "/ui/", "/ui/queue?node=jobs", "/ui/static/page.js"):
+            status, _, text = await visitor.get(path)
+            assert (status, text) == (404, OFF)
+        assert (await visitor.get("/healthz"))[0] == 200
+
+
+async def test_who_is_not_logged_in_sees_nothing(service, visitor):
+    await service.do(a_queue())
+    for path in ("/ui/", "/ui/queue?node=jobs", "/ui/items?node=jobs", "/ui/ask?deed=purge"):
+        status, headers, text = await visitor.get(path)
+        assert (status, headers["Location"], "jobs" in text) == (303, "login", False)
+        part = {"X-Pubqueue-Part": "1"}
+        assert (await visitor.get(path, headers=part))[0] == 401
+    assert (await visitor.post("/ui/do", {"deed": "purge", "node": "jobs"}))[0] == 401
+
+
+@pytest.mark.parametrize("token", ["", "wrong", LOOK[:-1], f"{LOOK}x", "ä" * 30])
+async def test_a_wrong_token_opens_nothing_and_is_logged(visitor, token):
+    with capture_logs() as logs:
+        assert await visitor.log_in(token) == 403
+    assert [line["event"] for line in logs] == ["page.login_refused"]
+    assert not token or token not in str(logs)
+    assert (await visitor.get("/ui/"))[0] == 303
+
+
+async def test_a_token_that_is_not_set_opens_nothing():
+    async with shown(tokens=Tokens(look=LOOK)) as service, visiting(service) as visitor:
+        assert await visitor.log_in("") == 403
+        assert await visitor.log_in(CHANGE) == 403
+        assert await visitor.log_in(LOOK) == 303
+
+
+async def test_the_cookie_is_for_this_page_alone(visitor):
+    _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+    said = headers["Set-Cookie"]
+    assert "HttpOnly" in said
+    assert "SameSite=Strict" in said
+    assert "Secure" not in said
+    _, headers, _ = await visitor.post(
+        "/ui/login", {"token": LOOK}, headers={"X-Forwarded-Proto": "https"}
+    )
+    assert "Secure" in headers["Set-Cookie"]
+    assert LOOK not in said
+
+
+async def test_a_cookie_that_was_changed_opens_nothing(service):
+    async with visiting(service) as visitor:
+        _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+    cookie = headers["Set-Cookie"].partition("=")[2].partition(";")[0]
+    role, until, name, mac = cookie.split(".")
+    forged = [
+        f"change.{until}.{name}.{mac}",
+        f"{role}.{int(until) + 1}.{name}.{mac}",
+        f"{role}.{until}.{name}x.{mac}",
+        f"{role}.{until}.{name}.{mac[:-1]}",
+        f"{role}.{'9' * 400}.{name}.{mac}",
+        *("", ".", "look", "look...", "none.1.2.3"),
+    ]
+    async with aiohttp.ClientSession() as session:
+        for value, status in [*((one, 303) for one in forged), (cookie, 200)]:
+            asked = session.get(
+                f"{service.place}/ui/",
+                headers={"Cookie": f"pubqueue={value}"},
+                allow_redirects=False,
+            )
+            async with asked as answer:
+                assert answer.status == status, value
+
+
+async def test_who_has_logged_out_is_out_with_a_copy_of_the_cookie_too(service, visitor):
+    _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+    copy = headers["Set-Cookie"].partition(";")[0]
+    form = await visitor.form()
+    assert (await visitor.post("/ui/logout", {"form": form}))[0] == 303
+    async with visiting(service) as other:
+        assert (await other.get("/ui/", headers={"Cookie": copy}))[0] == 303
+
+
+async def test_every_answer_is_closed(visitor):
+    await visitor.log_in(LOOK)
+    for path in (
+        *("/ui/", "/ui/login", "/ui/static/page.js", "/ui/static/none"),
+        *("/ui/queue?node=none", "/ui/nowhere", "/ui/ask?deed=purge&node=jobs"),
+    ):
+        _, headers, text = await visitor.get(path)
+        assert {name: headers[name] for name in HEADERS if name != "Cache-Control"} == {
+            name: value for name, value in HEADERS.items() if name != "Cache-Control"
+        }
+        assert "<style" not in text
+        assert " style=" not in text
+        assert " onclick=" not in text
+
+
+async def test_who_may_look_can_change_nothing(service, visitor):
+    await service.do(a_queue(), publishes("a"))
+    await visitor.log_in(LOOK)
+    _, _, text = await visitor.get("/ui/queue?node=jobs")
+    assert "ask?" not in text
+    assert (await visitor.get("/ui/ask?deed=purge&node=jobs"))[0] == 403
+    form = {"deed": "purge", "node": "jobs", "form": await visitor.form()}
+    assert (await visitor.post("/ui/do", form))[0] == 403
+    assert (await service.do(Peek(SERVICE, JOBS, ItemId("a"))))[0].item.id == "a"
+
+
+async def test_payloads_are_for_who_may_change_things(service, visitor):
+    await service.do(a_queue(), publishes("a", payload=b"<job xmlns='x'>a secret</job>"))
+    await visitor.log_in(LOOK)
+    assert "a secret" not in (await visitor.get("/ui/item?node=jobs&id=a"))[2]
+    await visitor.log_in(CHANGE)
+    assert "a secret" in (await visitor.get("/ui/item?node=jobs&id=a"))[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "headers"),
+    [
+        ({"form": ""}, {}),
+        ({"form": "0" * 64}, {}),
+        ({}, {"Origin": "https://evil.example"}),
+        ({}, {"Origin": "null"}),
+        ({}, {"Sec-Fetch-Site": "cross-site"}),
+        ({}, {"Sec-Fetch-Site": "same-site"}),
+    ],
+)
+async def test_a_form_from_elsewhere_does_nothing(service, visitor, change, headers):
+    await service.do(a_queue(), publishes("a"))
+    await visitor.log_in(CHANGE)
+    form = {"deed": "purge", "node": "jobs", "form": await visitor.form()}
+    with capture_logs() as logs:
+        assert (await visitor.post("/ui/do", form | change, headers=headers))[0] == 403
+    assert logs == []
+    assert (await service.do(Peek(SERVICE, JOBS, ItemId("a"))))[0].item.id == "a"
+    own = {"Origin": service.place, "Sec-Fetch-Site": "same-origin"}
+    assert (await visitor.post("/ui/do", form, headers=own))[0] == 303
+
+
+async def test_what_is_done_is_in_the_audit_log_with_who_and_where(service, visitor):
+    await service.do(a_queue(), publishes("a", "b"), joins(ANN))
+    await visitor.log_in(CHANGE)
+    form = {"node": "jobs", "form": await visitor.form()}
+    with capture_logs() as logs:
+        for deed in ("pause", "resume", "redrive", "purge"):
+            status, headers, _ = await visitor.post("/ui/do", form | {"deed": deed})
+            assert status == 303
+            assert parse_qs(urlsplit(headers["Location"]).query)["node"] == ["jobs"]
+    done = [(line["operation"], line["by"], line["node"]) for line in logs]
+    assert done == [
+        (deed, "queue.example/page", "jobs") for deed in ("pause", "resume", "redrive", "purge")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"deed": "explode", "node": "jobs"}, 400),
+        ({"deed": "purge", "node": "none"}, 404),
+        ({"deed": "release", "node": "jobs"}, 400),
+        ({"deed": "release", "node": "jobs", "item": "a"}, 409),
+        ({"deed": "release", "node": "jobs", "item": "none"}, 404),
+        ({"deed": "purge", "node": ""}, 400),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_in_words_and_not_logged(
+    service, visitor, form, status
+):
+    await service.do(a_queue(), publishes("a"))
+    await visitor.log_in(CHANGE)
+    with capture_logs() as logs:
+        found, _, text = await visitor.post("/ui/do", form | {"form": await visitor.form()})
+    assert (found, "That did not work" in text, logs) == (status, True, [])
+
+
+async def test_words_that_nobody_has_signed_are_not_said(visitor):
+    await visitor.log_in(LOOK)
+    _, _, text = await visitor.get("/ui/?said=send+money&mark=00")
+    assert "send money" not in text
+
+
+async def test_a_process_that_does_not_serve_says_so(service, visitor):
+    await visitor.log_in(LOOK)
+    service.monitor.at_rest(Phase.WAITING)
+    status, _, text = await visitor.get("/ui/")
+    assert status == 503
+    assert "does not serve at present" in text
+    service.monitor.at_work(service.broker, ())
+
+
+async def test_a_store_that_does_not_answer_is_not_waited_for_for_ever(
+    service, visitor, monkeypatch
+):
+    await visitor.log_in(LOOK)
+    monkeypatch.setattr("pubqueue.monitor.page.site.PATIENCE", 0.01)
+
+    async def never(_request):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(service.broker, "handle", never)
+    status, _, text = await visitor.get("/ui/")
+    assert status == 503
+    assert "The store does not answer" in text
+
+
+async def test_a_session_holds_on_another_instance_with_the_same_tokens(service, visitor):
+    _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+    cookie = {"Cookie": headers["Set-Cookie"].partition(";")[0]}
+    async with shown(tokens=BOTH) as other, visiting(other) as there:
+        assert (await there.get("/ui/", headers=cookie))[0] == 200
+    changed = Tokens(f"{LOOK}2", CHANGE)
+    async with shown(tokens=changed) as other, visiting(other) as there:
+        assert (await there.get("/ui/", headers=cookie))[0] == 303
