@@ -55,6 +55,9 @@ NOT_OURS = {
     "eval": "the shell's own",
     "cd": "the shell's own",
     "python3": "of the distribution",
+    "curl": "of the distribution",
+    "promtool": "of Prometheus; tests/e2e/test_rehearsal.py",
+    "python": "a program of the page, which tests/e2e/test_rehearsal.py runs",
 }
 """Programs of a page that are not run here, and why."""
 

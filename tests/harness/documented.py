@@ -19,6 +19,8 @@ ROOT: Final = Path(__file__).parents[2]
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOMAIN: Final = "example.org"
 SECRET: Final = "a long secret"
+DOCUMENTED_AT: Final = "127.0.0.1:9254"
+"""Where the documentation has the service tell its metrics."""
 
 
 FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
@@ -39,6 +41,8 @@ ELSEWHERE: Final = {
     "docs/how-to/several-subscriptions.md": "e2e/test_clients_subids.py",
     "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
     "docs/operations/command-line.md": "e2e/test_operations.py",
+    "docs/operations/monitoring.md": "e2e/test_rehearsal.py",
+    "docs/operations/rehearsal.md": "e2e/test_rehearsal.py",
 }
 """Pages whose snippets a test of their own runs, which knows what has to come of them."""
 

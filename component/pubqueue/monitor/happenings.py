@@ -40,11 +40,15 @@ class Why(StrEnum):
     REJECTED = "rejected"
     """The worker said that nobody can do it."""
     TIMED_OUT = "timed-out"
+    """Its lock timed out."""
     WORKER_LOST = "worker-lost"
+    """The worker went, without giving back what it had."""
     BOUNCED = "bounced"
     """The delivery came back."""
     TOO_OLD = "too-old"
+    """It waited for longer than its time to live."""
     OTHER = "other"
+    """An operator took it away, or a setting did."""
 
 
 Happening = tuple[str, Kind, Why, int]

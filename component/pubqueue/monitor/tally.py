@@ -43,6 +43,9 @@ COUNTS: Final = {
 # fmt: on
 """Of each kind the counter's name, what it says, and its labels."""
 
+DELIVERED: Final = ("items_delivered", "Items that were handed out.", "node")
+REFUSED: Final = ("requests_refused", "Requests refused, by why.", "condition")
+
 WITH_REASON: Final = frozenset(kind for kind, row in COUNTS.items() if "reason" in row)
 
 
@@ -56,8 +59,8 @@ class Tally:
         self._sampling = sampling
         self.registry = CollectorRegistry()
         self._counts = {kind: self._counter(*row) for kind, row in COUNTS.items()}
-        self._delivered = self._counter("items_delivered", "Items that were handed out.", "node")
-        self._refused = self._counter("requests_refused", "Requests refused, by why.", "condition")
+        self._delivered = self._counter(*DELIVERED)
+        self._refused = self._counter(*REFUSED)
         self._requests = self._counter("requests", "Requests that were decided in batches.")
         self._reads = self._counter("reads", "Requests that were answered beside the batches.")
         self._size = self._histogram("batch_requests", "Requests in a batch.", SIZES)
