@@ -60,6 +60,7 @@ def test_the_schedules_of_the_page_mean_this():
             ttl=seconds(86_400),
             headers=(("kind", "report"),),
             missed=Missed.SKIP,
+            group="reports",
         ),
     )
 
@@ -106,6 +107,7 @@ UNFIT = [
     ({"json": "\ufffe"}, "the payload cannot be JSON in XML"),
     ({"name": "a\nb"}, "name has to be 1 to 255 bytes"),
     ({"node": "a\nb"}, "node is no NodeID"),
+    ({"group": "a\nb"}, "group has to be 1 to 255 bytes"),
     ({"priority": 9_999_999}, "priority goes from"),
     ({"ttl": 1e12}, "ttl is a number of seconds, up to a hundred years"),
     ({"headers": {"a": "x" * 20_000}}, "the headers of an item have at most"),

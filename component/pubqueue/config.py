@@ -80,6 +80,8 @@ class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds that an item may wait; without it as long as the node says."""
     headers: dict[str, str] = {}
     """What workers are told beside the payload (XEP-0131)."""
+    group: str = ""
+    """The group that its items are of in a queue: of one group so many are in flight at a time as the node is set to, in their order."""
     enabled: bool = True
     """Whether it publishes. Times while it does not are not missed."""
 

@@ -66,6 +66,7 @@ def read(one: ScheduleSettings) -> Definition:
         headers=tuple(one.headers.items()),
         missed=Missed(one.missed),
         enabled=one.enabled,
+        group=one.group,
     )
     if unfit := fault_of(definition) or timetable.unfit(definition.cron, definition.zone):
         raise ConfigError(f"schedule {one.name!r}: {unfit}")

@@ -19,6 +19,7 @@ from pubqueue.core.model import Asker, Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.queue.groups import in_line
 from pubqueue.core.schedules.fire import FireNow, FireSchedule
 from pubqueue.core.schedules.keep import ListSchedules, PauseSchedule
 from pubqueue.core.schedules.model import Fired
@@ -136,6 +137,18 @@ async def test_missed_times_are_made_up_for_by_the_rule(process, clock, missed, 
     await process.until(lambda: _has(process, len(minutes)))
     assert await process.ids() == [f"tick@2026-11-22T03:0{minute}:00Z" for minute in minutes]
     assert (await process.turn()).id is None
+
+
+async def test_items_of_a_group_come_one_after_the_other(process, clock):
+    what = ScheduleSettings("tick", "* * * * *", JOBS, json=1, missed="all", group="of one")
+    await bring(process, what)
+    clock[0] = Millis(BEGIN + 10_000 + MINUTE)
+    assert [(await process.turn()).id is None for _ in range(3)] == [False, False, True]
+    rows = await process.store.read(lambda tx: tx.page(Items(JOBS), None, 9))
+    assert [(item.group, in_line(item)) for item, _ in rows] == [
+        ("of one", False),
+        ("of one", True),
+    ]
 
 
 async def test_of_very_many_missed_times_the_last_hundred_are_made_up_for(process, clock):

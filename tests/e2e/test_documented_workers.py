@@ -12,6 +12,7 @@ from harness.documented import ROOT, blocks
 from harness.live import component
 from harness.patience import PATIENCE
 from harness.program import PUBQUEUE
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from pubqueue.cli import worker as command
 from pubqueue_demo.prosody import Prosody
@@ -128,7 +129,7 @@ async def test_middleware_sees_each_attempt(server, app):
         assert await end(process) == []
 
 
-async def test_a_trace_goes_on(server, tmp_path):
+async def test_a_trace_goes_on(server, tmp_path, monkeypatch):
     exporting = """
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -157,6 +158,13 @@ trace.set_tracer_provider(provider)
 
             await page["publish_traced"](publish_from_a_span, "<x/>")
         assert await line_with(process, "span") == "span process jobs 7"
+        url = f"xmpp://etl@localhost/{SERVICE}?host={server.host}&port={server.c2s_port}&tls=off"
+        monkeypatch.setenv("PUBQUEUE_URL", url)
+        monkeypatch.setenv("PUBQUEUE_PASSWORD", "secret")
+        above = SpanContext(9, 8, is_remote=True, trace_flags=TraceFlags(1))
+        with use_span(NonRecordingSpan(above)):
+            await page["order"]({"order": 7})
+        assert await line_with(process, "span") == "span process jobs 9"
         await end(process)
 
 

@@ -26,6 +26,7 @@ FULL = Schedule(
         headers=(("a", "1"), ("a", "2")),
         missed=Missed.ALL,
         enabled=False,
+        group="of one",
     ),
     source=Source.FILE,
     by=Jid("queue.example"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.client import Tls
     from pubqueue_xeps.item import Item
-    from pubqueue_xeps.published import NewItem, Published
+    from pubqueue_xeps.published import Carry, NewItem, Published
     from pubqueue_xeps.replies import Reply
     from pubqueue_xeps.timings import Timings
 
@@ -58,6 +58,7 @@ class BlockingPublisher:
         ca_file: str | None = None,
         timeout: float = TIMEOUT,
         largest: int = LARGEST,
+        headers: Carry | None = None,
         timings: Timings | None = None,
     ) -> None:
         self._publisher = Publisher(
@@ -71,6 +72,7 @@ class BlockingPublisher:
             ca_file=ca_file,
             timeout=timeout,
             largest=largest,
+            headers=headers,
             timings=timings,
         )
         self._loop: asyncio.AbstractEventLoop | None = None

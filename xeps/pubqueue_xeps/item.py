@@ -16,7 +16,7 @@ from pubqueue_xeps.errors import (
 )
 from pubqueue_xeps.log import log
 from pubqueue_xeps.outcome import Outcome, Verdict, outcome_of
-from pubqueue_xeps.published import NewItem, Published
+from pubqueue_xeps.published import NewItem, Published, carrying
 from pubqueue_xeps.reply_names import CORRELATION, PLACE, REPLY_TO, bounded
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from xml.etree.ElementTree import Element
 
+    from pubqueue_xeps.published import Carry
     from pubqueue_xeps.settlement import Verb
     from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
@@ -68,6 +69,7 @@ class Item(Content):
         "_holder",
         "_state",
         "begun",
+        "carry",
         "lock",
         "lock_lost",
         "locked",
@@ -80,6 +82,8 @@ class Item(Content):
         self._follow_ups = 0
         self.lock_lost = asyncio.Event()
         self.lock: Lock | None = delivered.lock
+        self.carry: Carry | None = None
+        """Asked for the headers of each follow-up, given those that its publish names; a middleware's to set."""
         # by the clock of the event loop: when we learned of this lock, and when the work began
         self.locked = self.begun = asyncio.get_running_loop().time()
 
@@ -210,7 +214,7 @@ class Item(Content):
             group=group,
         )
         try:
-            return await self._holder.publish(node, new, timeout)
+            return await self._holder.publish(node, carrying(new, self.carry), timeout)
         except Refused as error:
             if own and error.condition == "conflict":
                 return Published(node, name, duplicate=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    Carry = Callable[[Mapping[str, str] | None], Mapping[str, str]]
+    """Asked at each publish, where it is called, with the headers given there: returns those that the item carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,11 @@ class NewItem:
     ttl: float | None = None
     headers: Mapping[str, str] | None = None
     group: str | None = None
+
+
+def carrying(new: NewItem, carry: Carry | None) -> NewItem:
+    """Return the item with the headers that it carries."""
+    return new if carry is None else replace(new, headers=carry(new.headers))
 
 
 def new_id() -> str:

@@ -15,6 +15,7 @@ from pubqueue_xeps.connection import Connection, Given, connection
 from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
 from pubqueue_xeps.line import Line
 from pubqueue_xeps.publications import LARGEST, Publications, new_item
+from pubqueue_xeps.published import carrying
 from pubqueue_xeps.replies import Replies, Reply
 from pubqueue_xeps.timings import Timings
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pubqueue_xeps.client import Tls
-    from pubqueue_xeps.published import NewItem, Published
+    from pubqueue_xeps.published import Carry, NewItem, Published
 
 TIMEOUT: Final = 60
 IN_FLIGHT: Final = 100
@@ -38,7 +39,9 @@ class Publisher:
 
     `timeout` is how many seconds entering waits for a server that cannot be reached, and a publish for its
     confirmation, over lost answers, reconnects and restarts; each publish may say otherwise. `largest` is how many bytes a
-    request may have; XMPP servers end the stream for one that is larger than they take.
+    request may have; XMPP servers end the stream for one that is larger than they take. `headers` is a function that is
+    asked at each publish, where that is called: given the headers of the publish, or None, it returns those that the
+    item carries. `tracing.inject` is one.
 
     Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable. A connection
     that breaks later is made again; publishes wait for it, each within its time.
@@ -57,6 +60,7 @@ class Publisher:
         ca_file: str | None = None,
         timeout: float = TIMEOUT,
         largest: int = LARGEST,
+        headers: Carry | None = None,
         timings: Timings | None = None,
     ) -> None:
         given = Given(
@@ -69,7 +73,7 @@ class Publisher:
             ca_file=ca_file,
         )
         self._connection = connection(given, role="publisher", url=url)
-        self._timeout, self._largest = timeout, largest
+        self._timeout, self._largest, self._carry = timeout, largest, headers
         self._timings = timings or Timings()
         self._open: tuple[Line, Publications, Replies] | None = None
 
@@ -158,7 +162,7 @@ class Publisher:
             "headers": headers,
             "group": group,
         }
-        item = new_item(payload, beside)
+        item = carrying(new_item(payload, beside), self._carry)
         return await self._parts()[1].publish(node, item, self._patience(timeout))
 
     async def publish_many(
@@ -199,7 +203,7 @@ class Publisher:
         async def work() -> None:
             for number, payload in left:
                 try:
-                    item = new_item(payload, beside)
+                    item = carrying(new_item(payload, beside), self._carry)
                     results[number] = await publications.publish(node, item, seconds)
                 except Exception as error:
                     results[number] = error
@@ -240,7 +244,8 @@ class Publisher:
             "headers": headers,
             "group": group,
         }
-        return await self._parts()[2].ask(node, new_item(payload, beside), timeout)
+        item = carrying(new_item(payload, beside), self._carry)
+        return await self._parts()[2].ask(node, item, timeout)
 
     def _patience(self, timeout: float | None) -> float:
         return self._timeout if timeout is None else timeout

@@ -4,7 +4,10 @@ The context of a trace travels in the headers of an item (XEP-0131), as the W3C 
 Whoever publishes puts it there, the worker goes on with it, over as many attempts as it takes. Spans are named and
 described by OpenTelemetry's conventions for messaging; no span has anything of a payload, or the text of an exception.
 
-    with tracing.publishing("jobs") as headers:
+    async with Publisher(headers=tracing.inject) as publisher:    # the trace goes on, whatever span there is
+        await publisher.publish("jobs", payload)
+
+    with tracing.publishing("jobs") as headers:                   # a span for the publish itself
         await publisher.publish("jobs", payload, headers=headers)
 
     app = Handlers(tracing.Tracing())
@@ -74,6 +77,8 @@ def publishing(
 class Tracing:
     """A middleware that makes a span for each attempt at an item, the child of the span that published it.
 
+    What the item publishes meanwhile carries the span that is the current one there.
+
     `tracer_provider` is by default that which the program has set. A release is no error; a failure and a
     rejection are.
     """
@@ -84,6 +89,7 @@ class Tracing:
     async def __call__(self, item: Item, call_next: Next) -> object:
         """Go on with the trace of the publisher while the handler works."""
         facts = facts_of(item)
+        item.carry = inject
         told: dict[str, str | int] = {
             "pubqueue.handler": facts.handler,
             "pubqueue.attempt": facts.attempt,

@@ -74,6 +74,11 @@ def is_name(text: str) -> bool:
     return text.isascii() or len(text.encode()) <= LONGEST_ID
 
 
+def is_group(text: str) -> bool:
+    """Say whether this can be the name of a group."""
+    return is_name(text) and len(text.encode()) <= LONGEST_GROUP
+
+
 @lru_cache(maxsize=4096)
 def is_node(name: NodeName) -> bool:
     """Say whether this can be a NodeID; the same few are asked for again and again."""
@@ -114,7 +119,7 @@ def _of_wishes(draft: Draft) -> Refused | None:
         return Refused(Refusal.BAD_REQUEST, f"delay: {NO_SPAN}", setting="delay")
     if _too_long(draft.ttl):
         return Refused(Refusal.BAD_REQUEST, f"ttl: {NO_SPAN}", setting="ttl")
-    if draft.group and (len(draft.group.encode()) > LONGEST_GROUP or not is_name(draft.group)):
+    if draft.group and not is_group(draft.group):
         reason = f"group: a name of 1 to {LONGEST_GROUP} bytes"
         return Refused(Refusal.BAD_REQUEST, reason, setting="group")
     return None

@@ -247,6 +247,11 @@ def test_whatever_the_clock_does_and_whoever_dies_each_time_is_published_once_at
     assert published == sorted(published)
 
 
+def test_an_item_is_of_the_group_that_the_schedule_names():
+    assert draft_of(replace(NIGHTLY.definition, group="nights"), NOW).group == "nights"
+    assert draft_of(NIGHTLY.definition, NOW).group == ""
+
+
 def test_an_item_s_id_has_the_time_in_utc():
     assert draft_of(NIGHTLY.definition, 1_795_316_400_000).id == "nightly@2026-11-22T03:00:00Z"
     assert draft_of(NIGHTLY.definition, 1_795_316_400_123).id == "nightly@2026-11-22T03:00:00.123Z"

@@ -208,6 +208,8 @@ def test_one_that_is_not_enabled_has_nothing_to_do_and_begins_anew_when_it_is():
         ({"payload": b""}, "a payload is needed"),
         ({"priority": -1_000_001}, "priority goes from -1000000 to 1000000"),
         ({"ttl": -1}, "ttl is a number of seconds, up to a hundred years"),
+        ({"group": "a\nb"}, "group has to be 1 to 255 bytes, without control characters"),
+        ({"group": "ä" * 128}, "group has to be 1 to 255 bytes, without control characters"),
         ({"headers": (("a", "b"),) * 65}, "an item has at most 64 headers"),
     ],
 )

@@ -22,7 +22,13 @@ from pubqueue.core.schedules.model import (
     SchedulesDeclared,
     Source,
 )
-from pubqueue.core.validity import HIGHEST_PRIORITY, LONGEST_SPAN, is_node
+from pubqueue.core.validity import (
+    HIGHEST_PRIORITY,
+    LONGEST_GROUP,
+    LONGEST_SPAN,
+    is_group,
+    is_node,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,6 +147,8 @@ def fault_of(definition: Definition) -> str:
         return f"priority goes from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
     if definition.ttl is not None and not 0 <= definition.ttl <= LONGEST_SPAN:
         return "ttl is a number of seconds, up to a hundred years"
+    if definition.group and not is_group(definition.group):
+        return f"group has to be 1 to {LONGEST_GROUP} bytes, without control characters"
     return excess(definition.headers) or ""
 
 

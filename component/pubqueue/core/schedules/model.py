@@ -51,7 +51,8 @@ class Source(StrEnum):
 class Definition(Struct, frozen=True, gc=False):
     """What to publish to which node, at the times of a cron line of five fields in a time zone (a name of the IANA's).
 
-    `type` is the namespace of the payload. One that is not `enabled` publishes nothing, and misses nothing.
+    `type` is the namespace of the payload, and `group` the group that its items are of, empty for none. One that is not
+    `enabled` publishes nothing, and misses nothing.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Definition(Struct, frozen=True, gc=False):
     headers: Headers = ()
     missed: Missed = Missed.ONCE
     enabled: bool = True
+    group: str = ""
 
     def times_as(self, other: Definition) -> bool:
         """Say whether both name the same times."""
@@ -165,6 +167,7 @@ def draft_of(definition: Definition, moment: Millis) -> Draft:
         ttl=definition.ttl,
         headers=definition.headers,
         type=definition.type,
+        group=definition.group,
     )
 
 

@@ -24,6 +24,7 @@ WHOLE = {
     "priority": ("-2",),
     "ttl": ("1.5",),
     "headers": ("kind: a:b", "", "kind:c"),
+    "group": (" reports ",),
 }
 MEANT = Definition(
     name="weekly",
@@ -36,6 +37,7 @@ MEANT = Definition(
     ttl=seconds(1.5),
     headers=(("kind", "a:b"), ("kind", "c")),
     missed=Missed.ALL,
+    group="reports",
 )
 
 

@@ -53,6 +53,7 @@ MISSED: Final = "missed"
 PRIORITY: Final = "priority"
 TTL: Final = "ttl"
 HEADERS: Final = "headers"
+GROUP: Final = "group"
 
 COLUMNS: Final = (
     (SCHEDULE, "Schedule"),
@@ -154,6 +155,7 @@ def _fields(what: Definition) -> tuple[Field, ...]:
         Field(PRIORITY, "text-single", "Priority", (str(what.priority),)),
         Field(TTL, "text-single", "Seconds that an item may wait", ttl),
         Field(HEADERS, "text-multi", "Headers", headers, hint="One on a line, as in name: value."),
+        Field(GROUP, "text-single", "Group", _given(what.group)),
     )
     # fmt: on
 
@@ -182,6 +184,7 @@ def _definition(name: str, given: Given) -> Definition | StanzaError:
             ttl=seconds(float(ttl)) if ttl else None,
             headers=_headers(given),
             missed=Missed(given.one(MISSED) or Missed.ONCE),
+            group=given.one(GROUP),
         )
     except UnfitPayloadError as problem:
         return unfit(str(problem))
