@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import structlog
@@ -15,6 +16,7 @@ from pubqueue.core.reading.trim import Trim
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.ports import Store
@@ -70,44 +72,51 @@ class Reloader:
         by: Asker,
         parts: tuple[Broker, Store, Reaper],
         faces: Sequence[object],
+        reloading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Wait for being asked, again and again; `settings` are those of the start."""
-        broker, store, reaper = parts
+        """Wait for being asked, again and again; `settings` are those of the start. `reloading` is open while it reads."""
         while True:
             await self._asked.wait()
             self._asked.clear()
-            try:
-                read = self._read()
-            except ConfigError as problem:
-                _refuse(problem)
-                continue
-            settings = _tell(settings, read)
-            logs.configure(settings.log_level, settings.log_format)
-            broker.adopt(
-                policy=settings.node_creation,
-                limits=settings.transactions.limits(),
-                most_subscriptions=settings.subscriptions_per_account,
-                auto_creation=settings.auto_creation,
+            with reloading():
+                try:
+                    settings = _tell(settings, self._read())
+                    await _take_over(settings, by, parts, faces)
+                except ConfigError as problem:
+                    log.error("config.refused", why=str(problem))  # noqa: TRY400  # the operator's mistake needs no trace
+
+
+async def _take_over(
+    settings: Settings,
+    by: Asker,
+    parts: tuple[Broker, Store, Reaper],
+    faces: Sequence[object],
+) -> None:
+    """Serve by these settings from now on.
+
+    Raises:
+        ConfigError: a declared node or schedule does not fit; the rest is taken over.
+
+    """
+    broker, store, reaper = parts
+    logs.configure(settings.log_level, settings.log_format)
+    broker.adopt(
+        policy=settings.node_creation,
+        limits=settings.transactions.limits(),
+        most_subscriptions=settings.subscriptions_per_account,
+        auto_creation=settings.auto_creation,
+    )
+    reaper.adopt(trim_of(settings))
+    for face in faces:
+        if isinstance(face, AdoptingFace):
+            face.adopt(
+                admins=(Jid(admin) for admin in settings.admins),
+                anonymous=settings.anonymous_domains,
+                settle_by_get=settings.settle_by_get,
+                auto_creates=settings.auto_creates,
             )
-            reaper.adopt(trim_of(settings))
-            for face in faces:
-                if isinstance(face, AdoptingFace):
-                    admins = (Jid(admin) for admin in settings.admins)
-                    face.adopt(
-                        admins=admins,
-                        anonymous=settings.anonymous_domains,
-                        settle_by_get=settings.settle_by_get,
-                        auto_creates=settings.auto_creates,
-                    )
-            try:
-                await declared_nodes.bring(broker, store, settings.node, by)
-                await declared_schedules.bring(broker, settings.schedule, by)
-            except ConfigError as problem:
-                _refuse(problem)
-
-
-def _refuse(problem: ConfigError) -> None:
-    log.error("config.refused", why=str(problem))
+    await declared_nodes.bring(broker, store, settings.node, by)
+    await declared_schedules.bring(broker, settings.schedule, by)
 
 
 def _tell(before: Settings, read: Settings) -> Settings:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from pubqueue import __version__, declared_nodes, declared_schedules
+from pubqueue import __version__, declared_nodes, declared_schedules, service_manager
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pubqueue.app.watching import Traffic, Watch
     from pubqueue.config import Settings
     from pubqueue.core.model import Asker
-    from pubqueue.monitored import Monitor
     from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
@@ -210,7 +209,10 @@ async def serve(
         RefusedByServerError: the server will not have the component.
 
     """
-    async with monitored(settings, _service(settings)) as monitor:
+    async with (
+        monitored(settings, _service(settings)) as watching,
+        service_manager.told(watching) as monitor,
+    ):
         while not stop.is_set():
             try:
                 await _serve(
@@ -229,7 +231,7 @@ async def serve(
 async def _serve(
     settings: Settings,
     stop: asyncio.Event,
-    monitor: Monitor,
+    monitor: service_manager.Told,
     *,
     on_ready: Callable[[], None],
     on_waiting: Callable[[], None],
@@ -237,11 +239,16 @@ async def _serve(
 ) -> None:
     async with _stored(settings) as store:
         broker, reaper = _broker(settings, store, watch=monitor.watch)
-        faces = [make(broker, settings, on_ready) for make in FACES.values()]
+
+        def ready() -> None:
+            monitor.ready()
+            on_ready()
 
         def waiting() -> None:
             monitor.at_rest(Phase.WAITING)
             on_waiting()
+
+        faces = [make(broker, settings, ready) for make in FACES.values()]
 
         monitor.at_rest(Phase.STARTING)
         if not await _admitted(settings, store, broker, faces, stop=stop, on_waiting=waiting):
@@ -252,7 +259,14 @@ async def _serve(
             work = [face.run() for face in faces]
             if reloader is not None:
                 parts = broker, store, reaper
-                work.append(reloader.run(settings, by=_service(settings), parts=parts, faces=faces))
+                reading = reloader.run(
+                    settings,
+                    by=_service(settings),
+                    parts=parts,
+                    faces=faces,
+                    reloading=monitor.reloading,
+                )
+                work.append(reading)
             monitor.at_work(broker, [face.traffic for face in faces])
             async with _tasks(work) as serving:
                 try:

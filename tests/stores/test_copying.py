@@ -422,7 +422,7 @@ def test_a_copy_may_be_killed_between_any_two_statements(files, postgres, target
     address = files[1] if target == "sqlite" else postgres.address
     script = Path(__file__).parents[1] / "harness" / "killed_copy.py"
     done = subprocess.run(
-        [sys.executable, script, files[0], address, files[2]],
+        [sys.executable, "-P", script, files[0], address, files[2]],
         capture_output=True,
         text=True,
         check=False,

@@ -102,6 +102,7 @@ class Broker:
         self._moment: Millis | None = None
         self._watch = watch or Nobody()
         self._began = self._decided = 0.0
+        self._rounds = 0
         self._reader = Reader(store, self._context, self._watch)
         self._waiting: list[Taken] = []
         self._unrepeated = Unrepeated()
@@ -143,6 +144,11 @@ class Broker:
         """The task that does the work; it ends only by `stop`, or by a fault that it raises."""
         assert self._task is not None, "the broker has not been started"
         return self._task
+
+    @property
+    def rounds(self) -> int | None:
+        """How many rounds of work are done, None while nothing waits; one that stays the same for long hangs."""
+        return None if self._quiet.is_set() else self._rounds
 
     async def stop(self) -> None:
         """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm.
@@ -263,6 +269,7 @@ class Broker:
                 self._work.clear()
                 while self._has_work():
                     await self._one_batch()
+                    self._rounds += 1
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault nobody shall wait for what will not come
