@@ -6,14 +6,15 @@ from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, who
 from harness.shell import Shell
 
 from pubqueue.app import rates
-from pubqueue.app.facts import overseeing
+from pubqueue.app.facts import overseeing, reading
 from pubqueue.app.rates import MOST_NODES, Rates
 from pubqueue.core.changes import RemoveItem
-from pubqueue.core.decision import Decision, Done
+from pubqueue.core.decision import Decision, Done, Refusal
 from pubqueue.core.model import ItemId, NodeName
 from pubqueue.core.queue.free import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading.oversee import AskPowers, Peek, ReadWorkers
+from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
@@ -156,3 +157,36 @@ def test_no_more_nodes_are_remembered_than_a_bound(shell, monkeypatch):
 
 def _fields(item):
     return {name: getattr(item, name) for name in item.__struct_fields__}
+
+
+def test_nodes_are_found_by_a_part_of_their_names(shell, monkeypatch):
+    monkeypatch.setattr(reading, "SEARCHED", 3)
+    for number in range(8):
+        shell.do(a_queue(NodeName(f"Queue {number}")))
+    shell.do(a_queue(NodeName("other")))
+
+    def found(wanted, after=None, limit=2):
+        page = shell.do(ReadNodes(ADMIN, after, limit, containing=wanted))
+        return [entry.node.name for entry in page.entries], page.more, page.through
+
+    assert found("QUEUE") == (["Queue 0", "Queue 1"], True, "Queue 1")
+    assert found("queue 5") == ([], True, "Queue 2")
+    assert found("queue 5", "Queue 2") == (["Queue 5"], True, "Queue 5")
+    assert found("queue 5", "Queue 5") == ([], True, "other")
+    assert found("queue 5", "other") == ([], False, "other")
+
+
+def test_nodes_can_be_asked_for_by_their_names(shell):
+    names = [NodeName(name) for name in ("a", "b", "c", "d")]
+    for name in names:
+        shell.do(a_queue(name))
+    wanted = (names[3], NodeName("none"), names[0], names[2], names[0])
+
+    def found(after=None, by=ADMIN):
+        page = shell.do(ReadNodes(by, after, 2, only=wanted))
+        return [entry.node.name for entry in page.entries], page.more
+
+    assert found() == (["a", "c"], True)
+    assert found(names[2]) == (["d"], False)
+    assert isinstance(shell.do(ReadNodes(who(ETL), None, 2, only=(NodeName("none"),))), NodePage)
+    assert shell.do(ReadNodes(who(EVE), None, 2, only=wanted)).refusal is Refusal.FORBIDDEN

@@ -74,6 +74,8 @@ def test_there_are_blocks():
 @pytest.mark.parametrize("block", named(TOML))
 def test_the_service_takes_its_configuration(tmp_path, block):
     (tmp_path / "secret").write_text("geheim")
+    for name in ("page-token", "page-admin-token"):
+        (tmp_path / name).write_text(name * 3)
     # a part of a file is read behind what every file has
     must = "" if block.text.startswith("jid") else 'jid = "queue.example.org"\nsecret = "geheim"\n'
     text = must + block.text.replace("/etc/pubqueue", str(tmp_path))

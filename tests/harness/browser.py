@@ -70,7 +70,7 @@ async def visit(
         yield page
     finally:
         await context.close()
-    assert complaints == []
+    assert not complaints, complaints
 
 
 async def log_in(page: Page, place: str, token: str) -> None:

@@ -210,6 +210,18 @@ async def test_what_stands_in_a_queue_is_only_text(service, browser):
         assert await page.locator("main script, main img").count() == 0
 
 
+async def break_the_policy(browser, place):
+    async with visit(browser) as page:
+        await page.goto(place)
+        await page.evaluate("document.body.setAttribute('style', 'color: red')")
+        await page.evaluate("fetch('https://elsewhere.example/').catch(() => 0)")
+
+
+async def test_what_breaks_the_policy_of_the_page_would_be_seen(service, browser):
+    with pytest.raises(AssertionError, match="Content Security Policy"):
+        await break_the_policy(browser, service.place)
+
+
 async def test_what_is_chosen_is_released_and_revived_after_a_question(service, browser):
     await service.do(a_queue(), publishes("a", "b", "c"), joins(ANN, 2))
     await service.do(fails(ANN, "a", "no seat left"))

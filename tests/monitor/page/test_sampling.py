@@ -1,9 +1,11 @@
 """Samples: what a process has done, a minute at a time, once; and what is there, whoever looks."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, ETL, JOBS, NOW, who
+from harness.patience import PATIENCE
 from harness.shown import SERVICE, Face
 
 from pubqueue.app.broker import Broker
@@ -83,6 +85,44 @@ async def test_work_says_how_long_it_took_and_failures_are_counted():
         assert {name: getattr(sample, name) for name in done} == done
         assert (sample.published, sample.delivered) == (2, 2)
         assert sample.queued + sample.locked + sample.delayed == 1
+
+
+async def test_a_death_is_seen_in_the_node_that_the_item_goes_to():
+    dead = NodeName("dead")
+    async with processes() as (process,):
+        await process.do(a_queue(dead), a_queue(dead_letter_node=dead), publishes("a"), joins(ANN))
+        await process.broker.settled()
+        await process.do(unlocks(ANN, "a", outcome=Outcome.REJECT))
+        await process.keep()
+        assert await process.samples(dead) == [Sample(dead, MINUTE, queued=1)]
+
+
+async def test_at_the_end_of_each_minute_a_sample_is_kept_whatever_became_of_the_last():
+    kept = asyncio.Event()
+    async with processes() as (process,):
+        await process.do(a_queue(), publishes("a"))
+        process.now = Millis(MINUTE + SLOT - 1)
+        asked = process.broker.handle
+        faults = [RuntimeError("for once")]
+
+        class Broken:
+            async def handle(self, request):
+                if faults:
+                    raise faults.pop()
+                reply = await asked(request)
+                if isinstance(request, KeepSamples):
+                    kept.set()
+                return reply
+
+        there = [None, Broken(), Broken()]
+        running = asyncio.create_task(
+            process.sampling.run(lambda: there.pop(0) if len(there) > 1 else there[0])
+        )
+        async with asyncio.timeout(PATIENCE):
+            await kept.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert await process.samples() == [Sample(JOBS, MINUTE, queued=1, published=1)]
 
 
 async def test_minutes_in_which_nothing_happened_have_no_sample():

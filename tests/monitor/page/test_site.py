@@ -226,6 +226,7 @@ async def test_what_is_done_is_in_the_audit_log_with_who_and_where(service, visi
         ({"deed": "release", "node": "jobs", "item": "a"}, 409),
         ({"deed": "release", "node": "jobs", "item": "none"}, 404),
         ({"deed": "purge", "node": ""}, 400),
+        ({"deed": "purge", "node": "a\0"}, 400),
     ],
 )
 async def test_what_cannot_be_done_is_refused_in_words_and_not_logged(
@@ -242,6 +243,12 @@ async def test_words_that_nobody_has_signed_are_not_said(visitor):
     await visitor.log_in(LOOK)
     _, _, text = await visitor.get("/ui/?said=send+money&mark=00")
     assert "send money" not in text
+
+
+async def test_what_no_name_has_in_it_is_not_looked_for(visitor):
+    await visitor.log_in(LOOK)
+    for path in ("queue?node=%00", "?q=%00", "?after=a%00b", "item?node=jobs&id=%00"):
+        assert (await visitor.get(f"/ui/{path}"))[0] == 400
 
 
 async def test_a_process_that_does_not_serve_says_so(service, visitor):

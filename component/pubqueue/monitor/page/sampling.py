@@ -80,27 +80,27 @@ class Sampling:
         for node, items in delivered.items():
             if (counts := self._of(node)) is not None:
                 counts.delivered += items
-        now = self._clock()
+        for node, spans in self._look_at(asked, self._clock()).items():
+            if (counts := self._of(node)) is not None:
+                counts.waited += max(0, sum(spans))
+                counts.longest = max(counts.longest, *spans)
+
+    def _look_at(
+        self, asked: Iterable[tuple[Request, Decision]], now: Millis
+    ) -> dict[NodeName, list[int]]:
+        """Return how long done work took; note that something has happened where happenings do not say it."""
+        took: dict[NodeName, list[int]] = {}
         for request, decision in asked:
-            if decision.changes:
-                self._look_at(request, decision, now)
-
-    def _look_at(self, request: Request, decision: Decision, now: Millis) -> None:
-        """Note how long done work took, and that something has happened where happenings do not say it."""
-        for change in decision.changes:
-            kind = type(change)
-            if kind is RemoveItem:
-                if type(request) is Settle and holds(request.by, change.item):  # type: ignore[union-attr]
-                    self._done(change.item.node, now - change.item.published)  # type: ignore[union-attr]
-            elif kind is GiveUp:
-                self._of(change.to or change.item.node)  # type: ignore[union-attr]
-            elif kind is Revive or kind is Ripen or kind is Postpone:
-                self._of(change.item.node)  # type: ignore[union-attr]
-
-    def _done(self, node: NodeName, took: int) -> None:
-        if (counts := self._of(node)) is not None:
-            counts.waited += max(0, took)
-            counts.longest = max(counts.longest, took)
+            for change in decision.changes:
+                if isinstance(change, RemoveItem):
+                    item = change.item
+                    if type(request) is Settle and holds(request.by, item):
+                        took.setdefault(item.node, []).append(now - item.published)
+                elif isinstance(change, GiveUp):
+                    self._of(change.to or change.item.node)
+                elif isinstance(change, Revive | Ripen | Postpone):
+                    self._of(change.item.node)
+        return took
 
     def _of(self, node: NodeName) -> Counts | None:
         """Return the counts of a node; None if there are too many, or it is none."""
@@ -127,19 +127,24 @@ class Sampling:
     async def keep(self, ask: Ask, at: Millis) -> None:
         """Keep what is known of the minute that began then; if that cannot be, it counts for the next one."""
         counts, self._counts = self._counts, {}
-        if not counts:
-            return
+        kept = False
+        try:
+            kept = not counts or await self._kept(ask, at, counts)
+        finally:
+            if not kept:
+                log.warning("samples.not_kept", nodes=len(counts))
+                self._give_back(counts)
+
+    async def _kept(self, ask: Ask, at: Millis, counts: Mapping[NodeName, Counts]) -> bool:
         entries = await self._entries(ask, sorted(counts))
-        if entries is not None:
-            samples = tuple(
-                _sample(entry, at, counts[entry.node.name])
-                for entry in entries
-                if entry.node.config.queueing
-            )
-            if isinstance(await ask(KeepSamples(self._by, samples)), Done):
-                return
-        log.warning("samples.not_kept", nodes=len(counts))
-        self._give_back(counts)
+        if entries is None:
+            return False
+        samples = tuple(
+            _sample(entry, at, counts[entry.node.name])
+            for entry in entries
+            if entry.node.config.queueing
+        )
+        return isinstance(await ask(KeepSamples(self._by, samples)), Done)
 
     async def _entries(self, ask: Ask, names: Sequence[NodeName]) -> list[NodeEntry] | None:
         """Return what is in these nodes, as far as they are there; None if the store does not answer."""

@@ -54,6 +54,8 @@ OFF: Final = (
     " each a file with a token in its first line.\n"
 )
 
+NOBODYS: Final = "Nothing here has such a name."
+
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -143,6 +145,8 @@ class Site:
         try:
             if request.method == "POST" and not _from_here(request):
                 response = self._sorry(request, 403, "This form has come from another page.")
+            elif any(map(_is_nobodys, request.query.values())):
+                response = self._sorry(request, 400, NOBODYS)
             else:
                 response = await handler(request)
         except SilentError as problem:
@@ -271,6 +275,8 @@ class Site:
             raise web.HTTPForbidden(
                 reason="This form is not yours, or too old. Go back and try again."
             )
+        if any(_is_nobodys(str(value)) for value in form.values()):
+            raise web.HTTPBadRequest(reason=NOBODYS)
         return form
 
     # --- what is shown --------------------------------------------------------------------------
@@ -364,6 +370,11 @@ def _from_here(request: web.Request) -> bool:
         return False
     origin = request.headers.get("Origin")
     return origin is None or urlsplit(origin).netloc == request.host
+
+
+def _is_nobodys(text: str) -> bool:
+    """Say whether no XML can have that in it, and some stores cannot either."""
+    return "\0" in text
 
 
 def _is_private(request: web.Request) -> bool:

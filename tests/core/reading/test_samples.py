@@ -1,0 +1,43 @@
+"""Who keeps samples and who sees them, and how long they are kept."""
+
+from harness.facts import ETL, JOBS, NOW, who
+
+from pubqueue.core.changes import NoteSamples
+from pubqueue.core.decision import Decision, Done, Refusal
+from pubqueue.core.reading.sampled import KEPT, Sample, SamplePage, slot_of
+from pubqueue.core.reading.samples import (
+    CLEARED,
+    KeepFacts,
+    KeepSamples,
+    ReadSamples,
+    SamplesFacts,
+    keep_samples,
+    read_samples,
+)
+
+ADMIN = who(ETL, admin=True)
+ONE = Sample(JOBS, slot_of(NOW), queued=3)
+
+
+def test_what_is_kept_is_added_and_what_is_old_goes():
+    change = NoteSamples((ONE,), slot_of(NOW) - KEPT, CLEARED)
+    assert keep_samples(KeepSamples(ADMIN, (ONE,)), KeepFacts(NOW)) == Decision(Done(), (change,))
+
+
+def test_administrators_see_samples():
+    asked = ReadSamples(ADMIN, (JOBS,), slot_of(NOW))
+    page = SamplePage((ONE,), NOW)
+    assert read_samples(asked, SamplesFacts((ONE,), NOW)) == Decision(page)
+    assert page.of(JOBS) == [ONE]
+
+
+def test_nobody_else_keeps_or_sees_any():
+    kept = keep_samples(KeepSamples(who(ETL), (ONE,)), KeepFacts(NOW))
+    seen = read_samples(ReadSamples(who(ETL), (JOBS,), NOW), SamplesFacts((), NOW))
+    assert [one.reply.refusal for one in (kept, seen)] == [Refusal.FORBIDDEN] * 2
+    assert (kept.changes, seen.changes) == ((), ())
+
+
+def test_a_minute_begins_with_its_first_millisecond():
+    assert slot_of(120_000) == slot_of(179_999) == 120_000
+    assert slot_of(180_000) == 180_000
