@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "release": ("pubqueue.cli.operations.deeds", ""),
     "resume": ("pubqueue.cli.operations.deeds", ""),
     "resume-publishing": ("pubqueue.cli.operations.deeds", ""),
+    "schedule": ("pubqueue.cli.operations.schedules", ""),
     "serve": ("pubqueue.cli.serve", "server"),
     "service": ("pubqueue.cli.operations.lists", ""),
     "top": ("pubqueue.cli.operations.top", ""),
