@@ -17,8 +17,9 @@ def written(tmp_path_factory):
 
 def test_every_command_has_a_page(written):
     names = {file.name for file in written}
-    node = main.get_command(click.Context(main), "node")
-    commands = [*COMMANDS, *(f"node-{name}" for name in node.commands)]
+    groups = {name: main.get_command(click.Context(main), name) for name in ("node", "schedule")}
+    within = [f"{group}-{name}" for group, one in groups.items() for name in one.commands]
+    commands = [*COMMANDS, *within]
     assert names == {"pubqueue.1", *(f"pubqueue-{name}.1" for name in commands)}
 
 

@@ -14,7 +14,10 @@ from pubqueue.app.operations.table import OPERATIONS
 from pubqueue.cli import COMMANDS, main
 from pubqueue.cli.operations import show
 
-LISTS = ("queues", "items", "dead", "peek", "workers", "events", "service", "members")
+LISTS = (
+    *("queues", "items", "dead", "peek", "workers", "events", "service", "members"),
+    *("schedules", "schedule-show"),
+)
 
 
 @pytest.mark.parametrize("name", LISTS)

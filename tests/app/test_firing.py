@@ -69,7 +69,7 @@ class Process:
 
     async def schedule(self, name="tick"):
         page = await self.broker.handle(ListSchedules(ADMIN, name=name))
-        return page.schedules[0] if page.schedules else None
+        return None if isinstance(page, Refused) else page.schedules[0]
 
     async def turn(self, name="tick"):
         reply = await self.broker.handle(FireSchedule(name))

@@ -1,26 +1,30 @@
 """The table of operations: each row can be asked, answered, carried as text, and logged."""
 
 import pytest
-from harness.facts import who
+from harness.facts import NIGHTLY, NOW, who
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from pubqueue.app.operations import audit
 from pubqueue.app.operations.cells import Cell, texts, value_of
 from pubqueue.app.operations.given import Given
 from pubqueue.app.operations.items import DEAD, ITEMS, PURGE, REDRIVE, RELEASE
-from pubqueue.app.operations.model import Kind, UnfitError, fit
+from pubqueue.app.operations.model import Kind, Readers, UnfitError, fit
 from pubqueue.app.operations.nodes import AFFILIATE, CONFIGURE, CREATE, QUEUES
+from pubqueue.app.operations.schedules import ADD, CHANGE, DEFINING, FIRE, SHOW
 from pubqueue.app.operations.service import END_SUBSCRIPTION
 from pubqueue.app.operations.table import OPERATIONS
 from pubqueue.app.operations.words import told
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import State
+from pubqueue.core.model import State, seconds
 from pubqueue.core.nodes.manage import Configure, Create, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.reading.read import ReadItems
+from pubqueue.core.schedules.keep import AddSchedule
+from pubqueue.core.schedules.model import Definition, SchedulePage
 
 BOSS = who("boss@x/desk")
 SAMPLES = {
@@ -28,9 +32,17 @@ SAMPLES = {
     Kind.ITEM: "i1",
     Kind.JID: "bot@x",
     Kind.TEXT: "a",
-    Kind.LINES: "lock_timeout=60",
+    Kind.LINES: "a: b=60",
     Kind.COUNT: "7",
+    Kind.NUMBER: "7",
+    Kind.PAYLOAD: "<job xmlns='urn:x'/>",
     Kind.FLAG: "1",
+}
+WHOLE = {
+    "name": ("a",),
+    "cron": ("0 3 * * *",),
+    "node": ("jobs",),
+    "payload": ("<job xmlns='urn:x'>", " a", "</job>"),
 }
 MOMENTS = st.integers(min_value=0, max_value=4_000_000_000_000)
 VALUES = {
@@ -48,6 +60,15 @@ def same(text):
     return text or None
 
 
+def payload(text):
+    if not text.startswith("<"):
+        raise ValueError("no element")
+    return text.encode(), "urn:x"
+
+
+SAME = Readers(same, payload)
+
+
 def filled(operation):
     return Given(
         {
@@ -59,7 +80,7 @@ def filled(operation):
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_an_operation_asks_what_the_core_knows(operation):
-    request = operation.ask(BOSS, fit(operation, filled(operation), same))
+    request = operation.ask(BOSS, fit(operation, filled(operation), SAME))
     assert type(request) in RULES
     assert request.by is BOSS
 
@@ -70,7 +91,7 @@ def test_what_an_operation_lacks_is_said(operation):
         if one.required and not one.usual:
             lacking = Given({**filled(operation), one.name: ()})
             with pytest.raises(UnfitError, match=f"^{one.name}: this has to be given"):
-                fit(operation, lacking, same)
+                fit(operation, lacking, SAME)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
@@ -95,29 +116,36 @@ def test_what_cannot_be_undone_changes_something():
         (ITEMS, {"node": ("jobs",), "max": ("9" * 30,)}, "max: a whole number from 0"),
         (ITEMS, {"node": ("jobs",), "state": ("gone",)}, "state: one of dead, locked, "),
         (AFFILIATE, {"node": ("jobs",), "jid": (" ",)}, "jid: this has to be given"),
+        (ADD, {"name": ("a",), "payload": ("odd",)}, "cron: this has to be given"),
+        (ADD, WHOLE | {"payload": ("odd",)}, "payload: no element"),
+        (ADD, WHOLE | {"payload": (" ", "")}, "payload: this has to be given"),
+        (ADD, WHOLE | {"priority": ("high",)}, "priority: a number"),
+        (ADD, WHOLE | {"ttl": ("nan",)}, "ttl: a number"),
+        (ADD, WHOLE | {"ttl": ("1e999",)}, "ttl: a number"),
+        (ADD, WHOLE | {"missed": ("never",)}, "missed: one of once, skip, all"),
         (END_SUBSCRIPTION, {"node": ("jobs",), "worker": ("b@x",), "release": ("no",)}, "release"),
     ],
 )
 def test_what_cannot_be_meant_is_said(operation, words, sentence):
     with pytest.raises(UnfitError, match=f"^{sentence}"):
-        fit(operation, Given(words), same)
+        fit(operation, Given(words), SAME)
 
 
 def test_what_is_usual_is_meant_where_nothing_is_given():
-    words = fit(AFFILIATE, Given(node=("jobs",), jid=("bot@x",)), same)
+    words = fit(AFFILIATE, Given(node=("jobs",), jid=("bot@x",)), SAME)
     assert words.one("affiliation") == "member"
-    assert fit(ITEMS, Given(node=("jobs",), state=("",)), same).one("state") == "all"
+    assert fit(ITEMS, Given(node=("jobs",), state=("",)), SAME).one("state") == "all"
 
 
 def test_a_jid_is_normalised_by_who_knows_how_and_refused_where_it_is_none():
     words = Given(node=("jobs",), jid=("BOT@X",), affiliation=("member",))
-    assert fit(AFFILIATE, words, str.lower).one("jid") == "bot@x"
+    assert fit(AFFILIATE, words, Readers(str.lower, payload)).one("jid") == "bot@x"
     with pytest.raises(UnfitError, match=r"^jid: a JID looks like"):
-        fit(AFFILIATE, words, lambda _text: None)
+        fit(AFFILIATE, words, Readers(lambda _text: None, payload))
 
 
 def test_requests_are_what_was_given():
-    words = fit(REDRIVE, Given(node=("jobs",), item=("a", "b", "a")), same)
+    words = fit(REDRIVE, Given(node=("jobs",), item=("a", "b", "a")), SAME)
     assert REDRIVE.ask(BOSS, words) == Redrive(BOSS, "jobs", ("a", "b"))
     assert REDRIVE.ask(BOSS, Given(node=("jobs",))) == Redrive(BOSS, "jobs", None)
     assert PURGE.ask(BOSS, Given(node=("jobs",))) == Purge(BOSS, "jobs")
@@ -136,6 +164,44 @@ def test_settings_are_called_as_in_forms_or_shorter():
     for none in ((), ("lock_timeout",)):
         with pytest.raises(UnfitError, match=r"^settings: "):
             CONFIGURE.ask(BOSS, Given(node=("jobs",), settings=none))
+
+
+def test_a_schedule_is_what_was_given_and_what_is_usual():
+    usual = Definition("a", "0 3 * * *", "UTC", "jobs", b"<job xmlns='urn:x'>\n a\n</job>", "urn:x")
+    assert ADD.ask(BOSS, fit(ADD, Given(WHOLE), SAME)) == AddSchedule(BOSS, usual)
+    more = {
+        "priority": ("-2",),
+        "ttl": ("1.5",),
+        "headers": ("kind: a:b", "kind:c"),
+        "group": ("g",),
+    }
+    wanted = replace(
+        usual,
+        priority=-2,
+        ttl=seconds(1.5),
+        headers=(("kind", "a:b"), ("kind", "c")),
+        group="g",
+    )
+    assert ADD.ask(BOSS, fit(ADD, Given(WHOLE | more), SAME)) == AddSchedule(BOSS, wanted)
+    for odd, words in (
+        ({"priority": ("1.5",)}, "priority: a whole number"),
+        ({"headers": ("kind",)}, "headers: a header is a name, a colon, a value"),
+        ({"headers": (": a",)}, "headers: a header is a name, a colon, a value"),
+    ):
+        with pytest.raises(UnfitError, match=f"^{words}"):
+            ADD.ask(BOSS, fit(ADD, Given(WHOLE | odd), SAME))
+
+
+def test_what_is_told_of_a_schedule_can_be_given_again():
+    what = fit(
+        ADD, Given({**WHOLE, "ttl": ("1.5",), "headers": ("kind: a",), "group": ("g",)}), SAME
+    )
+    known = replace(NIGHTLY, definition=ADD.ask(BOSS, what).definition)
+    (row,) = SHOW.answer(SchedulePage(NOW, (known,)), Given()).rows
+    cells = dict(zip(SHOW.columns, row, strict=True))
+    told_of = {column.name: texts(column.cell, value) for column, value in cells.items()}
+    again = {one.name: told_of[one.name] for one in DEFINING} | {"schedule": ("a",)}
+    assert CHANGE.ask(BOSS, fit(CHANGE, Given(again), SAME)).definition == known.definition
 
 
 @given(st.sampled_from(list(Cell)).flatmap(lambda cell: st.tuples(st.just(cell), VALUES[cell])))
@@ -178,3 +244,18 @@ def test_who_changed_what_is_logged_and_who_looks_is_not():
         "items": 2,
         "settings": "title",
     }
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "said"),
+    [
+        (CREATE, {"name": ("new",)}, {"node": "new"}),
+        (ADD, {"name": ("a",), "node": ("jobs",)}, {"node": "jobs", "name": "a"}),
+        (FIRE, {"schedule": ("a",)}, {"schedule": "a"}),
+    ],
+)
+def test_the_line_says_what_it_was_done_to(operation, given, said):
+    with capture_logs() as logs:
+        audit.performed(operation, BOSS, Given(given))
+    known = {"event", "log_level", "operation", "by"}
+    assert {key: value for key, value in logs[0].items() if key not in known} == said

@@ -19,6 +19,7 @@ from harness.tls import secure
 
 from pubqueue.app.operations.items import DEAD, EVENTS, ITEMS, PEEK
 from pubqueue.app.operations.nodes import MEMBERS, QUEUES
+from pubqueue.app.operations.schedules import SCHEDULES, SHOW
 from pubqueue.app.operations.service import SERVICE, WORKERS
 from pubqueue_demo.prosody import Prosody
 
@@ -240,6 +241,96 @@ async def test_nodes_are_made_changed_and_deleted(server, tmp_path):
         assert [row["node"] for row in await root.rows("queues")] == ["jobs", "news"]
 
 
+NIGHTLY = """
+[[schedule]]
+name = "nightly"
+cron = "0 3 * * *"
+node = "jobs"
+json = { task = "cleanup" }
+"""
+WEEKLY = (
+    *("weekly", "--cron", "30 7 * * MON", "--node", "jobs", "--payload", '{"report": "week"}'),
+    *("--header", "kind: report", "--ttl", "90.5", "--group", "reports", "--priority", "-2"),
+)
+
+
+async def test_schedules_are_made_changed_fired_and_removed(server, tmp_path):
+    root = Operator(server)
+    async with component(server, tmp_path, CONFIG + NIGHTLY) as program:
+        assert await root.does("schedule", "add", *WEEKLY) == "The schedule weekly is there.\n"
+        nightly, weekly = await root.rows("schedule", "list")
+        assert list(weekly) == columns(SCHEDULES)
+        assert [nightly["source"], weekly["source"]] == ["the configuration file", "a command"]
+        made = {
+            "cron": "30 7 * * MON",
+            "zone": "UTC",
+            "missed": "once",
+            "priority": -2,
+            "ttl": 90.5,
+            "headers": ["kind: report"],
+            "group": "reports",
+        }
+        assert {key: weekly[key] for key in made} == made
+        assert await root.rows("schedule", "list", "--max", "1") == [nightly]
+        assert await root.rows("schedule", "list", "--after", "nightly") == [weekly]
+
+        given = ("--zone", "Europe/Berlin", "--ttl", "", "--header", "")
+        await root.does("schedule", "change", "weekly", *given)
+        (shown,) = await root.rows("schedule", "show", "weekly")
+        assert list(shown) == columns(SHOW)
+        assert {key: shown[key] for key in made} == made | {
+            "zone": "Europe/Berlin",
+            "ttl": None,
+            "headers": [],
+        }
+        assert shown["payload"] == '<json xmlns="urn:xmpp:json:0">{"report":"week"}</json>'
+        assert shown["by"].startswith("root@localhost")
+
+        await root.does("schedule", "pause", "nightly")
+        assert "paused" in await root.does("schedule", "list")
+        await root.does("schedule", "resume", "nightly")
+        fired = [(await root.rows("schedule", "fire", "weekly"))[0]["id"] for _ in range(2)]
+        assert [row["id"] for row in await root.rows("items", "jobs")] == fired
+        (item,) = await root.rows("peek", "jobs", fired[0])
+        assert item["publisher"] == "queue.localhost"
+        await root.does("schedule", "remove", "weekly")
+        assert [row["schedule"] for row in await root.rows("schedule", "list")] == ["nightly"]
+    lines = [line for line in program.log.splitlines() if "event=operation " in line]
+    said = [dict(word.split("=", 1) for word in shlex.split(line)) for line in lines]
+    assert [(one["operation"], one.get("schedule") or one["name"]) for one in said] == [
+        ("schedule-add", "weekly"),
+        ("schedule-change", "weekly"),
+        ("schedule-pause", "nightly"),
+        ("schedule-resume", "nightly"),
+        ("schedule-fire", "weekly"),
+        ("schedule-fire", "weekly"),
+        ("schedule-remove", "weekly"),
+    ]
+
+
+async def test_a_payload_may_come_from_standard_input(prosody, tmp_path):
+    root = Operator(prosody)
+    async with component(prosody, tmp_path, CONFIG):
+        process = await asyncio.create_subprocess_exec(
+            *(
+                PUBQUEUE,
+                "schedule",
+                "add",
+                "long",
+                "--cron=0 3 * * *",
+                "--node=jobs",
+                "--payload=-",
+            ),
+            stdin=asyncio.subprocess.PIPE,
+            env=root.environment,
+        )
+        async with asyncio.timeout(PATIENCE):
+            await process.communicate(b"<job xmlns='urn:example:job'>\n a &lt; b\n</job>\n")
+        assert process.returncode == 0
+        (shown,) = await root.rows("schedule", "show", "long")
+    assert shown["payload"] == '<job xmlns="urn:example:job">\n a &lt; b\n</job>'
+
+
 @pytest.mark.parametrize(
     ("asked", "code", "sentence"),
     [
@@ -251,6 +342,15 @@ async def test_nodes_are_made_changed_and_deleted(server, tmp_path):
         (({}, ["items", "gone"]), 1, "has no node gone"),
         (({}, ["redrive", "jobs", "zz"]), 1, "or not all of these items"),
         (({}, ["peek", "jobs", "zz"]), 1, "there is no item zz in jobs"),
+        (({"account": "boss"}, ["schedule", "list"]), 1, "boss@localhost is no administrator of"),
+        (({}, ["schedule", "show", "gone"]), 1, "there is no schedule 'gone'"),
+        (({}, ["schedule", "change", "gone", "--zone=UTC"]), 1, "there is no schedule 'gone'"),
+        (({}, ["schedule", "add", *WEEKLY, "--node=gone"]), 1, "there is no node 'gone'"),
+        (({}, ["schedule", "add", *WEEKLY, "--cron=61 * * * *"]), 2, "bad minute"),
+        (({}, ["schedule", "add", *WEEKLY, "--zone=Mars"]), 2, "is no time zone"),
+        (({}, ["schedule", "add", *WEEKLY, "--payload=odd"]), 2, "neither an XML element nor JSON"),
+        (({}, ["schedule", "add", *WEEKLY, "--ttl=soon"]), 2, "ttl: a number"),
+        (({}, ["schedule", "add", "weekly", "--cron=0 3 * * *"]), 2, "Missing option '--node'"),
         (({}, ["items", "jobs", "--state", "odd"]), 2, "--state"),
         (({}, ["items", "jobs", "--after", "odd"]), 2, "after: a whole number"),
         (({}, ["queues", "--url", "http://root@localhost"]), 2, "is not of the form"),

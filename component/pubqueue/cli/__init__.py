@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "restore": ("pubqueue.cli.restore", "server"),
     "resume": ("pubqueue.cli.operations.deeds", ""),
     "resume-publishing": ("pubqueue.cli.operations.deeds", ""),
+    "schedule": ("pubqueue.cli.operations.schedules", ""),
     "serve": ("pubqueue.cli.serve", "server"),
     "service": ("pubqueue.cli.operations.lists", ""),
     "top": ("pubqueue.cli.operations.top", ""),

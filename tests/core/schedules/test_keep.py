@@ -4,7 +4,7 @@ import pytest
 from harness.facts import JOBS, NIGHTLY, NOW, after, who
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Decision, Done, Refusal
+from pubqueue.core.decision import Decision, Done, Refusal, Refused
 from pubqueue.core.schedules.keep import (
     AddSchedule,
     ChangeSchedule,
@@ -74,6 +74,8 @@ def test_the_list_is_for_administrators():
     page = SchedulesFacts(NOW, (KNOWN,), more=True)
     assert list_schedules(ListSchedules(ADMIN), page).reply == SchedulePage(NOW, (KNOWN,), True)  # noqa: FBT003
     assert refused(list_schedules(ListSchedules(who("boss@x")), page)) is Refusal.FORBIDDEN
+    gone = list_schedules(ListSchedules(ADMIN, name="gone"), SchedulesFacts(NOW, ()))
+    assert gone.reply == Refused(Refusal.ITEM_NOT_FOUND, "there is no schedule 'gone'")
 
 
 def test_a_new_one_has_missed_nothing():

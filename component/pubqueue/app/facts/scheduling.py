@@ -84,8 +84,9 @@ def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
     if request.name is not None:
         known = context.rows.schedule(request.name)
         return SchedulesFacts(context.now, () if known is None else (known,))
-    found = context.rows.page(Schedules(), request.after, SHOWN + 1)
-    return SchedulesFacts(context.now, tuple(found[:SHOWN]), len(found) > SHOWN)
+    most = SHOWN if request.max is None else min(request.max, SHOWN)
+    found = context.rows.page(Schedules(), request.after, most + 1)
+    return SchedulesFacts(context.now, tuple(found[:most]), len(found) > most)
 
 
 def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFacts:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-NAMED: Final = ("to", "worker", "jid", "affiliation")
+NAMED: Final = ("name", "schedule", "to", "worker", "jid", "affiliation")
 """Parameters that stand in the line as they are, beside the node."""
 
 
@@ -26,5 +26,6 @@ def performed(operation: Operation, by: Asker, given: Given) -> None:
         words["items"] = len(ids)
     if settings := given.lines("settings"):
         words["settings"] = ",".join(sorted(line.partition("=")[0].strip() for line in settings))
-    node = given.one("node") or given.one("name")
-    log.info("operation", operation=operation.name, by=by.jid, node=node, **words)
+    if node := given.one("node") or words.pop("name", None):
+        words = {"node": node, **words}
+    log.info("operation", operation=operation.name, by=by.jid, **words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,10 @@ class Kind(Enum):
     LINES = "lines"
     """Any number of texts."""
     COUNT = "count"
+    NUMBER = "number"
+    """Any number: below 0, or with a fraction."""
+    PAYLOAD = "payload"
+    """An XML element or JSON, on any number of lines; what `fit` lets through is the element, and its namespace."""
     FLAG = "flag"
     """1 or 0."""
     CHOICE = "choice"
@@ -123,8 +128,18 @@ NUMBERED_AFTER: Final = Parameter("after", Kind.COUNT, "Behind this number")
 MOST: Final = Parameter("max", Kind.COUNT, "So many at most")
 
 
-def fit(operation: Operation, given: Given, jid_of: Callable[[str], str | None]) -> Given:
-    """Return what was given if it can be meant, JIDs normalised by `jid_of`.
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """How to read what only those know who speak with people."""
+
+    jid_of: Callable[[str], str | None]
+    """Returns the normalised JID, None if it is none."""
+    payload_of: Callable[[str], tuple[bytes, str]]
+    """Returns the payload that a text means, and its namespace; raises ValueError with a sentence if it means none."""
+
+
+def fit(operation: Operation, given: Given, readers: Readers) -> Given:
+    """Return what was given if it can be meant, JIDs and payloads as they are read.
 
     Raises:
         UnfitError: it cannot be; the sentence is for who gave it.
@@ -133,32 +148,58 @@ def fit(operation: Operation, given: Given, jid_of: Callable[[str], str | None])
     known = {parameter.name: parameter for parameter in operation.parameters}
     if unknown := sorted(given.keys() - known.keys()):
         raise UnfitError(f"{unknown[0]}: {operation.name} knows no such parameter")
-    return Given({name: _fit(one, given, jid_of) for name, one in known.items()})
+    return Given({name: _fit(one, given, readers) for name, one in known.items()})
 
 
-def _fit(
-    parameter: Parameter, given: Given, jid_of: Callable[[str], str | None]
-) -> tuple[str, ...]:
+def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...]:
     """Return the values of one parameter, none if it is not given; what is usual stands for that."""
     name, text = parameter.name, given.one(parameter.name) or parameter.usual
     if parameter.required and not given.lines(name) and not text:
         raise UnfitError(f"{name}: this has to be given")
     if parameter.kind is Kind.LINES:
         return given.lines(name)
+    if parameter.kind is Kind.PAYLOAD:
+        return _payload(name, "\n".join(given.get(name, ())), readers)
     if len(given.get(name, ())) > 1:
         raise UnfitError(f"{name}: one value")
     if not text:
         return ()
+    if parameter.kind is Kind.JID:
+        if (jid := readers.jid_of(text)) is None:
+            raise UnfitError(f"{name}: a JID looks like bot@example.org/1")
+        return (jid,)
+    if wanted := _misses(parameter, text):
+        raise UnfitError(f"{name}: {wanted}")
+    return (text,)
+
+
+def _misses(parameter: Parameter, text: str) -> str:
+    """Return what the text should be and is not, empty if it is."""
     match parameter.kind:
-        case Kind.JID:
-            if (jid := jid_of(text)) is None:
-                raise UnfitError(f"{name}: a JID looks like bot@example.org/1")
-            return (jid,)
         case Kind.COUNT if not (text.isascii() and text.isdigit() and int(text) < HIGHEST):
-            raise UnfitError(f"{name}: a whole number from 0")
+            return "a whole number from 0"
+        case Kind.NUMBER if not _is_number(text):
+            return "a number"
         case Kind.FLAG if text not in {"0", "1", "true", "false"}:
-            raise UnfitError(f"{name}: 1 or 0")
+            return "1 or 0"
         case Kind.CHOICE if text not in dict(parameter.choices):
-            raise UnfitError(f"{name}: one of {', '.join(dict(parameter.choices))}")
+            return f"one of {', '.join(dict(parameter.choices))}"
         case _:
-            return (text,)
+            return ""
+
+
+def _payload(name: str, text: str, readers: Readers) -> tuple[str, ...]:
+    if not text.strip():
+        return ()
+    try:
+        payload, space = readers.payload_of(text)
+    except ValueError as problem:
+        raise UnfitError(f"{name}: {problem}") from None
+    return payload.decode(), space
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.operations import items, nodes, service
+from pubqueue.app.operations import items, nodes, schedules, service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,5 +12,7 @@ if TYPE_CHECKING:
     from pubqueue.app.operations.model import Operation
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
-    operation.name: operation for part in (nodes, items, service) for operation in part.OPERATIONS
+    operation.name: operation
+    for part in (nodes, items, schedules, service)
+    for operation in part.OPERATIONS
 }

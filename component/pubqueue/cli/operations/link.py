@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from slixmpp.exceptions import IqError
 
 from pubqueue.app.operations.cells import moment, value_of
+from pubqueue.core.reading.overviews import Power
 from pubqueue_xeps import refusals
 from pubqueue_xeps.asking import ask
 from pubqueue_xeps.client import login, logout
@@ -82,7 +83,7 @@ class Link:
         try:
             answer = await ask(self.client, self.about.service, question, self._timeout)
         except IqError as error:
-            raise self._refused(refusals.read(error.iq.xml), words) from None
+            raise self._refused(refusals.read(error.iq.xml), operation, words) from None
         return self._read(operation, answer)
 
     async def pages(
@@ -122,14 +123,17 @@ class Link:
             **ends,
         )
 
-    def _refused(self, refusal: Refusal, words: Mapping[str, tuple[str, ...]]) -> RefusedError:
+    def _refused(
+        self, refusal: Refusal, operation: Operation, words: Mapping[str, tuple[str, ...]]
+    ) -> RefusedError:
         """Return a sentence about a refusal."""
         service, node = self.about.service, "".join(words.get("node", ()))
         said = refusal.text.strip().rstrip(".")
         match refusal.condition:
             case "forbidden":
                 who = f"{self.about.account} is no administrator of {service}"
-                who += f", and does not own {node}" if node else ""
+                owners_may = node and operation.power is not Power.SERVICE
+                who += f", and does not own {node}" if owners_may else ""
                 return RefusedError(f"{who} ({said})." if said else f"{who}.")
             case "item-not-found":
                 where = f"{service} has no node {node}" if node else f"{service} has no such thing"

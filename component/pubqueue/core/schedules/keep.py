@@ -43,11 +43,12 @@ OF_THE_FILE: Final = (
 
 
 class ListSchedules(Struct, frozen=True, gc=False):
-    """Ask for schedules by name, behind the name `after`; or for the one called `name`, if it is there."""
+    """Ask for schedules by name, behind the name `after` and `max` at most; or for the one called `name`."""
 
     by: Asker
     after: str | None = None
     name: str | None = None
+    max: int | None = None
 
 
 class SchedulesFacts(Struct, frozen=True, gc=False):
@@ -131,6 +132,8 @@ def list_schedules(request: ListSchedules, facts: SchedulesFacts) -> Decision:
     """Decide whether the asker may see the schedules."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR)
+    if request.name is not None and not facts.schedules:
+        return _unknown(request.name)
     return Decision(SchedulePage(facts.now, facts.schedules, facts.more))
 
 

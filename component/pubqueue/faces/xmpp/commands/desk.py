@@ -21,7 +21,6 @@ from pubqueue.faces.xmpp.commands.sessions import Sessions
 from pubqueue.faces.xmpp.commands.stages import Form, Result
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import unfit
-from pubqueue.faces.xmpp.jids import jid_of
 from pubqueue.faces.xmpp.parse.iq import Asked
 from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND, StanzaError
 
@@ -100,7 +99,7 @@ class Desk:
     ) -> Asked | StanzaError:
         """Do in one step what a program wants done, and answer as programs read it."""
         try:
-            meant = fit(operation, given, jid_of)
+            meant = fit(operation, given, made.READERS)
             request = operation.ask(iq.by, meant)
         except UnfitError as problem:
             return unfit(str(problem))

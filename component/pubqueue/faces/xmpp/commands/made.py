@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.operations.cells import Cell
 from pubqueue.app.operations.given import Given
-from pubqueue.app.operations.model import AFTER, MOST, Kind, UnfitError, fit
+from pubqueue.app.operations.model import AFTER, MOST, Kind, Readers, UnfitError, fit
 from pubqueue.app.operations.words import count, told
 from pubqueue.core.nodes.manage import Describe
 from pubqueue.faces.xmpp.commands.stages import WARN, Field, Form, Result, Stage, Table, of
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, fact, node_of, unfit
 from pubqueue.faces.xmpp.jids import jid_of
+from pubqueue.faces.xmpp.written import from_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,6 +30,8 @@ OTHER: Final = "other_"
 
 SURE: Final = "sure"
 
+READERS: Final = Readers(jid_of, from_text)
+
 IN_WORDS: Final = 20
 """Rows that are told in words as well, for clients that show no tables."""
 
@@ -42,6 +45,8 @@ _KINDS: Final = {
     Kind.TEXT: "text-single",
     Kind.LINES: "text-multi",
     Kind.COUNT: "text-single",
+    Kind.NUMBER: "text-single",
+    Kind.PAYLOAD: "text-multi",
     Kind.FLAG: "boolean",
     Kind.CHOICE: "list-single",
 }
@@ -56,6 +61,8 @@ def _meant(one: Parameter, given: Given) -> tuple[str, ...]:
     other = given.lines(OTHER + one.name)
     if one.kind is Kind.LINES:
         return (*given.lines(one.name), *other)
+    if one.kind is Kind.PAYLOAD:
+        return given.get(one.name, ())
     return other[:1] or given.get(one.name, ())[:1]
 
 
@@ -74,7 +81,7 @@ def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = No
 
     def ask(by: Asker, given: Given) -> Request | StanzaError:
         try:
-            return operation.ask(by, fit(operation, meant(operation, given), jid_of))
+            return operation.ask(by, fit(operation, meant(operation, given), READERS))
         except UnfitError as problem:
             return unfit(str(problem))
 

@@ -14,7 +14,6 @@ from pubqueue.faces.xmpp.commands import (
     schedules,
     service,
 )
-from pubqueue.faces.xmpp.commands.stages import own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,14 +28,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 # fmt: off
 DOES: Final[Mapping[str, str]] = {
-    own("schedules"):         "Lists what is published at set times, with the next and the last time and the last error.",
-    own("schedule-add"):      "Adds a schedule.",
-    own("schedule-change"):   "Changes a schedule that a command has made.",
-    own("schedule-remove"):   "Ends a schedule that a command has made; what it has published stays.",
-    own("schedule-pause"):    "Stops a schedule for a while; it misses nothing meanwhile.",
-    own("schedule-resume"):   "Lets a schedule go on.",
-    own("schedule-fire"):     "Publishes the item of a schedule now.",
     f"{ns.PUBSUB}#get-pending": "Sends you a form for each subscription that waits for your approval (XEP-0060 8.7).",
 }
-"""What those do that are no operations (`app.operations`), as the documentation has it (`tools/reference`)."""
+"""What that does which is no operation (`app.operations`), as the documentation has it (`tools/reference`)."""
 # fmt: on
