@@ -65,7 +65,7 @@ def every_block() -> Iterator[Block]:
     """Yield each block of every page, counted within its page and language."""
     for path in sorted(ROOT.rglob("*.md")):
         inside = path.relative_to(ROOT)
-        if any(part.startswith(".") for part in inside.parts):
+        if inside.parts[0] == "build" or any(part.startswith(".") for part in inside.parts):
             continue
         counts: Counter[str] = Counter()
         for language, text in BLOCK.findall(path.read_text()):
