@@ -56,6 +56,7 @@ bench: setup ## this component against one that stores nothing, and against othe
 	cd tests && ../.venv/bin/python -m bench.situations
 	cd tests && ../.venv/bin/python -m bench.stores
 	cd tests && ../.venv/bin/python -m bench.worker_cost
+	cd tests && ../.venv/bin/python -m bench.watched
 	cd tests && ../.venv/bin/python -m bench.spark
 
 pauses: setup ## what a trickle of work waits beside long work, and what memory grows to (SCALE=0.1 for smaller work)

@@ -37,6 +37,7 @@ jid = "{jid}"
 secret = "{secret}"
 server = "127.0.0.1:{port}"
 store = "{store}"
+{keys}
 
 [[node]]
 name = "{node}"
@@ -50,11 +51,15 @@ members = {members}
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the service finds when it starts: further settings of the node, and a store to copy, or the address of one."""
+    """What the service finds when it starts.
+
+    Further settings of the node, a store to copy or the address of one, and further keys of the configuration.
+    """
 
     settings: str = ""
     store: Path | None = None
     address: str | None = None
+    keys: str = ""
 
 
 EMPTY: Final = Situation()
@@ -84,6 +89,7 @@ async def running(
         publishers=json.dumps([f"{name}@localhost" for name in publishers]),
         members=json.dumps([f"worker{number}@localhost" for number in range(MOST_WORKERS)]),
         settings=situation.settings,
+        keys=situation.keys,
     )
     if situation.store is not None:
         shutil.copyfile(situation.store, folder / "queue.db")

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from bench import memory, paper, situations, stock, stores
+from bench import memory, paper, situations, stock, stores, watched
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
 from bench.measure import Work
@@ -39,6 +39,23 @@ def test_every_situation_is_measured():
     rows = re.findall(r"^│ ([\w, ]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
     long, short = "backlog of 3,000", "backlog of 1,000"
     assert [name for name, _ in rows] == ["empty", "event log on", short, long, "30 nodes"]
+
+
+def test_the_service_is_measured_while_it_is_watched():
+    result = run("--items", "400", "--rounds", "1", "--nodes", "30", command=watched.main)
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ ([\w,: ]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
+    ways = ("unwatched", "every 15 s", "every 1 s")
+    assert [name for name, _ in rows] == [*ways, *(f"30 nodes: {way}" for way in ways)]
+    assert all(int(rate) > 0 for _, rate in rows)
+
+
+async def test_a_service_is_scraped_as_often_as_is_said(tmp_path):
+    async with PLACES["direct"]() as place:
+        work = Work(items=400)
+        often = watched.Way(every=0.01)
+        found = await watched.one_round("direct", place, work, often)
+    assert found.scrapes > 0
 
 
 def test_both_stores_and_the_other_queues_are_measured():
