@@ -244,6 +244,19 @@ async def test_what_is_chosen_is_released_and_revived_after_a_question(service, 
         assert "ended; the items wait again" in await page.inner_text(".said")
 
 
+async def test_why_an_item_failed_last_stands_beside_it(service, browser):
+    await service.do(a_queue(), publishes("a"), joins(ANN, 1))
+    said = {"outcome": Outcome.FAILED, "reason": "no seat left"}
+    await service.do(Settle(who(ANN), JOBS, (ItemId("a"),), Verb.UNLOCK, **said))
+    async with visit(browser) as page:
+        await log_in(page, service.place, LOOK)
+        await page.goto(f"{service.place}/ui/items?node=jobs")
+        assert "no seat left" in await page.inner_text("#items")
+        await page.click("#row1")
+        await page.wait_for_selector("dt:text-is('Last error')")
+        assert "no seat left" in await page.inner_text("dl.list")
+
+
 async def dead(service):
     found = await service.do(*(Peek(SERVICE, JOBS, ItemId(name)) for name in "abc"))
     return [one.item.id for one in found if one.item.state == "dead"]

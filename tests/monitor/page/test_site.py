@@ -217,6 +217,14 @@ async def test_what_is_done_is_in_the_audit_log_with_who_and_where(service, visi
     ]
 
 
+async def test_an_item_is_meant_by_its_very_name(service, visitor):
+    await service.do(a_queue(), publishes(" a ", "a"), joins(ANN, 1))
+    await visitor.log_in(CHANGE)
+    form = {"deed": "release", "node": "jobs", "item": " a ", "form": await visitor.form()}
+    assert (await visitor.post("/ui/do", form))[0] == 303
+    assert (await visitor.post("/ui/do", form | {"item": "a "}))[0] == 404
+
+
 @pytest.mark.parametrize(
     ("form", "status"),
     [

@@ -17,8 +17,11 @@ NAMED: Final = ("name", "schedule", "to", "worker", "jid", "affiliation")
 """Parameters that stand in the line as they are, beside the node."""
 
 
-def performed(operation: Operation, by: Asker, given: Given) -> None:
-    """Log that it was done, if it changed anything: by whom, to which node; never a word of a payload, nor a setting's value."""
+def performed(operation: Operation, by: Asker, given: Given, *, remote: str = "") -> None:
+    """Log that it was done, if it changed anything: by whom, to which node; never a word of a payload, nor a setting's value.
+
+    `remote` is the address that it came from, where `by` does not say who it was.
+    """
     if not operation.changes:
         return
     words: dict[str, object] = {name: given.one(name) for name in NAMED if given.one(name)}
@@ -26,6 +29,8 @@ def performed(operation: Operation, by: Asker, given: Given) -> None:
         words["items"] = len(ids)
     if settings := given.lines("settings"):
         words["settings"] = ",".join(sorted(line.partition("=")[0].strip() for line in settings))
+    if remote:
+        words["remote"] = remote
     if node := given.one("node") or words.pop("name", None):
         words = {"node": node, **words}
     log.info("operation", operation=operation.name, by=by.jid, **words)

@@ -11,10 +11,11 @@ import structlog
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pubqueue.app.operations.audit import performed
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName
 from pubqueue.monitor.page import views, words
-from pubqueue.monitor.page.deeds import DEEDS, OF_STATE, Of, note
+from pubqueue.monitor.page.deeds import DEEDS, OF_STATE, Of, given
 from pubqueue.monitor.page.sessions import HELD, Sessions
 
 if TYPE_CHECKING:
@@ -337,16 +338,17 @@ class Site:
         """Do it, write that into the audit log, and say what came of it on the page of the node."""
         form = await self._form(request, session)
         deed, node, ids = _meant(str(form.get("deed", "")), form, session)
-        reply = await self.ask(deed.request(self._by, node, ids))
-        note(deed, self._by, node, ids, request.remote or "")
-        said = deed.done(reply, node)
+        operation, meant = deed.operation, given(node, ids)
+        reply = await self.ask(operation.ask(self._by, meant))
+        performed(operation, self._by, meant, remote=request.remote or "")
+        said = operation.answer(reply, meant).note
         mark = self._sessions.sign(session, said)
         raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'said': said, 'mark': mark})}")
 
 
 def _meant(
     name: str,
-    given: Any,  # noqa: ANN401  # a query or a form of aiohttp
+    form: Any,  # noqa: ANN401  # a query or a form of aiohttp
     session: Session,
 ) -> tuple[Deed, NodeName, tuple[ItemId, ...]]:
     """Return what is to be done to what; refuses who may only look, and what cannot be meant."""
@@ -355,8 +357,8 @@ def _meant(
     deed = DEEDS.get(name)
     if deed is None:
         raise web.HTTPBadRequest(reason="There is no such deed.")
-    node = NodeName(str(given.get("node", "")))
-    ids = tuple(dict.fromkeys(ItemId(str(one)) for one in given.getall("item", ())))
+    node = NodeName(str(form.get("node", "")))
+    ids = tuple(dict.fromkeys(ItemId(str(one)) for one in form.getall("item", ())))
     if deed.of is Of.NODE:
         return deed, node, ()
     if not 0 < len(ids) <= MOST_CHOSEN:
