@@ -87,6 +87,9 @@ five-minutes: setup ## do what the README says for the first five minutes, and t
 man: setup ## the manual, a page for each command: build/man
 	$(PY)m pubqueue.cli.manpages build/man
 
+deb: setup ## the Debian package, with a unit for systemd: build/deb
+	@tools/deb
+
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock
 
@@ -94,4 +97,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz peers docs five-minutes man lock clean
+.PHONY: help setup demo pipeline check quick test test-spark bench pauses faults simulate fuzz peers docs five-minutes man deb lock clean

@@ -46,6 +46,12 @@ NOT_RUN = {
         1,
     ): "the language of scenarios, which tests/harness/scenario.py reads",
     ("tests/scenarios/README.md", "", 2): "the same",
+    (
+        "docs/operations/page.md",
+        "nginx",
+        1,
+    ): "tests/monitor/page/test_site.py sends what it has a proxy send",
+    ("docs/operations/page.md", "text", 1): "tests/monitor/page/test_site.py reads such a line",
 }
 
 NOT_OURS = {
@@ -62,6 +68,9 @@ NOT_OURS = {
     "python3": "of the distribution",
     "curl": "of the distribution",
     "promtool": "of Prometheus; tests/e2e/test_rehearsal.py",
+    "openssl": "of OpenSSL",
+    "chmod": "of the distribution",
+    "chown": "of the distribution",
     "python": "a program of the page, which tests/e2e/test_rehearsal.py runs",
 }
 """Programs of a page that are not run here, and why."""

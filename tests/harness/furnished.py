@@ -27,6 +27,8 @@ NODES: Final = 6
 LATER: Final = 1 << 40
 """The first number of the contents of a node that was purged."""
 HIGHEST: Final = (1 << 63) - 1
+LATEST: Final = 4_102_444_800_000
+"""The year 2100, in milliseconds: calendars end long before the highest number."""
 OF_A_KIND: Final = {"INTEGER": 1, "TEXT": "later", "BLOB": b"later", "REAL": 0.5}
 SIGNS: Final = "abcxyz0189-_.:+~ äß€漢😀\u200f"
 
@@ -114,9 +116,9 @@ def _schedule(draw: Random, paused: int) -> dict[str, Any]:
         "definition": _definition(draw),
         "source": ("file", "command")[paused],
         "author": "boss@x",
-        "fired_through": draw.randrange(HIGHEST),
-        "due": None if paused else draw.randrange(HIGHEST),
-        "last": draw.randrange(HIGHEST),
+        "fired_through": draw.randrange(LATEST),
+        "due": None if paused else draw.randrange(LATEST),
+        "last": draw.randrange(LATEST),
         "error": "node full\nagain",
         "tries": draw.randrange(9),
         "paused": paused,

@@ -1,0 +1,183 @@
+"""The Debian package: built, installed, served from, upgraded, removed and purged, on a copy of this machine.
+
+What it starts is what its unit says, as the unit's user, without rights and without writable code, told by a socket of ours.
+"""
+
+import asyncio
+import os
+import shlex
+import signal
+import socket
+import subprocess
+from contextlib import asynccontextmanager
+
+import pytest
+from harness.copied_machine import CopiedMachine
+from harness.crowd import ETL, JOB, PUBSUB
+from harness.documented import ROOT
+from harness.patience import PATIENCE
+from harness.server import StubServer
+
+pytestmark = pytest.mark.e2e
+
+CONFIG = """
+jid = "queue.localhost"
+server = "127.0.0.1:{port}"
+[[node]]
+name = "jobs"
+queueing = true
+publishers = ["etl@localhost"]
+"""
+NO_WRITABLE_CODE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+"""What MemoryDenyWriteExecute= of a unit does, on Linux 6.3 and newer."""
+AS_THE_UNIT = (
+    *("setpriv", "--reuid=pubqueue", "--regid=pubqueue", "--clear-groups", "--no-new-privs"),
+    *("--bounding-set=-all", "/usr/bin/python3", "-c", NO_WRITABLE_CODE),
+)
+MANUAL_CACHE = "/var/cache/man/*"  # what `man` has shown; it clears that away by itself
+FOLDERS = ("/etc", "/usr", "/var", "/lib")
+OURS = ["find", *FOLDERS, "-xdev", "-name", "*pubqueue*", "-not", "-path", MANUAL_CACHE]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The package, and the same with a higher number and other words in its configuration."""
+    folder = tmp_path_factory.mktemp("deb")
+    environment = os.environ | {"COMPRESSION": "-Znone"}  # which takes most of the time
+    words = [ROOT / "tools" / "deb", folder / "built"]
+    subprocess.run(words, check=True, capture_output=True, env=environment)
+    (first,) = (folder / "built").glob("*.deb")
+    content, second = folder / "content", folder / "second.deb"
+    subprocess.run(["dpkg-deb", "-R", first, content], check=True)
+    control = content / "DEBIAN" / "control"
+    control.write_text(control.read_text().replace("Version: 0.1.0", "Version: 0.1.0+later"))
+    with (content / "etc/pubqueue/pubqueue.toml").open("a") as config:
+        config.write("# a word more\n")
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "-b", content, second], check=True)
+    return first.read_bytes(), second.read_bytes()
+
+
+@pytest.fixture
+def machine():
+    assert os.geteuid() == 0, "packages are installed by root, on a copy of this machine"
+    with CopiedMachine() as copied:
+        yield copied
+
+
+@pytest.fixture
+def systemd():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(f"\0pubqueue-{os.getpid()}")
+        listening.settimeout(0)
+        yield listening
+
+
+def put(machine, path, content):
+    machine.does("sh", "-c", 'cat > "$0"', path, given=content)
+
+
+def owner_and_mode(machine, path):
+    return machine.does("stat", "-c", "%U:%G %a", path).strip()
+
+
+def start_of_the_unit(machine):
+    unit = machine.does("cat", "/lib/systemd/system/pubqueue.service")
+    (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
+    return shlex.split(line.removeprefix("ExecStart="))
+
+
+@asynccontextmanager
+async def serving(machine, systemd):
+    """What the unit starts, until it is told to stop."""
+    process = await asyncio.create_subprocess_exec(
+        *(*machine.inside, *AS_THE_UNIT, *start_of_the_unit(machine)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "PUBQUEUE_SECRET_FILE": "/run/of-pubqueue/secret",
+            "NOTIFY_SOCKET": f"@pubqueue-{os.getpid()}",
+        },
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while "READY=1" not in (await hears(systemd)):
+                pass
+        yield
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            said, _ = await process.communicate()
+        assert process.returncode == 0, said.decode()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            said, _ = await process.communicate()
+            print(said.decode())
+
+
+async def hears(systemd):
+    return (await asyncio.get_running_loop().sock_recv(systemd, 4096)).decode()
+
+
+async def publish(server, name):
+    items = f"<item id='{name}'>{JOB}</item>"
+    await server.send(
+        f"<iq type='set' id='{name}' from='{ETL}' to='queue.localhost'>"
+        f"<pubsub xmlns='{PUBSUB}'><publish node='jobs'>{items}</publish></pubsub></iq>"
+    )
+    while (answer := (await server.receive()).tree).get("id") != name:
+        pass
+    assert answer.get("type") == "result"
+
+
+def items(machine):
+    look = "import sqlite3; print(*(i for i, in sqlite3.connect('/var/lib/pubqueue/pubqueue.db').execute('SELECT id FROM item')))"
+    return machine.does("/usr/bin/python3", "-c", look).split()
+
+
+async def test_it_is_installed_served_from_upgraded_removed_and_purged(package, machine, systemd):
+    first, second = package
+    before = machine.does(*OURS)
+    put(machine, "/root/first.deb", first)
+    put(machine, "/root/second.deb", second)
+
+    machine.does("dpkg", "-i", "/root/first.deb")
+    assert machine.does("pubqueue", "--version") == "pubqueue, version 0.1.0\n"
+    assert machine.does("dpkg", "-V", "pubqueue") == ""
+    assert owner_and_mode(machine, "/etc/pubqueue/pubqueue.toml") == "root:pubqueue 640"
+    assert owner_and_mode(machine, "/var/lib/pubqueue") == "pubqueue:pubqueue 700"
+    assert machine.does("man", "-w", "pubqueue-serve").startswith("/usr/share/man/")
+    machine.does("bash", "-n", "/usr/share/bash-completion/completions/pubqueue")
+    assert machine.does("systemd-analyze", "verify", "/lib/systemd/system/pubqueue.service") == ""
+    machine.does("sh", "-c", "! /usr/bin/pubqueue serve --config /etc/pubqueue/pubqueue.toml")
+
+    async with StubServer() as server:
+        with_settings = CONFIG.format(port=server.port)
+        machine.does("tee", "-a", "/etc/pubqueue/pubqueue.toml", given=with_settings)
+        machine.does("install", "-d", "-o", "pubqueue", "-m", "500", "/run/of-pubqueue")
+        put(machine, "/run/of-pubqueue/secret", f"{server.secret}\n")
+        machine.does("chown", "pubqueue", "/run/of-pubqueue/secret")
+        async with serving(machine, systemd):
+            await publish(server, "a")
+        assert owner_and_mode(machine, "/var/lib/pubqueue/pubqueue.db") == "pubqueue:pubqueue 600"
+
+        config = machine.does("cat", "/etc/pubqueue/pubqueue.toml")
+        machine.does("dpkg", "--force-confold", "-i", "/root/second.deb")
+        assert "0.1.0+later" in machine.does("dpkg", "-s", "pubqueue")
+        assert machine.does("cat", "/etc/pubqueue/pubqueue.toml") == config
+        assert owner_and_mode(machine, "/etc/pubqueue/pubqueue.toml") == "root:pubqueue 640"
+        assert items(machine) == ["a"]
+        async with serving(machine, systemd):
+            await publish(server, "b")
+        assert items(machine) == ["a", "b"]
+
+    machine.does("dpkg", "--remove", "pubqueue")
+    machine.does("test", "!", "-e", "/usr/lib/pubqueue")
+    machine.does("test", "!", "-e", "/usr/bin/pubqueue")
+    assert machine.does("cat", "/etc/pubqueue/pubqueue.toml") == config
+    assert items(machine) == ["a", "b"]
+
+    machine.does("dpkg", "--purge", "pubqueue")
+    assert machine.does(*OURS) == before
+    machine.does("sh", "-c", "! getent passwd pubqueue && ! getent group pubqueue")
