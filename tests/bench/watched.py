@@ -1,12 +1,14 @@
 """`cd tests && ../.venv/bin/python -m bench.watched`: what it costs that the service is watched.
 
-The same work with `http` off, and with it on and scraped every 15 seconds or every second, beside no other nodes and beside as many
-as a scrape tells of; each against the same service unwatched, in turns. Nothing is between the service and this program.
+The same work with `http` off, and with it on and scraped every 15 seconds or every second, without and with what the page in the
+browser has kept; beside no other nodes, and beside as many as a scrape tells of. Each is set against the same service unwatched, in
+turns. Nothing is between the service and this program.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -49,10 +51,11 @@ without `http`: of items/s, then of CPU. Scrapes are those of a whole round, whi
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What a service finds, and the seconds between two scrapes, if it is scraped."""
+    """What a service finds, the seconds between two scrapes, if it is scraped, and whether it keeps what its page draws."""
 
     situation: Situation = EMPTY
     every: float | None = None
+    page: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ async def prepare(folder: Path, work: Work, nodes: int) -> Mapping[str, Way]:
             f"{what}{UNWATCHED}": Way(situation),
             f"{what}every {SELDOM:g} s": Way(situation, SELDOM),
             f"{what}every {OFTEN:g} s": Way(situation, OFTEN),
+            f"{what}every {OFTEN:g} s, page": Way(situation, OFTEN, page=True),
         }
     return ways
 
@@ -120,9 +124,13 @@ async def one_round(behind: str, place: Place, work: Work, way: Way) -> Round:
     if way.every is None:
         return Round(await measure(behind, place, CONTESTANT, work, situation=way.situation), 0)
     (port,) = free_ports(1)
-    situation = replace(way.situation, keys=f'http = "{port}"')
-    async with scraped(port, way.every) as times:
-        sample = await measure(behind, place, CONTESTANT, work, situation=situation)
+    with tempfile.NamedTemporaryFile("w") as token:
+        token.write(secrets.token_hex())
+        token.flush()
+        page = f'http_token_file = "{token.name}"' if way.page else ""
+        situation = replace(way.situation, keys=f'http = "{port}"\n{page}')
+        async with scraped(port, way.every) as times:
+            sample = await measure(behind, place, CONTESTANT, work, situation=situation)
     return Round(sample, len(times))
 
 

@@ -45,7 +45,7 @@ def test_the_service_is_measured_while_it_is_watched():
     result = run("--items", "400", "--rounds", "1", "--nodes", "30", command=watched.main)
     assert result.exit_code == 0, result.output
     rows = re.findall(r"^│ ([\w,: ]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
-    ways = ("unwatched", "every 15 s", "every 1 s")
+    ways = ("unwatched", "every 15 s", "every 1 s", "every 1 s, page")
     assert [name for name, _ in rows] == [*ways, *(f"30 nodes: {way}" for way in ways)]
     assert all(int(rate) > 0 for _, rate in rows)
 

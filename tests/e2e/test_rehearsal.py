@@ -4,15 +4,17 @@ Prometheus has the configuration of docs/operations/monitoring.md and the alert 
 """
 
 import os
+import re
 import sys
 import tomllib
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from harness.browser import CHANGE, chromium, log_in, visit
 from harness.documented import DOCUMENTED_AT, DOMAIN, ROOT, blocks
 from harness.ejabberd import Ejabberd
-from harness.followed import Terminals, steps
+from harness.followed import File, Step, Terminals, steps
 from harness.live import listener
 from harness.packaged import needs
 from harness.program import Program, write_config
@@ -47,7 +49,7 @@ def settings(port):
 
 
 @asynccontextmanager
-async def scene(kind, folder, store, instances):
+async def scene(kind, folder, store, instances, keys=""):
     """Serve behind such a server, with a Prometheus that watches; yields the instances and the terminals."""
     async with AsyncExitStack() as stack:
         server = kind(component=SERVICE, more_domains=(DOMAIN,))
@@ -58,7 +60,7 @@ async def scene(kind, folder, store, instances):
         for number, port in enumerate(ports):
             place = folder / f"instance{number}"
             place.mkdir()
-            config = write_config(place, listener(server), settings(port), store=store)
+            config = write_config(place, listener(server), keys + settings(port), store=store)
             programs.append(await stack.enter_async_context(Program(config)))
         asked = await stack.enter_async_context(prometheus(folder / "prometheus", ports))
 
@@ -69,13 +71,14 @@ async def scene(kind, folder, store, instances):
         home = folder / "home"
         home.mkdir()
         environments = {name: environment(server, name) for name in ACCOUNTS}
-        yield programs, await stack.enter_async_context(Terminals(home, environments, adapted))
+        terminals = await stack.enter_async_context(Terminals(home, environments, adapted))
+        yield programs, terminals, f"http://127.0.0.1:{ports[0]}"
 
 
 async def rehearse(kind, folder, store, instances=1):
     done = list(steps((ROOT / PAGE).read_text()))
     assert len(done) > 20
-    async with scene(kind, folder, store, instances) as (programs, terminals):
+    async with scene(kind, folder, store, instances) as (programs, terminals, _):
         for step in done:
             await terminals.follow(step)
         logs = "".join(program.log for program in programs)
@@ -90,3 +93,85 @@ async def test_the_rehearsal_goes_as_the_page_says(kind, tmp_path):
 
 async def test_it_goes_so_with_two_instances_on_postgresql(tmp_path, postgres):
     await rehearse(Ejabberd, tmp_path, postgres.address, instances=2)
+
+
+# --- in the browser -----------------------------------------------------------------------------
+
+
+def rows():
+    """Return what the page of the browser has to show, in the order of the table: its words in code."""
+    section = (
+        (ROOT / PAGE).read_text().partition("## The same in the browser\n")[2].partition("\n## ")[0]
+    )
+    cells = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", section, re.MULTILINE)[2:]
+    return [re.findall(r"`([^`]+)`", cell) for cell in cells]
+
+
+async def shows(page, words):
+    """Return when the page says all of these, which is brought up to date until it does."""
+    for word in words:
+        await page.get_by_text(word).first.wait_for()
+
+
+async def deed(page, button):
+    """Click on a button, and on yes."""
+    await page.click(button)
+    await page.click("#yes")
+
+
+async def counted(page, **counts):
+    """Return when the page of the queue has these counts."""
+    for state, count in counts.items():
+        await page.wait_for_selector(f"#of-{state}:text-is('{count}')")
+
+
+@needs("chromium")
+@pytest.mark.parametrize("kind", SERVERS)
+async def test_in_the_browser_it_goes_so_without_a_shell(kind, tmp_path):
+    (tmp_path / "token").write_text(CHANGE)
+    keys = f'http_admin_token_file = "{tmp_path / "token"}"\n'
+    files = [step for step in steps((ROOT / PAGE).read_text()) if isinstance(step, File)]
+    broken, orders, mended = files
+    says = iter(rows())
+    async with AsyncExitStack() as stack:
+        made = scene(kind, tmp_path, None, 1, keys)
+        (program,), terminals, place = await stack.enter_async_context(made)
+        work = Step("bot", "pubqueue worker app:handle --node jobs", ["..."])
+        for step in (broken, orders, work):
+            await terminals.follow(step)
+        await terminals.follow(
+            Step("shop", "python orders.py 1 6", ["orders 1 to 6 are confirmed"])
+        )
+        browser = await stack.enter_async_context(chromium())
+        page = await stack.enter_async_context(visit(browser))
+        await log_in(page, place, CHANGE)
+        await shows(page, next(says))
+        await page.click("text=jobs")
+        await counted(page, delayed=4, dead=2)
+        await shows(page, next(says))
+        queue = page.url
+        await deed(page, "#deed-pause")
+        await shows(page, next(says))
+        await counted(page, queued=4)
+        await page.click("#of-queued")
+        await shows(page, next(says))
+        await page.click("text=order-1")
+        await shows(page, next(says))
+        await page.goto(queue)
+        await page.click("#of-dead")
+        await shows(page, next(says))
+        for step in (mended, Step("bot", "^C", []), work):
+            await terminals.follow(step)
+        await page.check("[value=order-3]")
+        await deed(page, "#choose")
+        await shows(page, next(says))
+        await deed(page, "#deed-resume")
+        await shows(page, next(says))
+        await counted(page, queued=0, dead=1)
+        await deed(page, "#deed-redrive")
+        await shows(page, next(says))
+        await counted(page, queued=0, locked=0, delayed=0, dead=0)
+        assert next(says, None) is None
+        log = program.log
+    for name in ("pause", "redrive", "resume"):
+        assert f"operation={name} by={SERVICE}/page" in log

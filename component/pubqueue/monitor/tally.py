@@ -71,6 +71,9 @@ class Tally:
             "batch_committing_seconds", "From there to the durable commit: write and sync.", SECONDS
         )
         self._names: dict[str, str] = {}
+        # a look for the labels of a counter takes longer than to count
+        self._found: dict[tuple[str, Kind, Why], Counter] = {}
+        self._handed: dict[NodeName, Counter] = {}
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(name, words, labels, namespace="pubqueue", registry=self.registry)
@@ -94,11 +97,8 @@ class Tally:
             for node, kind, why, items in happenings(request, decision.changes):
                 key = node, kind, why
                 sums[key] = sums.get(key, 0) + items
-        for (node, kind, why), items in sums.items():
-            counter = self._counts[kind]
-            name = self._name(node)
-            counted = counter.labels(name, why) if kind in WITH_REASON else counter.labels(name)
-            counted.inc(items)
+        for key, items in sums.items():
+            (self._found.get(key) or self._find(key)).inc(items)
         handed = self._deliver(deliveries)
         if self._sampling is not None:
             self._sampling.note(asked, sums, handed)
@@ -123,8 +123,24 @@ class Tally:
             if type(one) is Deliver:
                 counts[one.item.node] = counts.get(one.item.node, 0) + 1
         for node, items in counts.items():
-            self._delivered.labels(self._name(node)).inc(items)
+            (self._handed.get(node) or self._find_handed(node)).inc(items)
         return counts
+
+    def _find(self, key: tuple[str, Kind, Why]) -> Counter:
+        """Return where this is counted, and have it at hand the next time, if the node is counted under its name."""
+        node, kind, why = key
+        counter, name = self._counts[kind], self._name(node)
+        found = counter.labels(name, why) if kind in WITH_REASON else counter.labels(name)
+        if name is not OTHERS:
+            self._found[key] = found
+        return found
+
+    def _find_handed(self, node: NodeName) -> Counter:
+        name = self._name(node)
+        found = self._delivered.labels(name)
+        if name is not OTHERS:
+            self._handed[node] = found
+        return found
 
     def _name(self, node: str) -> str:
         """Return the name under which a node is counted: the first ones have their own."""
