@@ -73,6 +73,7 @@ async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_aske
         assert await page.inner_text(".facts .tag") == "paused"
         await tab_to(page, "Resume…")
         await page.keyboard.press("Enter")
+        await page.wait_for_selector("text=No, go back")  # a key into a page that is going is lost
         await tab_to(page, "No, go back")
         await page.keyboard.press("Enter")
         await page.wait_for_selector(".tag.off")
