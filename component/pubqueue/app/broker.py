@@ -30,7 +30,7 @@ from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
 from pubqueue.app.unsaid import Unsaid
-from pubqueue.app.watching import Nobody, Took, Waiting
+from pubqueue.app.watching import Careful, Nobody, Took, Waiting
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import digest
@@ -100,7 +100,7 @@ class Broker:
         self._news = CrowdNews(self.outbox, self._ask)
         self._long_work = LongWork(self._news, self.submit)
         self._moment: Millis | None = None
-        self._watch = watch or Nobody()
+        self._watch = Nobody() if watch is None else Careful(watch)
         self._began = self._decided = 0.0
         self._rounds = 0
         self._reader = Reader(store, self._context, self._watch)

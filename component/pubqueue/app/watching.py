@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
 from msgspec import Struct
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.notices import Notice
+
+log = structlog.get_logger(__name__)
 
 
 @unique
@@ -80,3 +83,30 @@ class Nobody:
 
     def answered(self, reply: Reply) -> None:
         """Pass over it."""
+
+
+class Careful:
+    """Passes on what another watch is told; a fault of that one is logged, and costs nobody's work."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def committed(
+        self,
+        requests: Iterable[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],
+        took: Took,
+    ) -> None:
+        """Pass it on."""
+        try:
+            self._watch.committed(requests, decisions, deliveries, took)
+        except Exception:  # the boundary between the work and who looks at it
+            log.exception("watch.failed", requests=len(decisions))
+
+    def answered(self, reply: Reply) -> None:
+        """Pass it on."""
+        try:
+            self._watch.answered(reply)
+        except Exception:  # the same boundary
+            log.exception("watch.failed", reply=type(reply).__name__)
