@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts import crowd as pages
 from pubqueue.app.facts import publishing
-from pubqueue.core.decision import Done, Refusal, Subscribed, SubscriberPage
+from pubqueue.core.decision import Refusal, Subscribed, SubscriberPage, Unsubscribed
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes import crowd
 from pubqueue.core.nodes.account import ListMySubscriptions, name_of
@@ -94,7 +94,9 @@ class Model:
 
     def leave(self, jid, number):
         if (subid := self._some(jid, number)) is not None:
-            assert self.shell.do(Unsubscribe(who(jid), JOBS, jid, subid)) == Done()
+            ended = self.shell.do(Unsubscribe(who(jid), JOBS, jid, subid))
+            assert isinstance(ended, Unsubscribed)
+            assert ended.subscription.subid == subid
             del self.mine[jid][subid]
 
     def deliver(self, jid, number, deliver):

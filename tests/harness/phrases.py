@@ -48,7 +48,11 @@ UNSUBSCRIBE: Final = """
       </pubsub>
     </iq>
 {who} receives:
-    <iq type='result'><?more?></iq>
+    <iq type='result'>
+      <pubsub xmlns='http://jabber.org/protocol/pubsub'>
+        <subscription jid='{jid}' node='{node}' subid='{{any}}' subscription='none'/>
+      </pubsub>
+    </iq>
 """
 
 PUBLISH: Final = """

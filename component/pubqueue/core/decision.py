@@ -178,6 +178,12 @@ class Subscribed(Struct, frozen=True, gc=False):
     configured: bool = False
 
 
+class Unsubscribed(Struct, frozen=True, gc=False):
+    """The subscription as it was, which has ended (XEP-0060 6.2.2)."""
+
+    subscription: Subscription
+
+
 class RostersWanted(Struct, frozen=True, gc=False):
     """What the rosters of these owners say of the asker has to be known first: then it is to be asked again."""
 
@@ -327,6 +333,7 @@ Reply = (
     | Done
     | Published
     | Subscribed
+    | Unsubscribed
     | RostersWanted
     | DefaultOptions
     | NodeSubscriptions

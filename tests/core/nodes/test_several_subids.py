@@ -144,6 +144,7 @@ class TestNaming:
         else:
             named = subid if row.several else None
             assert decision.changes == (EndSubscription(JOBS, ANN, named),)
+            assert decision.reply.subscription.subid == (subid or row.subid)
 
     def test_options(self, row, subid, no):
         asked = SetOptions(who(ANN), JOBS, ANN, subid, None)

@@ -10,10 +10,10 @@ from pubqueue.core.changes import (
 )
 from pubqueue.core.decision import (
     Decision,
-    Done,
     Refusal,
     Refused,
     Subscribed,
+    Unsubscribed,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Jid
 from pubqueue.core.nodes.subscribe import (
@@ -221,5 +221,6 @@ def test_only_the_subscriber_may_touch_a_subscription(ask, by, subid, known, exp
 
 @pytest.mark.parametrize("subid", [None, "subid-of-ann@x/1"])
 def test_unsubscribing_ends_the_subscription_and_nothing_else(subid):
-    decision = ask_to_end("ann@x/other", subid, facts(window(in_flight=2)))
-    assert decision == Decision(Done(), (EndSubscription(JOBS, ANN),))
+    held = window(in_flight=2)
+    decision = ask_to_end("ann@x/other", subid, facts(held))
+    assert decision == Decision(Unsubscribed(held), (EndSubscription(JOBS, ANN),))

@@ -20,10 +20,10 @@ from pubqueue.core.changes import (
 from pubqueue.core.decision import (
     Decision,
     DefaultOptions,
-    Done,
     Refusal,
     Refused,
     Subscribed,
+    Unsubscribed,
     refuse,
 )
 from pubqueue.core.model import (
@@ -327,7 +327,7 @@ def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
     told = told_owners(node, subscription, facts.owners, SubscriptionState.NONE)
     pending = subscription.state is SubscriptionState.PENDING
     change = EndSubscription(subscription.node, subscription.jid, named(subscription))
-    return Decision(Done(), (change,), () if pending else tuple(told))
+    return Decision(Unsubscribed(subscription), (change,), () if pending else tuple(told))
 
 
 def _own(

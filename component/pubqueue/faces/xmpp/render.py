@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pubqueue import __version__
 from pubqueue.core import several
 from pubqueue.core.decision import Affiliations, Published, Refusal
-from pubqueue.core.model import ItemReply, NodeConfig, NodeName
+from pubqueue.core.model import ItemReply, NodeConfig, NodeName, SubscriptionState
 from pubqueue.core.nodes.account import name_of
 from pubqueue.faces.xmpp import forms, ns, transactions
 from pubqueue.faces.xmpp.result_sets import cut
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
         Retrieved,
         Subscribed,
         Touched,
+        Unsubscribed,
     )
-    from pubqueue.core.model import Item, Jid, Millis, Subscription, SubscriptionState
+    from pubqueue.core.model import Item, Jid, Millis, Subscription
     from pubqueue.core.reading.listing import Part
     from pubqueue.core.transactions.model import Skipped
     from pubqueue.faces.xmpp.stream import Element
@@ -92,15 +93,21 @@ def subscribed(reply: Subscribed, _service: str) -> bytes:
     return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/>{options}</pubsub>'.encode()
 
 
+def unsubscribed(reply: Unsubscribed, _service: str) -> bytes:
+    """Return the subscription as it stands now: not at all (XEP-0060 6.2.2)."""
+    words = _subscription(reply.subscription, SubscriptionState.NONE)
+    return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/></pubsub>'.encode()
+
+
 def created(reply: Created, _service: str) -> bytes:
     """Return the name of the node (XEP-0060 8.1.2)."""
     return f'<pubsub xmlns="{ns.PUBSUB}"><create node="{attribute(reply.node)}"/></pubsub>'.encode()
 
 
-def _subscription(s: Subscription) -> str:
+def _subscription(s: Subscription, state: SubscriptionState | None = None) -> str:
     return (
         f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" '
-        f'subid="{attribute(s.subid)}" subscription="{s.state.value}"'
+        f'subid="{attribute(s.subid)}" subscription="{(state or s.state).value}"'
     )
 
 

@@ -101,7 +101,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("set", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True),
     ("get", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True, lax=True),  # as examples 10-15 print it
     ("set", _P, f"{_p} subscribe"):     Handler(subscribing.subscribe, render.subscribed, refuse=render.wanted, accompanied=True),
-    ("set", _P, f"{_p} unsubscribe"):   Handler(subscribing.unsubscribe),
+    ("set", _P, f"{_p} unsubscribe"):   Handler(subscribing.unsubscribe, render.unsubscribed),
     ("get", _P, f"{_p} options"):       Handler(subscribing.get_options, render.options),
     ("set", _P, f"{_p} options"):       Handler(subscribing.set_options, render.options),
     ("set", _P, f"{_p} create"):        Handler(managing.create, render.created, accompanied=True),
