@@ -70,13 +70,13 @@ for found in pkgutil.walk_packages(pubqueue_xeps.__path__, "pubqueue_xeps."):
     except ImportError as problem:  # of an extra
         print(problem)
 tops = {name.partition(".")[0] for name in sys.modules}
-print(*sorted(tops & {"aiohttp", "aiosqlite", "click", "lxml", "psycopg", "pyspark", "pytest", "rich", "uvloop"}))
+print(*sorted(tops & {"aiohttp", "aiosqlite", "click", "lxml", "psycopg", "pyspark", "pytest", "uvloop"}))
 """
 
 
 def test_the_client_takes_little_and_imports_nothing_of_the_service(python_of):
     names = sorted(re.match(r"[\w-]+", one)[0] for one in PROJECT["dependencies"])
-    assert names == ["click", "msgspec", "slixmpp", "structlog"]
+    assert names == ["click", "msgspec", "rich", "slixmpp", "structlog"]
     code, said, told = run(python_of(), "-Ic", IMPORTED)
     assert (code, told) == (0, "")
     *sentences, imported = said.splitlines()
@@ -209,7 +209,7 @@ def test_the_page_about_installing_names_the_extras_that_there_are():
     page = (ROOT / "docs/how-to/install.md").read_text()
     named = set(re.findall(r"pip install 'pubqueue\[(\w+)\]'", page))
     assert named == set(EXTRAS)
-    for library in ("slixmpp", "msgspec", "structlog", "click"):
+    for library in ("slixmpp", "msgspec", "structlog", "click", "rich"):
         assert library in page.partition("Everything else")[0]
 
 

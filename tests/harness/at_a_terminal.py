@@ -14,6 +14,7 @@ from harness.program import PUBQUEUE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from harness.ejabberd import Ejabberd
 
@@ -45,7 +46,9 @@ class Operator:
         *,
         password: str = "secret",
         service: str = "queue.localhost",
+        program: Path = PUBQUEUE,
     ) -> None:
+        self._program = program
         address = f"host={server.host}&port={server.c2s_port}&tls=off"
         self.url = f"xmpp://{account}@localhost/{service}?{address}"
         self.environment = {
@@ -58,7 +61,7 @@ class Operator:
     async def running(self, *words: str, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run `pubqueue` with these words; kill it if the test has not ended it."""
         process = await asyncio.create_subprocess_exec(
-            *(PUBQUEUE, *words),
+            *(self._program, *words),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -1,0 +1,92 @@
+"""`pip install pubqueue`, without any extra: every command that runs queues does its work."""
+
+import tomllib
+
+import pytest
+import pytest_asyncio
+from harness.at_a_terminal import Operator
+from harness.live import component
+from harness.pythons import ROOT, build_wheel, install, python_with
+
+from pubqueue.cli import COMMANDS
+from pubqueue_demo.prosody import Prosody
+
+pytestmark = pytest.mark.e2e
+
+CONFIG = """
+admins = ["root@localhost"]
+
+[[node]]
+name = "jobs"
+queueing = true
+options = { "x-queueing#event_log" = true }
+"""
+ITEM = '{"greeting": "hello"}'
+SCHEDULE = ("--cron", "0 3 * * *", "--node", "jobs", "--payload", ITEM)
+
+DONE = {
+    "schedule": (("schedule", "add", "nightly", *SCHEDULE), ("schedule", "fire", "nightly")),
+    "queues": (("queues",),),
+    "top": (("top", "--once"),),
+    "service": (("service",),),
+    "items": (("items", "jobs"),),
+    "peek": (),  # below, with an item that is there
+    "events": (("events", "jobs"),),
+    "workers": (("workers", "jobs"),),
+    "dead": (("dead", "jobs"),),
+    "doctor": (("doctor",),),
+    "pause": (("pause", "jobs"),),
+    "resume": (("resume", "jobs"),),
+    "pause-publishing": (("pause-publishing", "jobs"),),
+    "resume-publishing": (("resume-publishing", "jobs"),),
+    "redrive": (("redrive", "jobs", "--yes"),),
+    "release": (),  # below: nobody holds the item
+    "end-subscription": (),  # below: nobody subscribes
+    "node": (
+        ("node", "create", "mail", "max_failures=3"),
+        ("node", "settings", "mail"),
+        ("node", "members", "mail"),
+        ("node", "delete", "mail", "--yes"),
+    ),
+    "purge": (("purge", "jobs", "--yes"),),
+    "completion": (("completion", "bash"),),
+}
+"""Of each command that needs no extra, what it is run with here, in this order."""
+
+ELSEWHERE = {"worker"}
+"""What is tried by other tests: tests/test_cli_worker.py."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """`pubqueue`, in an environment with what the package itself requires and nothing else."""
+    folder = tmp_path_factory.mktemp("base")
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    python = python_with(folder / "environment", *required)
+    install(build_wheel(folder), python)
+    return python.with_name("pubqueue")
+
+
+@pytest_asyncio.fixture
+async def operator(program, tmp_path):
+    async with Prosody() as server:
+        await server.account("root", "secret")
+        async with component(server, tmp_path, CONFIG):
+            yield Operator(server, program=program)
+
+
+def test_no_command_is_forgotten():
+    assert {name for name, (_, extra) in COMMANDS.items() if not extra} == DONE.keys() | ELSEWHERE
+
+
+async def test_each_does_its_work(operator):
+    for lines in DONE.values():
+        for words in lines:
+            assert (await operator.does(*words)) != ""
+        if lines and lines[0][0] == "items":
+            (item,) = await operator.rows("items", "jobs")
+            assert "hello" in await operator.does("peek", "jobs", item["id"])
+            said = await operator.says("release", "jobs", item["id"])
+            assert (said.code, said.err.count("\n")) == (1, 1)
+            said = await operator.says("end-subscription", "jobs", "nobody@localhost/1")
+            assert (said.code, said.err.count("\n")) == (1, 1)
