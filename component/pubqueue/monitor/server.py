@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from aiohttp import web
+from aiohttp import web, web_response
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -39,6 +39,11 @@ PATIENCE: Final = 5.0
 
 LARGEST_FORM: Final = 256 * 1024
 """Bytes: ids of items are long."""
+
+NAME: Final = "pubqueue"
+"""What the header `Server` says: who asks need not know of which versions we are made."""
+
+web_response.SERVER_SOFTWARE = NAME  # type: ignore[attr-defined]  # answers to what is no HTTP pass by no hook
 
 CLOSED: Final = Tokens()
 

@@ -11,6 +11,7 @@ from harness.packaged import needs
 from harness.past import an_hour
 from harness.shown import SERVICE, shown
 
+from pubqueue.cli import COMMANDS
 from pubqueue.core.model import ItemId, Jid, NodeName
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.core.reading.oversee import Peek
@@ -43,7 +44,7 @@ async def test_a_wrong_token_says_so_and_the_right_one_opens(service, browser):
         assert await page.evaluate("document.activeElement.id") == "token"
         await page.fill("#token", LOOK)
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("h1:text-is('Queues')")
+        await page.wait_for_selector("h1:has-text('jobs')")
         assert "You may look only" in await page.inner_text("header")
         await page.click("text=Log out")
         await page.wait_for_selector("h1:text-is('Log in')")
@@ -124,10 +125,12 @@ async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
 
 
 async def fits(page):
-    wide, room = await page.evaluate(
-        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-    )
-    assert wide <= room, page.url
+    """Nothing is wider than the screen: not the page, nor a table in it, which would be cut."""
+    for wide, room in await page.evaluate(
+        "[document.documentElement, ...document.querySelectorAll('.scroll')]"
+        ".map((one) => [one.scrollWidth, one.clientWidth])"
+    ):
+        assert wide <= room, page.url
 
 
 CONTRAST = """() => {
@@ -159,6 +162,79 @@ NAMELESS = """() => [...document.querySelectorAll("a, button, input:not([type=hi
   .filter((one) => one.checkVisibility())
   .filter((one) => !(one.textContent.trim() || one.ariaLabel || (one.labels && one.labels.length)))
   .map((one) => one.outerHTML)"""
+
+
+async def test_all_of_a_page_is_chosen_at_once_and_what_can_be_done_stays_in_reach(
+    service, browser
+):
+    names = [f"item {number:02}" for number in range(60)]
+    await service.do(a_queue(), publishes(*names), joins(ANN, 60))
+    await service.do(*(fails(ANN, name, "no") for name in names))
+    async with visit(browser, viewport=PHONE) as page:
+        await log_in(page, service.place, CHANGE)
+        await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
+        for place in ("0", "document.body.scrollHeight / 2", "document.body.scrollHeight"):
+            await page.evaluate(f"scrollTo(0, {place})")
+            assert await page.evaluate(IN_SIGHT, "#choose"), place
+        await page.evaluate("scrollTo(0, 0)")
+        await tab_to_id(page, "all")
+        await page.keyboard.press("Space")
+        assert await page.inner_text("#count") == "50 chosen"
+        assert await page.locator("input[name=item]:checked").count() == 50
+        await page.uncheck("#item7")
+        assert await page.inner_text("#count") == "49 chosen"
+        assert await page.evaluate("document.getElementById('all').indeterminate")
+        await page.check("#all")
+        await page.click("#choose")
+        assert "Shall 50 items of jobs" in await page.inner_text("main")
+        await page.goto(f"{service.place}/ui/queue?node=jobs")
+        for place in ("0", "document.body.scrollHeight / 2", "document.body.scrollHeight"):
+            await page.evaluate(f"scrollTo(0, {place})")
+            assert await page.evaluate(IN_SIGHT, "#deed-purge"), place
+
+
+IN_SIGHT = """(which) => {
+  const one = document.querySelector(which), box = one.getBoundingClientRect();
+  const hit = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+  return box.top >= 0 && box.bottom <= innerHeight && one.contains(hit);
+}"""
+"""Whether something is on the screen, and nothing in front of it."""
+
+
+async def tab_to_id(page, name, most=60):
+    for _ in range(most):
+        await page.keyboard.press("Tab")
+        if await page.evaluate("document.activeElement.id") == name:
+            return
+    raise AssertionError(f"no way to {name} by keyboard")
+
+
+async def test_json_stands_on_several_lines(service, browser):
+    payload = b'<json xmlns="urn:xmpp:json:0">{"a":[1.50,{"b":"&lt;i>"}]}</json>'
+    await service.do(a_queue(), publishes("a", payload=payload))
+    async with visit(browser) as page:
+        await log_in(page, service.place, CHANGE)
+        await page.goto(f"{service.place}/ui/item?node=jobs&id=a")
+        text = await page.inner_text("#payload")
+        lines = ["{", '  "a": [', "    1.50,", "    {", '      "b": "<i>"', "    }", "  ]", "}"]
+        assert text.splitlines() == lines
+        assert "with JSON, here on several lines." in await page.inner_text("main")
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK])
+async def test_where_there_is_no_queue_yet_one_reads_what_to_do(service, browser, size):
+    async with visit(browser, viewport=size) as page:
+        await log_in(page, service.place, LOOK)
+        assert await page.inner_text("h2") == "There is no queue yet"
+        typed = [text.split() for text in await page.locator("pre").all_inner_texts()]
+        commands = [words[1] for words in typed if words[0] == "pubqueue"]
+        assert commands == ["node", "worker"]
+        assert set(commands) <= set(COMMANDS)
+        await fits(page)
+        assert await page.evaluate(CONTRAST) == []
+        await page.fill("#q", "a")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("text=No node has that in its name.")
 
 
 async def test_all_that_can_be_used_has_a_name_and_tables_have_headers(service, browser):

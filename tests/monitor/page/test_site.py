@@ -1,20 +1,25 @@
 """The page without a browser: who is let in, what a form has to bring, and what is said when something cannot be."""
 
 import asyncio
+from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from harness.asks import a_queue, joins, publishes
 from harness.browser import CHANGE, LOOK
 from harness.facts import ANN, JOBS
 from harness.patience import PATIENCE
 from harness.shown import BOTH, SERVICE, shown
 from structlog.testing import capture_logs
+from yarl import URL
 
 from pubqueue.app.watching import Phase
 from pubqueue.core.model import ItemId
 from pubqueue.core.reading.oversee import Peek
+from pubqueue.monitor.page.attempts import FREE
+from pubqueue.monitor.page.places import address_of
 from pubqueue.monitor.page.sessions import Tokens
 from pubqueue.monitor.page.site import HEADERS, OFF
 
@@ -75,11 +80,12 @@ async def test_without_a_token_there_is_no_page_and_a_sentence_says_how_to_get_o
 
 async def test_who_is_not_logged_in_sees_nothing(service, visitor):
     await service.do(a_queue())
-    for path in ("/ui/", "/ui/queue?node=jobs", "/ui/items?node=jobs", "/ui/ask?deed=purge"):
-        status, headers, text = await visitor.get(path)
-        assert (status, headers["Location"], "jobs" in text) == (303, "login", False)
+    for path in ("", "queue?node=jobs", "items?node=jobs", "ask?deed=purge"):
+        status, headers, text = await visitor.get(f"/ui/{path}")
+        assert (status, "jobs" in text) == (303, False)
+        assert headers["Location"].partition("?")[0] == "login"
         part = {"X-Pubqueue-Part": "1"}
-        assert (await visitor.get(path, headers=part))[0] == 401
+        assert (await visitor.get(f"/ui/{path}", headers=part))[0] == 401
     assert (await visitor.post("/ui/do", {"deed": "purge", "node": "jobs"}))[0] == 401
 
 
@@ -90,6 +96,106 @@ async def test_a_wrong_token_opens_nothing_and_is_logged(visitor, token):
     assert [line["event"] for line in logs] == ["page.login_refused"]
     assert not token or token not in str(logs)
     assert (await visitor.get("/ui/"))[0] == 303
+
+
+@pytest.mark.parametrize("path", ["queue?node=a%26b%20%C3%A4&hours=6", "?q=a+b", "items?node=jobs"])
+async def test_a_log_in_returns_to_where_one_was(service, visitor, path):
+    _, headers, _ = await visitor.get(f"/ui/{path}")
+    _, _, text = await visitor.get(f"/ui/{headers['Location']}")
+    to = unescape(text.split('name="to" value="')[1].partition('"')[0])
+    status, _, text = await visitor.post("/ui/login", {"token": "wrong", "to": to})
+    assert status == 403
+    assert unescape(text.split('name="to" value="')[1].partition('"')[0]) == to
+    status, headers, _ = await visitor.post("/ui/login", {"token": LOOK, "to": to})
+    wanted = URL(f"{service.place}/ui/{path}")
+    assert (status, URL(f"{service.place}/ui/").join(URL(headers["Location"]))) == (303, wanted)
+    _, headers, _ = await visitor.get("/ui/login", params={"to": to})
+    assert URL(f"{service.place}/ui/").join(URL(headers["Location"])) == wanted
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        *("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"),
+        *("queue\r\nX: y", "queue?a\r\nX: y", "queue?a=ä", "../metrics", "login", "logout", "do"),
+        f"queue?{'a' * 4_000}",
+    ],
+)
+async def test_a_log_in_leads_nowhere_else(visitor, to):
+    status, headers, _ = await visitor.post("/ui/login", {"token": LOOK, "to": to})
+    assert (status, headers["Location"]) == (303, "./")
+
+
+async def test_who_was_logged_out_while_being_asked_comes_back_to_the_question(service, visitor):
+    asked = f"{service.place}/ui/ask?deed=purge&node=jobs"
+    for referer, wanted in (
+        (asked, "login?to=ask%3Fdeed%3Dpurge%26node%3Djobs"),
+        ("https://evil.example/ui/ask?deed=purge&node=jobs", "login"),
+        (f"{service.place}/ui/nowhere", "login"),
+    ):
+        form = {"deed": "purge", "node": "jobs"}
+        status, _, text = await visitor.post("/ui/do", form, headers={"Referer": referer})
+        assert status == 401
+        assert f'href="{wanted}">Log in again' in text
+
+
+async def wrong(visitor, times, **words):
+    return [
+        (await visitor.post("/ui/login", {"token": f"wrong {n}"}, **words))[0] for n in range(times)
+    ]
+
+
+async def test_who_is_wrong_often_waits_and_a_right_token_from_elsewhere_is_let_in(
+    service, visitor
+):
+    with capture_logs() as logs:
+        assert await wrong(visitor, FREE + 3) == [403] * (FREE + 1) + [429] * 2
+        status, headers, text = await visitor.post("/ui/login", {"token": LOOK})
+    assert (status, headers["Retry-After"]) == (429, "1")
+    assert "too many wrong tokens" in text
+    assert [line["event"] for line in logs] == ["page.login_refused"] * (FREE + 1)
+    there = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+    async with aiohttp.ClientSession(connector=there) as session:
+        assert await Visitor(service.place, session).log_in(LOOK) == 303
+
+
+async def test_behind_a_proxy_on_this_host_each_address_waits_for_itself(visitor):
+    one, other = ({"X-Forwarded-For": f"1.2.3.4, {address}"} for address in ("::1", "192.0.2.1"))
+    with capture_logs() as logs:
+        assert (await wrong(visitor, FREE + 2, headers=one))[-1] == 429
+    assert {line["remote"] for line in logs} == {"::1"}
+    assert (await visitor.post("/ui/login", {"token": LOOK}, headers=one))[0] == 429
+    assert (await visitor.post("/ui/login", {"token": LOOK}, headers=other))[0] == 303
+    assert await visitor.log_in(LOOK) == 303
+    odd = {"X-Forwarded-For": "nobody\u0000"}
+    assert address_of(make_mocked_request("GET", "/", headers=odd)) == ""
+    far = make_mocked_request("GET", "/", headers=other).clone(remote="198.51.100.7")
+    assert address_of(far) == "198.51.100.7"
+
+
+async def raw(place, text):
+    """Return the first bytes of the answer to what may be no HTTP."""
+    url = URL(place)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(text)
+    answer = await reader.read(4096)
+    writer.close()
+    await writer.wait_closed()
+    return answer.decode()
+
+
+async def test_no_answer_says_of_which_versions_the_service_is_made(service, visitor, monkeypatch):
+    for path in ("/", "/ui/login", "/ui/none", "/none", "/healthz", "/readyz", "/metrics"):
+        _, headers, _ = await visitor.get(path)
+        assert headers["Server"] == "pubqueue"
+    head = "Server: pubqueue\r\n"
+    assert head in await raw(service.place, b"no HTTP at all\r\n\r\n")
+    assert head in await raw(
+        service.place, b"POST /ui/login HTTP/1.1\r\nHost: x\r\nContent-Length: a\r\n\r\n"
+    )
+    monkeypatch.setattr(service.monitor.health, "readiness", None)  # a fault of ours
+    status, headers, _ = await visitor.get("/readyz")
+    assert (status, headers["Server"]) == (500, "pubqueue")
 
 
 async def test_a_token_that_is_not_set_opens_nothing():

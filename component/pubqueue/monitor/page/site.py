@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import structlog
 from aiohttp import web
@@ -15,7 +15,17 @@ from pubqueue.app.operations.audit import performed
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName
 from pubqueue.monitor.page import views, words
+from pubqueue.monitor.page.attempts import Attempts
 from pubqueue.monitor.page.deeds import DEEDS, OF_STATE, Of, given
+from pubqueue.monitor.page.places import (
+    address_of,
+    is_from_here,
+    is_private,
+    known_place,
+    login_from,
+    place_of,
+    referring,
+)
 from pubqueue.monitor.page.sessions import HELD, Sessions
 
 if TYPE_CHECKING:
@@ -105,6 +115,7 @@ class Site:
         self._by = by
         self._broker_of = broker_of
         self._sessions = Sessions(tokens, time.time)
+        self._attempts = Attempts(time.monotonic)
         self._templates = Environment(
             loader=PackageLoader("pubqueue.monitor.page"),
             autoescape=True,
@@ -144,7 +155,7 @@ class Site:
         """Answer with the headers of a closed page, whatever happens; a form from elsewhere is refused."""
         response: web.StreamResponse
         try:
-            if request.method == "POST" and not _from_here(request):
+            if request.method == "POST" and not is_from_here(request):
                 response = self._sorry(request, 403, "This form has come from another page.")
             elif any(map(_is_nobodys, request.query.values())):
                 response = self._sorry(request, 400, NOBODYS)
@@ -173,7 +184,7 @@ class Site:
             if session is None:
                 if PART in request.headers or request.method == "POST":
                     raise web.HTTPUnauthorized(reason="Log in again.")
-                raise web.HTTPSeeOther("login")
+                raise web.HTTPSeeOther(login_from(place_of(request)))
             return await page(request, session)
 
         return shown
@@ -195,8 +206,14 @@ class Site:
         return web.Response(text=text, content_type="text/html")
 
     def _sorry(self, request: web.Request, status: int, why: str) -> web.Response:
+        again = ""
+        if status == web.HTTPUnauthorized.status_code:
+            again = login_from(referring(request))
         response = self._shown(
-            request, "sorry.html", self._session(request), title="That did not work", why=why
+            *(request, "sorry.html", self._session(request)),
+            title="That did not work",
+            why=why,
+            again=again,
         )
         response.set_status(status)
         return response
@@ -235,32 +252,47 @@ class Site:
     # --- coming and going -----------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
+        to = known_place(request.query.get("to", ""))
         if self._session(request) is not None:
-            raise web.HTTPSeeOther("./")
-        return self._shown(request, "login.html", None, title="Log in", why="")
+            raise web.HTTPSeeOther(to)
+        return self._at_login(request, to, "")
+
+    def _at_login(self, request: web.Request, to: str, why: str) -> web.Response:
+        return self._shown(request, "login.html", None, title="Log in", why=why, to=to)
 
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
         form = await request.post()
+        to, address = known_place(str(form.get("to", ""))), address_of(request)
+        if wait := self._attempts.wait(address):
+            return self._slowed(request, to, wait)
         begun = self._sessions.begin(str(form.get("token", "")).strip())
         if begun is None:
-            log.warning("page.login_refused", remote=request.remote)
-            response = self._shown(
-                request, "login.html", None, title="Log in", why="That is no token of this service."
-            )
+            self._attempts.was_wrong(address)
+            log.warning("page.login_refused", remote=address)
+            response = self._at_login(request, to, "That is no token of this service.")
             response.set_status(403)
             return response
         session, cookie = begun
-        log.info("page.login", role=session.role.value, remote=request.remote)
-        response = web.HTTPSeeOther("./")
+        log.info("page.login", role=session.role.value, remote=address)
+        response = web.HTTPSeeOther(to)
         response.set_cookie(
             *(COOKIE, cookie),
             path="/",
             max_age=HELD,
             httponly=True,
             samesite="Strict",
-            secure=_is_private(request),
+            secure=is_private(request),
         )
         raise response
+
+    def _slowed(self, request: web.Request, to: str, wait: float) -> web.Response:
+        """Refuse to look at a token: there were too many wrong ones."""
+        seconds = int(wait) + 1
+        why = f"There were too many wrong tokens from where you are. Try again in {seconds} s."
+        response = self._at_login(request, to, why)
+        response.set_status(429)
+        response.headers["Retry-After"] = str(seconds)
+        return response
 
     async def _log_out(self, request: web.Request, session: Session) -> web.StreamResponse:
         await self._form(request, session)
@@ -340,7 +372,7 @@ class Site:
         deed, node, ids = _meant(str(form.get("deed", "")), form, session)
         operation, meant = deed.operation, given(node, ids)
         reply = await self.ask(operation.ask(self._by, meant))
-        performed(operation, self._by, meant, remote=request.remote or "")
+        performed(operation, self._by, meant, remote=address_of(request))
         said = operation.answer(reply, meant).note
         mark = self._sessions.sign(session, said)
         raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'said': said, 'mark': mark})}")
@@ -366,22 +398,9 @@ def _meant(
     return deed, node, ids
 
 
-def _from_here(request: web.Request) -> bool:
-    """Say whether a form was sent from a page of this host, as far as the browser tells."""
-    if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
-        return False
-    origin = request.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == request.host
-
-
 def _is_nobodys(text: str) -> bool:
     """Say whether no XML can have that in it, and some stores cannot either."""
     return "\0" in text
-
-
-def _is_private(request: web.Request) -> bool:
-    """Say whether a proxy, or we, speak TLS with the browser."""
-    return request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
 
 
 def _status(reply: Refused) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.app.operations.pretty import readable
 from pubqueue.core.decision import Described
 from pubqueue.core.model import Item, Jid, Millis, NodeName, State
 from pubqueue.core.nodes.manage import Describe
@@ -37,7 +38,7 @@ SEARCHES: Final = 10
 """Parts of a search that one view waits for; then the page offers to go on."""
 
 SHOWN: Final = 4_000
-"""Bytes of a payload that are shown."""
+"""Bytes of a payload that are shown; of JSON, characters."""
 
 STATES: Final = (
     ("", "All items"),
@@ -78,6 +79,7 @@ class Queues(Struct, frozen=True):
     rows: tuple[Row, ...]
     more: bool
     through: NodeName | None
+    after: NodeName | None = None
 
 
 class Queue(Struct, frozen=True):
@@ -103,13 +105,14 @@ class Items(Struct, frozen=True):
 
 
 class OneItem(Struct, frozen=True):
-    """An item, with the beginning of its payload if that may be seen."""
+    """An item, with the beginning of its payload if that may be seen; `json`: the JSON in it, on several lines."""
 
     node: NodeName
     item: Item
     size: int
     text: str | None
     cut: bool
+    json: bool
 
 
 def same(one: str, other: str) -> bool:
@@ -146,6 +149,7 @@ async def queues(
     only: tuple[NodeName, ...] | None = None,
 ) -> Queues:
     """Return the next queues by name, or of those that have something in their names, with plots of the last hour."""
+    begin_after = after
     page = await _nodes(ask, ReadNodes(by, after, ROWS, containing=wanted, only=only))
     entries = list(page.entries)
     for _ in range(1, SEARCHES):
@@ -159,7 +163,7 @@ async def queues(
     names = tuple(entry.node.name for entry in entries if entry.node.config.queueing)
     samples = await _samples(ask, by, names, begin)
     rows = tuple(_row(entry, samples, begin, end, page.now) for entry in entries)
-    return Queues(rows, page.more, page.through)
+    return Queues(rows, page.more, page.through, begin_after)
 
 
 def _row(entry: NodeEntry, samples: SamplePage, begin: Millis, end: Millis, now: Millis) -> Row:
@@ -214,5 +218,10 @@ async def item(ask: Ask, by: Asker, name: NodeName, which: ItemId, *, payload: b
     reply = await ask(Peek(by, name, which))
     assert isinstance(reply, Peeked)
     size = len(reply.payload)
-    text = reply.payload[:SHOWN].decode("utf-8", "replace") if payload else None
-    return OneItem(name, reply.item, size, text, size > SHOWN)
+    if not payload:
+        return OneItem(name, reply.item, size, None, cut=False, json=False)
+    json = readable(reply.payload)
+    if json is not None:
+        return OneItem(name, reply.item, size, json[:SHOWN], len(json) > SHOWN, json=True)
+    text = reply.payload[:SHOWN].decode("utf-8", "replace")
+    return OneItem(name, reply.item, size, text, size > SHOWN, json=False)

@@ -8,9 +8,27 @@
   const every = Number(live.dataset.every);
   let timer = 0;
 
+  // All that can be chosen is chosen at once by a box at the head, and a line beside the buttons says how many are.
+  const chosen = () => {
+    const boxes = [...live.querySelectorAll("input[name=item]")];
+    const count = boxes.filter((one) => one.checked).length;
+    const all = live.querySelector("#all");
+    if (!all) return;
+    all.closest("label").hidden = false;
+    all.checked = count > 0 && count === boxes.length;
+    all.indeterminate = count > 0 && count < boxes.length;
+    live.querySelector("#count").textContent = count ? `${count} chosen` : "";
+  };
+  live.addEventListener("change", (event) => {
+    if (event.target.id === "all") {
+      live.querySelectorAll("input[name=item]").forEach((one) => { one.checked = event.target.checked; });
+    }
+    chosen();
+  });
+
   // Nothing is taken away from under a hand: not while something is chosen, or marked with the mouse.
   const busy = () =>
-    live.querySelector("input:checked") !== null ||
+    live.querySelector("input[name=item]:checked") !== null ||
     (String(document.getSelection()) !== "" && live.contains(document.getSelection().anchorNode));
 
   const show = (text) => {
@@ -18,6 +36,7 @@
     const places = [...live.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
     live.innerHTML = text; // the server has escaped it, and the policy of the page runs no script in it
     live.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = places[at] || 0; });
+    chosen();
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   };
 
@@ -25,7 +44,7 @@
     if (document.hidden || busy()) return wait();
     try {
       const answer = await fetch(location.href, { headers: { "X-Pubqueue-Part": "1" }, credentials: "same-origin" });
-      if (answer.status === 401) { told.textContent = "You are logged out. Load the page again."; return; }
+      if (answer.status === 401) { told.textContent = "You are logged out. Load the page again to log in and come back here."; return; }
       const text = await answer.text();
       if (!box.checked) return; // it was stopped meanwhile
       if (answer.ok && !busy()) show(text);
@@ -42,6 +61,7 @@
   };
 
   box.closest("label").hidden = false;
+  chosen();
   box.addEventListener("change", wait);
   document.addEventListener("visibilitychange", () => { if (!document.hidden && box.checked) look(); });
   wait();
