@@ -2,16 +2,22 @@
 
 Local time is wall-clock time, and where a zone changes its clocks the rules are Debian cron's. A line whose minutes and
 hours both are fixed (neither begins with `*`) comes once for each local time: one that the change skips comes as soon as
-the clocks have changed, one that the change repeats comes the first time only. Any other line goes by the hours that
-really pass. No time comes twice: two that fall on one moment are one.
+the clocks have changed, one that the change repeats comes the first time only. Any other line comes whenever the clocks
+show one of its times: never for one that is skipped, twice for one that is repeated. No time comes twice: two that fall
+on one moment are one.
+
+cronsim walks over local times without a zone. Walking with one, it may go back over an hour again and again where the
+clocks change by a part of an hour, or at a quarter to. Each walk is bounded, whatever the line and the zone are.
 
 It depends on nothing but its arguments and the zones that are installed.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
@@ -25,8 +31,8 @@ if TYPE_CHECKING:
 FIELDS: Final = 5
 """Minute, hour, day of the month, month, day of the week."""
 
-_FOLD: Final = timedelta(hours=3)
-"""More than any zone has ever put its clocks back by, but for those that crossed the date line."""
+LONGEST_WALK: Final = 10_000
+"""Local times that one walk looks at, at most; a change of the clocks skips those of a day (the date line) at the worst."""
 
 
 def unfit(cron: str, zone: str) -> str:
@@ -67,38 +73,100 @@ def latest(cron: str, zone: str, after: Millis, until: Millis, count: int) -> li
 
 def _forward(cron: str, zone: str, after: Millis) -> Iterator[Millis]:
     last = after
-    for moment in _walk(cron, _local(after, zone), reverse=False):
-        if moment > last:  # a repeated hour begins once more in front of `after`
+    for moment in _in_order(cron, zone, after, reverse=False):
+        if moment > last:
             yield moment
             last = moment
 
 
 def _backward(cron: str, zone: str, until: Millis) -> Iterator[Millis]:
     last = Millis(until + 1)
-    begin = _local(until, zone)
-    # In a repeated hour the times of both passes are to be met.
-    begin = (begin.astimezone(UTC) + (_FOLD if begin.fold else timedelta(seconds=1))).astimezone(
-        begin.tzinfo
-    )
-    for moment in _walk(cron, begin, reverse=True):
+    for moment in _in_order(cron, zone, until, reverse=True):
         if moment < last:
             yield moment
             last = moment
 
 
-def _walk(cron: str, begin: datetime, *, reverse: bool) -> Iterator[Millis]:
+def _in_order(cron: str, zone: str, begin: Millis, *, reverse: bool) -> Iterator[Millis]:
+    """Yield the moments of the line from about `begin` on, in the order of time, some perhaps twice.
+
+    The walk itself knows no zone, so nothing can turn it around: it goes over local times, and each stands for the
+    moments at which the clocks show it. In a repeated hour the moments of one of the two passes are kept back until
+    those of the other have come.
+    """
+    once = _is_at_set_times(cron)
+    known = _zone(zone) or UTC
+    kept: deque[Millis] = deque()
+    for local in _walk(cron, _first_local(begin, known, reverse=reverse), reverse=reverse):
+        passes = _moments(local, known, once=once)
+        for moment in passes[:1] if not reverse else passes[-1:]:
+            while kept and (kept[0] > moment if reverse else kept[0] < moment):
+                yield kept.popleft()
+            yield moment
+        kept.extend(passes[:-1] if reverse else passes[1:])
+    yield from kept
+
+
+def _walk(cron: str, begin: datetime, *, reverse: bool) -> Iterator[datetime]:
+    """Yield the local times that the line names behind `begin`, or in front of it: as many as a walk may have."""
     if len(cron.split()) != FIELDS:
         return
     try:
-        for moment in CronSim(cron, begin, reverse):
-            yield Millis(round(moment.timestamp()) * 1000)
+        yield from islice(CronSim(cron, begin, reverse), LONGEST_WALK)
     except (CronSimError, OverflowError):  # unfit, or past the last year that there is
         return
 
 
-def _local(moment: Millis, zone: str) -> datetime:
-    whole = datetime.fromtimestamp(moment // 1000, UTC)
-    return whole.astimezone(_zone(zone) or UTC)
+def _first_local(moment: Millis, zone: tzinfo, *, reverse: bool) -> datetime:
+    """Return the local time from which a walk meets all that comes behind the moment, or is not later than it.
+
+    In a repeated hour that is where it begins, or ends: the local times of the other pass stand for moments too.
+    """
+    local = datetime.fromtimestamp(moment // 1000, UTC).astimezone(zone)
+    first, second = (_offset(local.replace(fold=fold)) for fold in (0, 1))
+    repeated = max(first - second, timedelta())
+    begin = local.replace(tzinfo=None, fold=0)
+    return begin + repeated + timedelta(seconds=1) if reverse else begin - repeated
+
+
+def _moments(local: datetime, zone: tzinfo, *, once: bool) -> tuple[Millis, ...]:
+    """Return the moments that a local time of a line stands for, the earlier one first."""
+    first, second = (_at(local, zone, fold) for fold in (0, 1))
+    if first == second:
+        return (first,)
+    if first < second:  # the clocks are put back: they show it twice
+        return (first,) if once else (first, second)
+    return (_change(second, first, zone),) if once else ()  # they are put forward over it
+
+
+def _change(before: Millis, after: Millis, zone: tzinfo) -> Millis:
+    """Return the moment between these two at which the clocks are put forward."""
+    offset = _offset_at(before, zone)
+    low, high = before // 1000, after // 1000
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset_at(Millis(middle * 1000), zone) == offset:
+            low = middle
+        else:
+            high = middle
+    return Millis(high * 1000)
+
+
+def _at(local: datetime, zone: tzinfo, fold: int) -> Millis:
+    return Millis(round(local.replace(tzinfo=zone, fold=fold).timestamp()) * 1000)
+
+
+def _offset_at(moment: Millis, zone: tzinfo) -> timedelta:
+    return _offset(datetime.fromtimestamp(moment // 1000, UTC).astimezone(zone))
+
+
+def _offset(local: datetime) -> timedelta:
+    return local.utcoffset() or timedelta()
+
+
+def _is_at_set_times(cron: str) -> bool:
+    """Say whether the line comes once for each local time: its minutes and its hours both are fixed."""
+    return not any(field.startswith("*") for field in cron.split()[:2])
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,130 @@
+"""All changes of the clocks of ten years, in all zones, against a walk that goes from minute to minute in UTC."""
+
+import signal
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+from cronsim import CronSim
+
+from pubqueue.app import timetable
+
+BEGIN, END = datetime(2020, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
+AROUND = timedelta(hours=5)
+MINUTE = timedelta(minutes=1)
+LINES = (
+    *("* * * * *", "*/20 * * * *", "0 * * * *", "* 2 * * *", "*/10 3 * * *", "15 */2 * * *"),
+    *("0 0 * * *", "45 2 * * *", "30 2 * * *", "0,20,50 1-3 * * *", "15 3 * * SUN", "59 23 * * *"),
+)
+ALARM = 10
+"""Seconds of processor time for the lines of one zone, which take some hundredths: a walk in a circle is cut here."""
+
+
+@contextmanager
+def alarm():
+    """Raise TimeoutError within what uses up its processor time, however slow the machine is."""
+
+    def rung(_signal, _frame):
+        raise TimeoutError(f"{ALARM} s of processor time")
+
+    before = signal.signal(signal.SIGPROF, rung)
+    signal.setitimer(signal.ITIMER_PROF, ALARM)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def changes_of(zone):
+    """Yield the moments at which the zone changes its offset."""
+    day, offset = BEGIN, BEGIN.astimezone(zone).utcoffset()
+    while day < END:
+        following = day + timedelta(days=1)
+        if following.astimezone(zone).utcoffset() != offset:
+            low, high = day, following
+            while high - low > MINUTE:
+                middle = low + (high - low) // MINUTE // 2 * MINUTE
+                if middle.astimezone(zone).utcoffset() == offset:
+                    low = middle
+                else:
+                    high = middle
+            yield high
+            offset = following.astimezone(zone).utcoffset()
+        day = following
+
+
+@cache
+def fields(line):
+    """Return a line as a test of local times; its days are read by cronsim, from which the walk differs in all else."""
+    read = CronSim(line, BEGIN)
+    return lambda local: (
+        local.minute in read.minutes and local.hour in read.hours and read.match_day(local.date())
+    )
+
+
+def minutes_of(zone, begin, end):
+    """Yield each minute behind `begin`, up to `end`: the moment, what the clocks show then, and what they have skipped."""
+    local, moment = begin.astimezone(zone).replace(tzinfo=None), begin
+    while moment < end:
+        moment += MINUTE
+        shown = moment.astimezone(zone)
+        before, local = local, shown.replace(tzinfo=None, fold=0)
+        skipped = [before + MINUTE * n for n in range(1, (local - before) // MINUTE)]
+        yield round(moment.timestamp()) * 1000, local, shown.fold, skipped
+
+
+def plainly(line, minutes):
+    """Return the times of the line among these minutes."""
+    once = not any(field.startswith("*") for field in line.split()[:2])
+    names = fields(line)
+    return [
+        moment
+        for moment, local, fold, skipped in minutes
+        if (names(local) and not (once and fold)) or (once and any(map(names, skipped)))
+    ]
+
+
+def signature(zone, change):
+    """Return what tells one change from another: the same moment, with the same offsets on both sides."""
+    offsets = (moment.astimezone(zone).utcoffset() for moment in (change - MINUTE, change))
+    return (change, *offsets)
+
+
+def all_changes():
+    seen = {}
+    for name in sorted(available_timezones() - {"localtime"}):
+        for change in changes_of(ZoneInfo(name)):
+            seen.setdefault(signature(ZoneInfo(name), change), (name, change))
+    by_zone = {}
+    for name, change in seen.values():
+        by_zone.setdefault(name, []).append(change)
+    return by_zone
+
+
+CHANGES = all_changes()
+
+
+def test_the_zones_that_are_installed_change_their_clocks():
+    changes = [(ZoneInfo(name), change) for name in CHANGES for change in CHANGES[name]]
+    assert len(changes) > 300
+    minutes = {change.astimezone(zone).minute for zone, change in changes}
+    assert {0, 45, 30} <= minutes  # Chatham changes at a quarter to, Lord Howe by half an hour
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_no_walk_turns_in_a_circle_and_each_is_the_plain_one(name):
+    zone = ZoneInfo(name)
+    with alarm():
+        for change in CHANGES[name]:
+            begin, end = change - AROUND, change + AROUND
+            first, last = (round(one.timestamp()) * 1000 for one in (begin, end))
+            minutes = list(minutes_of(zone, begin, end))
+            for line in LINES:
+                expected = plainly(line, minutes)
+                found = timetable.times(line, name, first, len(expected) + 1)
+                assert found[:-1] == expected, (line, change)
+                assert found[-1] > last, (line, change)
+                assert timetable.latest(line, name, first, last, 1_000) == expected, (line, change)
