@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -93,7 +94,9 @@ async def bring(broker: Broker, schedules: Iterable[ScheduleSettings], by: Asker
         ConfigError: one of them cannot be meant, and nothing is changed; or the store cannot take them.
 
     """
-    reply = await broker.handle(DeclareSchedules(by, read_all(schedules)))
+    definitions = read_all(schedules)
+    following = await asyncio.to_thread(_following, definitions, broker.now())
+    reply = await broker.handle(DeclareSchedules(by, definitions, following))
     if isinstance(reply, Refused):
         raise ConfigError(f"schedules: {sentence(reply) or reply.refusal.name.lower()}")
     assert isinstance(reply, SchedulesDeclared)
@@ -104,6 +107,10 @@ async def bring(broker: Broker, schedules: Iterable[ScheduleSettings], by: Asker
     ):
         for name in names:
             log.info(event, schedule=name)
+
+
+def _following(definitions: Iterable[Definition], now: Millis) -> tuple[Millis | None, ...]:
+    return tuple(timetable.following(one.cron, one.zone, now) for one in definitions)
 
 
 class Preview:

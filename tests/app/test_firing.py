@@ -1,15 +1,19 @@
 """Schedules at work: woken at their times, tried again while a node refuses, and published by one of several processes."""
 
 import asyncio
+import threading
 from collections import Counter
 
 import pytest
 from harness.asks import a_queue
 from harness.facts import BOSS, JOBS, who
+from harness.patience import PATIENCE
 from harness.witness import WatchedFace
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from pubqueue import declared_schedules
+from pubqueue.app import firing, timetable
 from pubqueue.app.broker import Broker
 from pubqueue.app.listings import Items
 from pubqueue.app.reaper import Reaper
@@ -72,7 +76,7 @@ class Process:
         return None if isinstance(page, Refused) else page.schedules[0]
 
     async def turn(self, name="tick"):
-        reply = await self.broker.handle(FireSchedule(name))
+        reply = await firing.turn(name, self.broker.handle)
         assert isinstance(reply, Fired)
         return reply
 
@@ -208,8 +212,8 @@ async def test_a_node_that_takes_nothing_is_tried_again_and_told_of_once(process
     assert (schedule.error, schedule.tries) == ("", 0)
 
 
-async def _tried(process, tries):
-    return (await process.schedule()).tries == tries
+async def _tried(process, tries, name="tick"):
+    return (await process.schedule(name)).tries == tries
 
 
 async def test_a_node_that_is_gone_is_waited_for(process, clock):
@@ -260,6 +264,60 @@ async def test_it_fires_at_once_when_an_administrator_says_so(process):
     assert reply == Fired("tick", "tick@2026-11-22T02:59:50Z")
     assert await process.ids() == [reply.id]
     assert isinstance(await process.broker.handle(FireNow(who("etl@x"), "tick")), Refused)
+
+
+async def test_a_calendar_that_fails_puts_off_its_schedule_alone(process, clock, monkeypatch):
+    def following(cron, zone, after):
+        if zone == "Pacific/Chatham":
+            raise ZeroDivisionError
+        return plain(cron, zone, after)
+
+    plain = timetable.following
+    odd = ScheduleSettings("odd", "* * * * *", JOBS, zone="Pacific/Chatham", json=1)
+    await bring(process, EACH_MINUTE, odd)
+    monkeypatch.setattr(timetable, "following", following)
+    clock[0] = Millis(BEGIN + 10_000)
+    process.reaper.start(process.broker)
+    with capture_logs() as logs:
+        await process.until(lambda: _has(process, 1))
+        await process.until(lambda: _tried(process, 1, "odd"))
+    assert await process.ids() == ["tick@2026-11-22T03:00:00Z"]
+    odd = await process.schedule("odd")
+    assert (odd.error, odd.due) == ("its times could not be worked out", clock[0] + 1000)
+    assert [one["schedule"] for one in logs if one["event"] == "schedule.calendar_failed"] == [
+        "odd"
+    ]
+
+
+async def test_a_calendar_that_hangs_holds_up_no_batch(process, clock, monkeypatch):
+    monkeypatch.setattr(firing, "PATIENCE", 0.01)
+    gate, plain = threading.Event(), firing.worked_out
+
+    def hangs(wanted):
+        gate.wait(PATIENCE)
+        return plain(wanted)
+
+    await bring(process, EACH_MINUTE)
+    monkeypatch.setattr(firing, "worked_out", hangs)
+    clock[0] = Millis(BEGIN + 10_000)
+    process.reaper.start(process.broker)
+    try:
+        await process.until(lambda: _tried(process, 1))
+        assert not isinstance(await process.broker.handle(FireNow(ADMIN, "tick")), Refused)
+    finally:
+        gate.set()
+
+
+async def test_times_worked_out_for_another_revision_are_not_used(process, clock):
+    await bring(process, EACH_MINUTE)
+    clock[0] = Millis(BEGIN + 10_000)
+    wanted = await process.broker.handle(FireSchedule("tick"))
+    times = firing.worked_out(wanted)
+    assert (await process.turn()).id == "tick@2026-11-22T03:00:00Z"
+    clock[0] = Millis(clock[0] + MINUTE)
+    again = await process.broker.handle(FireSchedule("tick", times))
+    assert again == replace(wanted, after=wanted.until, until=clock[0], revision=again.revision)
+    assert again.revision != wanted.revision
 
 
 async def test_of_several_processes_one_fires_each_time(clock):

@@ -168,6 +168,10 @@ class Broker:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
+    def now(self) -> Millis:
+        """Return the time by which requests are judged."""
+        return self._clock()
+
     @property
     def moment(self) -> Millis | None:
         """When something ends next, as far as is known: a lock, a pause, a life."""

@@ -1,14 +1,19 @@
-"""Gives schedules their turns, and tells an operator what came of them."""
+"""Gives schedules their turns, and logs what came of them.
+
+Their times are worked out here, in a thread and beside the batches: whatever a calendar costs, or a fault in it, is the
+affair of one schedule.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Refused
+from pubqueue.app import timetable
 from pubqueue.core.schedules.fire import FireSchedule, ListDue
-from pubqueue.core.schedules.model import DueNames, Fired
+from pubqueue.core.schedules.model import MOST_MISSED, DueNames, Fired, Times, TimesWanted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,6 +22,15 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Reply
 
 log = structlog.get_logger(__name__)
+
+TURNS: Final = 3
+"""How often the times of a schedule are worked out in one turn, if others change it meanwhile."""
+
+PATIENCE: Final = 5.0
+"""Seconds that the times of one schedule may take; it is milliseconds, for each walk is bounded."""
+
+FAULT: Final = "its times could not be worked out"
+"""What is said of a schedule whose calendar has failed; the log has the fault."""
 
 
 class Firing:
@@ -36,12 +50,40 @@ class Firing:
         """Give each of those that were found its turn, one after the other."""
         names, self._names = self._names, ()
         for name in names:
-            _tell(await do(FireSchedule(name)))
+            _log(await turn(name, do))
 
 
-def _tell(reply: Reply) -> None:
-    if isinstance(reply, Refused) or not isinstance(reply, Fired):
-        return  # told where it failed
+async def turn(name: str, do: Callable[[FireSchedule], Awaitable[Reply]]) -> Reply:
+    """Give a schedule its turn: work out the times that it asks for, as often as others change it meanwhile."""
+    reply = await do(FireSchedule(name))
+    for _ in range(TURNS):
+        if not isinstance(reply, TimesWanted):
+            break
+        reply = await do(FireSchedule(name, await _times(reply)))
+    return reply
+
+
+async def _times(wanted: TimesWanted) -> Times:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.to_thread(worked_out, wanted)
+    except Exception:  # the boundary of a calendar: the schedule is put off, and all else goes on
+        log.exception("schedule.calendar_failed", schedule=wanted.name)
+        return Times(wanted.revision, fault=FAULT)
+
+
+def worked_out(wanted: TimesWanted) -> Times:
+    """Return the times that a schedule asks for."""
+    line = wanted.cron, wanted.zone
+    found = timetable.latest(*line, wanted.after, wanted.until, MOST_MISSED + 1)
+    pending = tuple(found[-MOST_MISSED:])
+    following = timetable.following(*line, max(wanted.after, wanted.until))
+    return Times(wanted.revision, pending, len(found) > len(pending), following)
+
+
+def _log(reply: Reply) -> None:
+    if not isinstance(reply, Fired):
+        return  # logged where it failed
     if reply.skipped:
         log.warning("schedule.missed", schedule=reply.name)
     if reply.id is not None:

@@ -18,7 +18,15 @@ from pubqueue.core.schedules.fire import (
     fire,
     fire_now,
 )
-from pubqueue.core.schedules.model import Fired, Missed, PutSchedule, draft_of, stamp
+from pubqueue.core.schedules.model import (
+    Fired,
+    Missed,
+    PutSchedule,
+    Times,
+    TimesWanted,
+    draft_of,
+    stamp,
+)
 
 SERVICE = who("queue.example", admin=True)
 DUE = replace(NIGHTLY, fired_through=after(-100), due=after(-90), revision=5)
@@ -31,12 +39,12 @@ def missing(missed, **changes):
     return replace(DUE, definition=replace(DUE.definition, missed=missed), **changes)
 
 
-def facts(schedule=DUE, pending=PENDING, node=None, known=Known.NEW, **changes):
+def facts(schedule=DUE, pending=PENDING, node=None, known=Known.NEW, *, earlier=False, **changes):
     node = queue() if node is None else node
     existing = ((known, None),)
     publish = PublishFacts(NOW, node, Affiliation.NONE, subscribed=False, existing=existing)
-    found = FireFacts(NOW, SERVICE, schedule, pending, following=NEXT, publish=publish)
-    return replace(found, **changes)
+    times = Times(DUE.revision, pending, earlier, NEXT)
+    return replace(FireFacts(NOW, SERVICE, schedule, times, publish), **changes)
 
 
 def added(decision):
@@ -128,6 +136,21 @@ def test_missed_times_that_are_skipped_are_settled_without_an_item():
 )
 def test_who_comes_too_late_changes_nothing(schedule):
     assert fire(TURN, facts(schedule)) == Decision(Fired("nightly"))
+
+
+def test_the_times_are_asked_for_before_anything_is_decided():
+    line = DUE.definition.cron, DUE.definition.zone
+    wanted = TimesWanted("nightly", *line, DUE.fired_through, NOW, DUE.revision)
+    assert fire(TURN, facts(times=None)) == Decision(wanted)
+    assert fire(TURN, facts(replace(DUE, due=after(1)), times=None)) == Decision(Fired("nightly"))
+
+
+def test_a_schedule_whose_times_cannot_be_worked_out_is_put_off():
+    decision = fire(TURN, facts(times=Times(DUE.revision, fault="no calendar")))
+    assert decision.reply == Fired("nightly", error="no calendar", first=True)
+    assert decision.changes == (
+        PutSchedule(replace(DUE, due=after(1), error="no calendar", tries=1, revision=6)),
+    )
 
 
 REFUSING = [
@@ -227,9 +250,8 @@ def test_whatever_the_clock_does_and_whoever_dies_each_time_is_published_once_at
         publish = moment and PublishFacts(
             now, node, Affiliation.NONE, subscribed=False, existing=existing
         )
-        found = FireFacts(
-            now, SERVICE, schedule, pending, following=following, publish=publish or None
-        )
+        known = Times(schedule.revision, pending, following=following)
+        found = FireFacts(now, SERVICE, schedule, known, publish or None)
         decision = fire(TURN, found)
         if dies or not decision.changes:
             continue

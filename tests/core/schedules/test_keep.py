@@ -41,7 +41,7 @@ NEXT = after(900)
 
 
 def facts(schedule=None, **changes):
-    return replace(KeepFacts(NOW, schedule, following=NEXT), **changes)
+    return replace(KeepFacts(NOW, schedule), **changes)
 
 
 def put(decision):
@@ -80,7 +80,7 @@ def test_the_list_is_for_administrators():
 
 def test_a_new_one_has_missed_nothing():
     made = put(add_schedule(AddSchedule(ADMIN, WHAT), facts()))
-    assert made == Schedule(WHAT, Source.COMMAND, "boss@x", NOW, due=NEXT)
+    assert made == Schedule(WHAT, Source.COMMAND, "boss@x", NOW, due=NOW)
 
 
 def test_a_name_is_given_once():
@@ -103,12 +103,12 @@ def test_what_cannot_be_is_refused(what, changes, refusal):
 def test_other_times_count_from_now_on():
     other = replace(WHAT, cron="0 4 * * *")
     made = put(change_schedule(ChangeSchedule(ADMIN, other), facts(replace(KNOWN, tries=3))))
-    assert (made.fired_through, made.due, made.tries, made.revision) == (NOW, NEXT, 0, 5)
+    assert (made.fired_through, made.due, made.tries, made.revision) == (NOW, NOW, 0, 5)
 
 
 def test_another_payload_leaves_what_is_missed():
     other = replace(WHAT, payload=b"<other/>")
-    made = put(change_schedule(ChangeSchedule(ADMIN, other), facts(KNOWN, following=KNOWN.due)))
+    made = put(change_schedule(ChangeSchedule(ADMIN, other), facts(KNOWN)))
     assert made == replace(KNOWN, definition=other, revision=5)
 
 
@@ -143,7 +143,7 @@ def test_one_of_the_file_may_be_paused_and_nothing_is_missed_meanwhile():
     paused = put(pause_schedule(PauseSchedule(ADMIN, "nightly", paused=True), facts(OF_FILE)))
     assert (paused.paused, paused.due) == (True, None)
     resumed = put(pause_schedule(PauseSchedule(ADMIN, "nightly", paused=False), facts(paused)))
-    assert (resumed.paused, resumed.fired_through, resumed.due) == (False, NOW, NEXT)
+    assert (resumed.paused, resumed.fired_through, resumed.due) == (False, NOW, NOW)
     again = pause_schedule(PauseSchedule(ADMIN, "nightly", paused=False), facts(resumed))
     assert again == Decision(Done())
 
@@ -153,9 +153,8 @@ def test_one_of_the_file_may_be_paused_and_nothing_is_missed_meanwhile():
 
 def declare(definitions, *known, following=NEXT):
     found = {one.name: one for one in known}
-    times = {one.name: following for one in definitions}
-    request = DeclareSchedules(SERVICE, tuple(definitions))
-    return declare_schedules(request, DeclareFacts(NOW, found, times))
+    request = DeclareSchedules(SERVICE, tuple(definitions), (following,) * len(definitions))
+    return declare_schedules(request, DeclareFacts(NOW, found))
 
 
 def test_what_the_file_declares_is_made_and_what_leaves_it_is_ended():
@@ -171,7 +170,14 @@ def test_what_the_file_declares_is_made_and_what_leaves_it_is_ended():
 
 def test_what_is_as_declared_stays_and_is_not_written():
     same = replace(OF_FILE, by="queue.example")
-    assert declare([WHAT], same, following=same.due) == Decision(SchedulesDeclared())
+    assert declare([WHAT], same) == Decision(SchedulesDeclared())
+
+
+def test_a_zone_that_changed_its_rules_brings_the_next_time_nearer():
+    same = replace(OF_FILE, by="queue.example", due=NEXT)
+    kept = put(declare([WHAT], same, following=after(300)))
+    assert kept == replace(same, due=after(300), by="queue.example", revision=same.revision + 1)
+    assert declare([WHAT], same, following=after(4_000)) == Decision(SchedulesDeclared())
 
 
 def test_a_try_that_is_waited_for_is_not_brought_forward_by_a_start():

@@ -1,4 +1,4 @@
-"""For schedules: which of their times have come, and what is to be known to publish."""
+"""For schedules: what is there under a name, and what is to be known to publish."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from pubqueue.core.schedules.keep import (
     KeepFacts,
     SchedulesFacts,
     fault_of,
-    from_when,
 )
-from pubqueue.core.schedules.model import MOST_MISSED, MOST_SCHEDULES
+from pubqueue.core.schedules.model import MOST_SCHEDULES
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.model import Millis
     from pubqueue.core.schedules.fire import FireNow, FireSchedule, ListDue
     from pubqueue.core.schedules.keep import (
         AddSchedule,
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
         PauseSchedule,
         RemoveSchedule,
     )
-    from pubqueue.core.schedules.model import Definition, Schedule
 
 AT_ONCE: Final = 100
 """Schedules that have their turn one after the other before others are looked for."""
@@ -44,28 +41,19 @@ def for_due(context: Context, _request: ListDue) -> DueFacts:
 
 
 def for_fire(context: Context, request: FireSchedule) -> FireFacts:
-    """Return which times of the schedule have come, and what is there under the id of the one that is its turn."""
+    """Return the times of the schedule if they are those of this revision, and what is there under the id of its turn."""
     now, schedule = context.now, context.rows.schedule(request.name)
     if schedule is None or not is_due(schedule, now):
         return FireFacts(now, context.service, schedule)
+    times = request.times
+    if times is None or times.revision != schedule.revision:
+        return FireFacts(now, context.service, schedule)
     definition = schedule.definition
-    line = definition.cron, definition.zone
-    found = timetable.latest(*line, schedule.fired_through, now, MOST_MISSED + 1)
-    pending = tuple(found[-MOST_MISSED:])
-    moment = chosen(definition.missed, pending, now)
+    moment = chosen(definition.missed, times.pending, now)
     publish = None
     if moment is not None:
         publish = for_publish(context, publish_of(definition, moment, context.service))
-    behind = max(now, schedule.fired_through)
-    return FireFacts(
-        now,
-        context.service,
-        schedule,
-        pending,
-        earlier=len(found) > len(pending),
-        following=timetable.following(*line, behind),
-        publish=publish,
-    )
+    return FireFacts(now, context.service, schedule, times, publish)
 
 
 def for_fire_now(context: Context, request: FireNow) -> FireFacts:
@@ -90,7 +78,7 @@ def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
 
 
 def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFacts:
-    """Return what is there under the name, and the wanted one's next time."""
+    """Return what is there under the name, and what is wrong with the wanted one's times."""
     definition, now = request.definition, context.now
     known = context.rows.schedule(definition.name)
     unfit = fault_of(definition) or timetable.unfit(definition.cron, definition.zone)
@@ -101,33 +89,17 @@ def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFac
     return KeepFacts(
         now,
         known,
-        following=_next(known, definition, now),
         has_node=node is not None,
         full=count >= MOST_SCHEDULES,
     )
 
 
 def for_named(context: Context, request: RemoveSchedule | PauseSchedule) -> KeepFacts:
-    """Return the schedule of the name, and its next time if it counts from now on."""
-    now, known = context.now, context.rows.schedule(request.name)
-    if known is None:
-        return KeepFacts(now, None)
-    definition = known.definition
-    behind = max(now, known.fired_through)
-    next_time = timetable.following(definition.cron, definition.zone, behind)
-    return KeepFacts(now, known, following=next_time)
+    """Return the schedule of the name."""
+    return KeepFacts(context.now, context.rows.schedule(request.name))
 
 
-def for_declare(context: Context, request: DeclareSchedules) -> DeclareFacts:
-    """Return all schedules, and the next time of each that is declared."""
+def for_declare(context: Context, _request: DeclareSchedules) -> DeclareFacts:
+    """Return all schedules."""
     all_of_them = context.rows.page(Schedules(), None, 2 * MOST_SCHEDULES)
-    known = {one.name: one for one in all_of_them}
-    following = {
-        one.name: _next(known.get(one.name), one, context.now) for one in request.definitions
-    }
-    return DeclareFacts(context.now, known, following)
-
-
-def _next(known: Schedule | None, definition: Definition, now: Millis) -> Millis | None:
-    after = from_when(known, definition, now)
-    return timetable.following(definition.cron, definition.zone, after)
+    return DeclareFacts(context.now, {one.name: one for one in all_of_them})

@@ -21,6 +21,8 @@ from pubqueue.core.schedules.model import (
     Missed,
     PutSchedule,
     Schedule,
+    Times,
+    TimesWanted,
     draft_of,
 )
 
@@ -47,9 +49,10 @@ class DueFacts(Struct, frozen=True, gc=False):
 
 
 class FireSchedule(Struct, frozen=True, gc=False):
-    """Give the schedule its turn."""
+    """Give the schedule its turn. Without its times, or with those of an earlier revision, it is told which are wanted."""
 
     name: str
+    times: Times | None = None
 
 
 class FireNow(Struct, frozen=True, gc=False):
@@ -60,19 +63,15 @@ class FireNow(Struct, frozen=True, gc=False):
 
 
 class FireFacts(Struct, frozen=True, gc=False):
-    """The schedule, its times that have come and are not settled, and what is to be known to publish.
+    """The schedule, its times as far as they are worked out, and what is to be known to publish.
 
     `service` is the service itself, in whose name is published.
-    `pending` are the last of these times, the oldest first; `earlier` says that there are others in front of them.
-    `following` is its first time behind `now`.
     """
 
     now: Millis
     service: Asker
     schedule: Schedule | None
-    pending: tuple[Millis, ...] = ()
-    earlier: bool = False
-    following: Millis | None = None
+    times: Times | None = None
     publish: PublishFacts | None = None
 
 
@@ -111,31 +110,41 @@ def fire(request: FireSchedule, facts: FireFacts) -> Decision:
     schedule, now = facts.schedule, facts.now
     if schedule is None or not is_due(schedule, now):
         return Decision(Fired(request.name))
-    moment = chosen(schedule.definition.missed, facts.pending, now)
+    times = facts.times
+    if times is None:
+        return Decision(_wanted(schedule, now))
+    if times.fault:
+        return _put_off(schedule, times.fault, now)
+    moment = chosen(schedule.definition.missed, times.pending, now)
     if moment is None or facts.publish is None:
-        through = max((schedule.fired_through, *facts.pending))
-        passed = _settled(schedule, through, facts.following)
-        return Decision(Fired(schedule.name, skipped=bool(facts.pending)), (PutSchedule(passed),))
+        through = max((schedule.fired_through, *times.pending))
+        passed = _settled(schedule, through, times.following)
+        return Decision(Fired(schedule.name, skipped=bool(times.pending)), (PutSchedule(passed),))
     done = publish(publish_of(schedule.definition, moment, facts.service), facts.publish)
     if isinstance(done.reply, Refused):
-        return _put_off(schedule, done.reply, now)
-    left = [time for time in facts.pending if time > moment]
-    settled = _settled(schedule, moment, left[0] if left else facts.following)
+        return _put_off(schedule, in_words(done.reply), now)
+    left = [time for time in times.pending if time > moment]
+    settled = _settled(schedule, moment, left[0] if left else times.following)
     after = replace(settled, last=moment, error="")
     draft = draft_of(schedule.definition, moment)
-    fired = Fired(schedule.name, draft.id, skipped=_leaves_out(schedule, facts))
+    fired = Fired(schedule.name, draft.id, skipped=_leaves_out(schedule, times))
     return Decision(fired, (*done.changes, PutSchedule(after)), done.notices, done.then)
 
 
-def _leaves_out(schedule: Schedule, facts: FireFacts) -> bool:
+def _wanted(schedule: Schedule, now: Millis) -> TimesWanted:
+    line = schedule.definition.cron, schedule.definition.zone
+    return TimesWanted(schedule.name, *line, schedule.fired_through, now, schedule.revision)
+
+
+def _leaves_out(schedule: Schedule, times: Times) -> bool:
     """Say whether times that have come get no item, beside the one that is published now."""
     match schedule.definition.missed:
         case Missed.ONCE:
             return False
         case Missed.SKIP:
-            return facts.earlier or len(facts.pending) > 1
+            return times.earlier or len(times.pending) > 1
         case Missed.ALL:
-            return facts.earlier
+            return times.earlier
 
 
 def _settled(schedule: Schedule, through: Millis, due: Millis | None) -> Schedule:
@@ -143,11 +152,10 @@ def _settled(schedule: Schedule, through: Millis, due: Millis | None) -> Schedul
     return replace(schedule, fired_through=through, due=due, tries=0, revision=revision)
 
 
-def _put_off(schedule: Schedule, refused: Refused, now: Millis) -> Decision:
+def _put_off(schedule: Schedule, error: str, now: Millis) -> Decision:
     """Keep the time, and try again in a while: the node may have room, be open, or be there by then."""
     tries = schedule.tries + 1
     pause = Millis(min(RETRY_LONGEST, RETRY_FIRST << min(schedule.tries, 10)))
-    error = in_words(refused)
     after = replace(
         schedule,
         due=later(now, pause),

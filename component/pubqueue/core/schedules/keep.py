@@ -86,8 +86,9 @@ class ChangeSchedule(Struct, frozen=True, gc=False):
 class KeepFacts(Struct, frozen=True, gc=False):
     """The schedule that is there under the name, and what is known of the wanted one.
 
-    `unfit` says what is wrong with its times, empty where nothing is. `following` is its first time behind `now`, and
-    behind all that is settled. `full` says that there are as many schedules as there may be.
+    `unfit` says what is wrong with its times, empty where nothing is. `following` is its first time behind `now`, None
+    where nobody has worked it out: then its turn comes at once, and finds it. `full` says that there are as many
+    schedules as there may be.
     """
 
     now: Millis
@@ -114,18 +115,18 @@ class PauseSchedule(Struct, frozen=True, gc=False):
 
 
 class DeclareSchedules(Struct, frozen=True, gc=False):
-    """Let the schedules of the file be these, and no others."""
+    """Let the schedules of the file be these, and no others. `following` are their next times, in the same order."""
 
     by: Asker
     definitions: tuple[Definition, ...]
+    following: tuple[Millis | None, ...]
 
 
 class DeclareFacts(Struct, frozen=True, gc=False):
-    """All schedules by name, and for each that is declared its first time behind what is settled, or will be."""
+    """All schedules by name."""
 
     now: Millis
     schedules: Mapping[str, Schedule]
-    following: Mapping[str, Millis | None]
 
 
 def list_schedules(request: ListSchedules, facts: SchedulesFacts) -> Decision:
@@ -211,7 +212,7 @@ def pause_schedule(request: PauseSchedule, facts: KeepFacts) -> Decision:
         return Decision(Done())
     after = replace(known, paused=request.paused, tries=0, revision=known.revision + 1)
     through = max(facts.now, known.fired_through)
-    due = facts.following if after.runs else None
+    due = facts.now if after.runs else None
     return Decision(Done(), (PutSchedule(replace(after, fired_through=through, due=due)),))
 
 
@@ -257,17 +258,38 @@ def _made(
             tries=0,  # it may be mended: the next try is at once
             revision=known.revision + 1,
         )
-    return replace(made, due=facts.following if made.runs else None)
+    return replace(made, due=_due(known, made, facts))
+
+
+def _due(known: Schedule | None, made: Schedule, facts: KeepFacts) -> Millis | None:
+    """Return when the schedule has something to do next.
+
+    That of a schedule which goes on as before only comes nearer: by what the zone's authorities have changed since.
+    """
+    if not made.runs:
+        return None
+    following = facts.now if facts.following is None else facts.following
+    if (
+        known is None
+        or known.tries
+        or not known.runs
+        or not known.definition.times_as(made.definition)
+    ):
+        return following
+    if facts.following is None or known.due is None:
+        return known.due
+    return min(known.due, following)
 
 
 def declare_schedules(request: DeclareSchedules, facts: DeclareFacts) -> Decision:
     """Decide what is made of the schedules of the file: one whose name a command has taken becomes the file's."""
     changes: list[Change] = []
     new, changed = [], []
-    declared = {definition.name: definition for definition in request.definitions}
-    for name, definition in declared.items():
+    declared = {definition.name for definition in request.definitions}
+    for definition, following in zip(request.definitions, request.following, strict=True):
+        name = definition.name
         known = facts.schedules.get(name)
-        kept = KeepFacts(facts.now, known, following=facts.following.get(name))
+        kept = KeepFacts(facts.now, known, following=following)
         made = _made(known, definition, Source.FILE, request.by.account, kept)
         if known is None:
             new.append(name)

@@ -118,6 +118,35 @@ class Fired(Struct, frozen=True, gc=False):
     skipped: bool = False
 
 
+class TimesWanted(Struct, frozen=True, gc=False):
+    """The times of a schedule have to be worked out first: then its turn is to be asked for again, with `Times`.
+
+    Wanted are those of the line later than `after`, which are settled, and not later than `until`, the service's time.
+    """
+
+    name: str
+    cron: str
+    zone: str
+    after: Millis
+    until: Millis
+    revision: int
+
+
+class Times(Struct, frozen=True, gc=False):
+    """What the calendar says of a schedule as it stood at `revision`.
+
+    `pending` are the last of its times that have come and are not settled, the oldest first; `earlier` says that there
+    are others in front of them. `following` is its first time behind all that has come. With a `fault` nothing could be
+    worked out.
+    """
+
+    revision: int
+    pending: tuple[Millis, ...] = ()
+    earlier: bool = False
+    following: Millis | None = None
+    fault: str = ""
+
+
 class SchedulePage(Struct, frozen=True, gc=False):
     """Schedules by name, as they stand at `now`; `more` are behind them."""
 
@@ -140,7 +169,7 @@ class SchedulesDeclared(Struct, frozen=True, gc=False):
     ended: tuple[str, ...] = ()
 
 
-Reply = Fired | SchedulePage | DueNames | SchedulesDeclared
+Reply = Fired | TimesWanted | SchedulePage | DueNames | SchedulesDeclared
 
 
 class PutSchedule(Struct, frozen=True, gc=False):
