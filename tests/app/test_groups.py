@@ -119,6 +119,17 @@ def test_with_a_limit_of_two_the_other_goes_on(shell):
     assert handed(shell, retracts(ANN, "b")) == "c"
 
 
+def test_of_several_turns_of_a_group_the_higher_priority_goes_out_first(shell):
+    shell.batch(limits(2))
+    group(shell, "g", "a")
+    group(shell, "g", "b", priority=9)
+    group(shell, "g", "c", priority=99)
+    order = [handed(shell, joins(ANN, 1))]
+    for _ in range(2):
+        order.append(handed(shell, retracts(ANN, order[-1])))
+    assert order == ["b", "c", "a"]
+
+
 def test_the_dead_lets_its_group_go_on_and_takes_the_group_along(shell):
     shell.batch(joins(ANN, 9), joins(BOB, 9, node=DEAD))
     group(shell, "g", *"abc")

@@ -219,6 +219,12 @@ def test_a_change_makes_of_an_item(change, expected):
     assert a.after(change) == expected
 
 
+def test_another_payload_keeps_all_but_headers_and_publisher():
+    rich = replace(FREE, due=after(5), expires=after(60), group="g", turn=4, failed=2)
+    now = a.after(c.ReplacePayload(rich, b"<new/>", Jid("eve@x"), (("b", "2"),)))
+    assert now == replace(rich, publisher=Jid("eve@x"), headers=(("b", "2"),))
+
+
 def test_every_change_of_an_item_is_here():
     assert {type(change) for change, _ in CHANGES.values()} == set(get_args(c.ItemChange))
 

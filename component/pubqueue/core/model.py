@@ -200,9 +200,9 @@ class NodeConfig(Struct, frozen=True, gc=False):
     dead_letter_node: str = ""
     """Where dead items go; empty: they stay where they are, dead."""
     backoff_min: int = 1
-    """Seconds of the pause before an item that failed for the first time goes out again; it doubles with each failure."""
+    """Seconds of the pause after the second failure of an item; each further one doubles it. The first one costs no pause."""
     backoff_max: int = 60
-    """Seconds of the longest pause before an item that failed again goes out."""
+    """Seconds of the longest pause after a failure."""
     dedup_window: int = 0
     """Seconds for which the id of finished work absorbs a re-publish of the same payload."""
     max_queue_requests: int = 1000

@@ -1,0 +1,93 @@
+"""Each promise of the page of guarantees has tests: a row of a table there is a row here."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
+
+# fmt: off
+SHOWN = {
+    "What is promised": {
+        "a publish that is confirmed is on disk": "stores/test_power_loss.py e2e/test_fault_points.py",
+        "an item is with one worker at a time": "app/test_machine.py e2e/test_faults_run.py",
+        "no item is dropped": "scenarios/queue-full.txt core/queue/test_expire.py::test_the_last_failure_allowed_is_the_end",
+        "each item is done at least once": "e2e/test_faults_run.py simulate/test_simulator.py",
+        "a publish may be repeated": "scenarios/publish-known-answers.txt core/queue/test_publish.py::"
+                                     "test_the_same_work_again_succeeds_and_changes_nothing",
+        "a batch is there once, all of it or nothing": "e2e/test_transaction_fault_points.py app/test_transaction_machine.py",
+    },
+    "The same id again": {
+        "nothing, or work that was done longer ago than `x-queueing#dedup_window`": "scenarios/publish-known-answers.txt",
+        "work that was done within the window": "scenarios/publish-known-answers.txt",
+        "an item that waits": "scenarios/queue-publish-again.txt core/queue/test_publish.py::"
+                              "test_another_payload_replaces_that_of_a_waiting_item core/test_after.py::"
+                              "test_another_payload_keeps_all_but_headers_and_publisher",
+        "an item in work": "core/queue/test_publish.py::test_another_payload_for_work_in_progress_is_a_conflict",
+        "a dead item": "core/queue/test_publish.py::test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain",
+    },
+    "The order": {
+        "with a limit of 1": "app/test_groups.py::test_what_is_given_back_or_fails_keeps_its_turn_and_its_group_waits"
+                             " app/test_groups.py::test_two_processes_keep_to_one_limit",
+        "with a higher limit": "app/test_groups.py::test_with_a_limit_of_two_the_other_goes_on app/test_groups.py::"
+                               "test_of_several_turns_of_a_group_the_higher_priority_goes_out_first",
+        "with a delay of the publisher": "app/test_groups.py::"
+                                         "test_what_its_publisher_delays_is_in_line_when_it_is_ripe_and_blocks_nobody",
+    },
+    "What counts as a failure": {
+        "it timed out": "scenarios/queue-lock-timeout.txt core/queue/test_expire.py::"
+                        "test_the_first_failure_costs_no_pause_and_each_further_one_twice_the_last",
+        "its worker has gone: the server says so": "scenarios/queue-unavailable.txt",
+        "the delivery came back from the server": "scenarios/queue-bounce.txt",
+        "unlocked with the outcome `failed`, as a worker does with an exception": "scenarios/queue-outcomes.txt",
+        "unlocked, or with the outcome `release`": "scenarios/queue-plain-unlock-is-no-failure.txt",
+        "unlocked with the outcome `reject`": "scenarios/queue-dead-letter.txt",
+        "the service was restarted": "scenarios/queue-restart.txt",
+    },
+    "What may be killed": {
+        "a worker": "scenarios/queue-connection-lost.txt faults/test_stuck_worker.py",
+        "a publisher": "e2e/test_publisher.py",
+        "the service": "e2e/test_fault_points.py e2e/test_taken_up.py",
+        "the XMPP server": "e2e/test_faults_run.py faults/test_stuck_server.py",
+        "PostgreSQL": "faults/test_losing_postgres.py faults/test_cut_database.py",
+        "the machine": "stores/test_power_loss.py",
+    },
+}
+# fmt: on
+
+
+def promises():
+    """Return the first cells of the tables of the page, by the heading that they stand under."""
+    found, heading = {}, ""
+    for line in PAGE.splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        elif line.startswith("| ") and not line.startswith("| ---"):
+            found.setdefault(heading, []).append(line.split("|")[1].strip())
+    return {heading: rows[1:] for heading, rows in found.items()}  # without the heads of columns
+
+
+@cache
+def functions(file):
+    tree = ast.parse(file.read_text())
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def test_each_row_of_the_page_is_here():
+    assert promises() == {heading: list(rows) for heading, rows in SHOWN.items()}
+
+
+@pytest.mark.parametrize("shown", sorted({one for rows in SHOWN.values() for one in rows.values()}))
+def test_the_tests_named_exist(shown):
+    for one in shown.split():
+        file, _, name = one.partition("::")
+        path = ROOT / "tests" / file
+        assert path.exists(), file
+        assert not name or name in functions(path), one
