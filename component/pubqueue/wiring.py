@@ -14,7 +14,7 @@ from pubqueue import __version__, declared_nodes, declared_schedules, service_ma
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.ports import UnreachableStoreError
+from pubqueue.app.ports import FencedError, UnreachableStoreError
 from pubqueue.app.reaper import Reaper
 from pubqueue.app.watching import Phase
 from pubqueue.core.model import Jid, Millis
@@ -170,8 +170,8 @@ def _broker(
 @asynccontextmanager
 async def _at_work(
     settings: Settings, store: Store, broker: Broker, reaper: Reaper
-) -> AsyncIterator[None]:
-    """Run what serves faces: broker, reaper, and the declared nodes.
+) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run what serves faces: broker, reaper, and the declared nodes; yield the tasks that end by a fault alone.
 
     Raises:
         ConfigError: a declared node does not fit.
@@ -185,8 +185,7 @@ async def _at_work(
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
         await declared_schedules.bring(broker, settings.schedule, _service(settings))
         reaper.start(broker)
-        other_processes.start(broker)
-        yield
+        yield [broker.task, other_processes.start(broker)]
 
 
 async def serve(
@@ -201,7 +200,7 @@ async def serve(
 
     A store that cannot be reached is waited for. While another process has the place on a server that admits one, wait
     for it; `on_waiting` is called then. A process that loses its place counts as one that died: who has it says again
-    what may not have left.
+    what may not have left. So does one whose store is no more what it has opened; both begin again.
 
     Raises:
         ForeignStoreError: the store cannot be used.
@@ -225,6 +224,8 @@ async def serve(
                 )
             except PlaceTakenError:
                 log.warning("service.place_lost")
+            except FencedError as problem:
+                log.warning("service.fenced", why=str(problem))
     log.info("service.stopped")
 
 
@@ -251,10 +252,17 @@ async def _serve(
         faces = [make(broker, settings, ready) for make in FACES.values()]
 
         monitor.at_rest(Phase.STARTING)
-        if not await _admitted(settings, store, broker, faces, stop=stop, on_waiting=waiting):
-            await asyncio.gather(*(face.stop() for face in faces))
+        async with _closed_when_fenced(faces):
+            admitted = await _admitted(
+                settings, store, broker, faces, stop=stop, on_waiting=waiting
+            )
+        if not admitted:
+            await _stop(faces)
             return
-        async with _at_work(settings, store, broker, reaper):
+        async with (
+            _at_work(settings, store, broker, reaper) as working,
+            _closed_when_fenced(faces),
+        ):
             _collect_less_often()
             work = [face.run() for face in faces]
             if reloader is not None:
@@ -270,12 +278,26 @@ async def _serve(
             monitor.at_work(broker, [face.traffic for face in faces])
             async with _tasks(work) as serving:
                 try:
-                    await _until(stop, [*serving, broker.task])
+                    await _until(stop, [*serving, *working])
                 finally:
                     monitor.at_rest(Phase.STOPPING)
                 log.info("service.stopping")
-                await asyncio.gather(*(face.stop() for face in faces))
+                await _stop(faces)
                 await broker.unsaid.note_all_told()
+
+
+async def _stop(faces: Sequence[Face]) -> None:
+    await asyncio.gather(*(face.stop() for face in faces))
+
+
+@asynccontextmanager
+async def _closed_when_fenced(faces: Sequence[Face]) -> AsyncIterator[None]:
+    """Close what is open to clients when this process serves no more: it begins again with streams of its own."""
+    try:
+        yield
+    except FencedError:
+        await _stop(faces)
+        raise
 
 
 async def _admitted(

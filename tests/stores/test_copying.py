@@ -397,14 +397,7 @@ def test_a_part_of_another_copy_is_left_alone(files):
     for address in files[:2]:
         furnished.furnish(path_of(address))
 
-    class BrokenError(Exception):
-        pass
-
-    def end():
-        raise BrokenError
-
-    with pytest.raises(BrokenError):
-        copy(files[0], files[2], Meanwhile(end))
+    begin_only(files[0], files[2])
     with pytest.raises(RefusedError, match=r"holds a part of a copy from .*a.db: go on with that"):
         copy(files[1], files[2], Unwatched())
     with pytest.raises(ForeignStoreError, match="is not complete"):
@@ -414,6 +407,46 @@ def test_a_part_of_another_copy_is_left_alone(files):
 
 
 # --- what ends in the middle -----------------------------------------------------------------------
+
+
+class BrokenError(Exception):
+    """What ends a copy in the middle."""
+
+
+def begin_only(source, target):
+    """Copy, and fail on the way."""
+
+    def end():
+        raise BrokenError
+
+    with pytest.raises(BrokenError):
+        copy(source, target, Meanwhile(end))
+
+
+@kinds
+async def test_a_store_that_is_there_and_empty_is_filled_at_the_first_try(files, postgres, kind):
+    furnished.furnish(path_of(files[1]))
+    address = place(kind, files, postgres)
+    store = store_at(address)
+    await store.open()
+    await store.close()
+    copied = moved(files[1], address)
+    assert copied["item"]
+    assert moved(files[1], address) == copied, "it is compared, row by row"
+
+
+@kinds
+async def test_who_opened_the_store_before_does_not_serve_from_half_a_copy(files, postgres, kind):
+    furnished.furnish(path_of(files[1]))
+    address = place(kind, files, postgres)
+    store = store_at(address)
+    await store.open()
+    begin_only(files[1], address)
+    with pytest.raises(ForeignStoreError, match="is not complete"):
+        await store.instances.enter()
+    moved(files[1], address)
+    assert await store.instances.enter() == Instance(0)
+    await store.close()
 
 
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.ports import FencedError, StoreError
 
 if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
@@ -37,24 +37,30 @@ class OtherProcesses:
         self._task: asyncio.Task[None] | None = None
         self._dead: list[int] = []
 
-    def start(self, broker: Broker) -> None:
-        """Begin to watch. Starting twice does no harm."""
+    def start(self, broker: Broker) -> asyncio.Task[None]:
+        """Begin to watch, and return the task that does; FencedError ends it. Starting twice does no harm."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(broker), name="other processes")
+        return self._task
 
     async def stop(self) -> None:
-        """Stop watching. Stopping twice does no harm."""
-        if self._task is not None:
-            self._task.cancel()
+        """Stop watching. Stopping twice does no harm.
+
+        Raises the fault that has ended the work before, if there was one.
+        """
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+                await task
 
     async def _run(self, broker: Broker) -> None:
         while True:
             await self._store.instances.hear(PERIOD)
             try:
                 wrote = await self._store.changes()
+            except FencedError:
+                raise
             except StoreError:
                 wrote = True  # the broker's own look says what is wrong with the store
             if wrote:
@@ -64,8 +70,12 @@ class OtherProcesses:
             await asyncio.sleep(GAP)
 
     async def _speak_for_the_dead(self, broker: Broker) -> None:
-        with contextlib.suppress(StoreError):  # the next look tries again
+        try:
             self._dead += await self._store.instances.abandoned()
             while self._dead:
                 await broker.unsaid.speak_for(self._dead[0])
                 log.info("instance.taken_over", number=self._dead.pop(0))
+        except FencedError:
+            raise
+        except StoreError:
+            return  # the next look tries again

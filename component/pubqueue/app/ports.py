@@ -34,6 +34,13 @@ class StaleError(StoreError):
     """A write found something else than its batch believed; nothing of the batch has happened."""
 
 
+class FencedError(StoreError):
+    """The process serves no more: its number is another's, or its store has become another one.
+
+    Nothing of the batch has happened. The process has to enter again, as one that has just started.
+    """
+
+
 class ForeignStoreError(StoreError):
     """What is at the store's address is not a store of ours, or cannot be used."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.stores.postgres.schema import LOCK, copied_from
+from pubqueue.stores.relational.statements import half_copied
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -33,15 +34,22 @@ NOBODY: Final = """
 """
 
 
-def is_somebodys(connection: Connection) -> bool:
-    """Say whether somebody has this store for themselves, or had it and has left half a copy."""
+def see_that_it_is_nobodys(connection: Connection) -> None:
+    """See that nobody has this store for themselves now, and that nobody has left half a copy there.
+
+    Raises:
+        StoreError: somebody copies it just now.
+        ForeignStoreError: what is there is half a copy.
+
+    """
     got = connection.execute(
         "SELECT pg_try_advisory_lock_shared($1::int, $2::int)", (LOCK, GATE)
     ).fetchone()
     if got is None or not got[0]:
-        return True
+        raise StoreError("it is being copied; serve when that is done")
     connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, GATE))
-    return copied_from(connection) is not None
+    if (source := copied_from(connection)) is not None:
+        raise ForeignStoreError(half_copied(source))
 
 
 def have_alone(connection: Connection, name: str) -> None:

@@ -13,7 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import Instance, StoreError
-from pubqueue.stores.postgres.alone import is_somebodys
+from pubqueue.stores.postgres.alone import see_that_it_is_nobodys
 from pubqueue.stores.postgres.line import Line
 from pubqueue.stores.postgres.schema import LOCK
 
@@ -113,9 +113,11 @@ class Instances:
     def _enter(self, connection: Connection) -> Instance:
         for number in range(MOST):
             if number not in self._held and _locks(connection, number):
-                if is_somebodys(connection):
+                try:
+                    see_that_it_is_nobodys(connection)
+                except StoreError:
                     _unlock(connection, number)
-                    raise StoreError("it is being copied; serve when that is done")
+                    raise
                 self._held.add(number)
                 made = connection.execute(
                     "INSERT INTO instance VALUES ($1) ON CONFLICT DO NOTHING", (number,)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pubqueue.app.ports import StoreError
 from pubqueue.stores.sqlite.private import MINE
-from pubqueue.stores.sqlite.schema import HALF_COPIED
+from pubqueue.stores.sqlite.schema import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,14 +33,31 @@ def number_file(path: Path, number: int) -> Path:
     return Path(f"{path}-instance-{number}")
 
 
-def is_somebodys(path: Path) -> bool:
-    """Say whether somebody has this store for themselves, or had it and has left half a copy."""
+def see_that_it_is_nobodys(path: Path) -> None:
+    """See that nobody has this store for themselves now, and that nobody has left half a copy there.
+
+    Raises:
+        StoreError: somebody copies it just now.
+        ForeignStoreError: what is there is half a copy, or no store of ours.
+
+    """
+    if _is_had(path):
+        raise StoreError(f"{path} is being copied; serve when that is done")
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            check_whole(connection, path)
+    except sqlite3.Error as problem:
+        raise StoreError(f"{path}: {problem}") from problem
+
+
+def _is_had(path: Path) -> bool:
     try:
         descriptor = os.open(_gate(path), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        return not _locked(descriptor, fcntl.LOCK_SH) or _is_half_copied(path)
+        return not _locked(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
@@ -69,12 +86,6 @@ def alone(path: Path) -> Iterator[None]:
             gate.unlink()
     finally:
         os.close(descriptor)
-
-
-def _is_half_copied(path: Path) -> bool:
-    with closing(sqlite3.connect(path)) as connection:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-    return bool(application == HALF_COPIED)
 
 
 def _gate(path: Path) -> Path:

@@ -2,10 +2,10 @@
 -- what the winners met under their ids. Nothing in them outlives the transaction's use of them.
 
 -- make_winner: the attempt that stands for each part
-CREATE TEMP TABLE winner (part INTEGER PRIMARY KEY, attempt_id INTEGER NOT NULL UNIQUE);
+CREATE TEMP TABLE IF NOT EXISTS winner (part INTEGER PRIMARY KEY, attempt_id INTEGER NOT NULL UNIQUE);
 
 -- make_met: winners that are not new; state NULL is one that a later winner supersedes
-CREATE TEMP TABLE met (
+CREATE TEMP TABLE IF NOT EXISTS met (
     attempt_id INTEGER NOT NULL, row INTEGER NOT NULL, node TEXT NOT NULL, id TEXT NOT NULL,
     item_seq INTEGER, state TEXT, same INTEGER, PRIMARY KEY (attempt_id, row)
 ) WITHOUT ROWID;

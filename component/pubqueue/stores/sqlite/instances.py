@@ -13,28 +13,35 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import Instance, StoreError
-from pubqueue.stores.sqlite.alone import is_somebodys, number_file, numbered
+from pubqueue.stores.sqlite.alone import number_file, numbered, see_that_it_is_nobodys
 from pubqueue.stores.sqlite.private import MINE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pubqueue.stores.sqlite.opened_file import OpenedFile
 
 MOST: Final = 64
 """Processes on one file, at most."""
 
 
 class Instances:
-    """Implements `pubqueue.app.ports.Instances` by the locks of files beside the store's file `path`."""
+    """Implements `pubqueue.app.ports.Instances` by the locks of files beside the store's file `path`.
 
-    def __init__(self, path: Path) -> None:
+    `opened` is the file that the store has opened there.
+    """
+
+    def __init__(self, path: Path, opened: OpenedFile) -> None:
         self._path = path
+        self._opened = opened
         self._held: dict[int, int] = {}
 
     async def enter(self) -> Instance:
         """Take the first number that no living process has.
 
         Raises:
-            StoreError: all are taken, or no file can be made.
+            FencedError: what is there is no more the file that was opened.
+            StoreError: all are taken, no file can be made, or what is there is not to be served from.
 
         """
         return await asyncio.to_thread(self._enter)
@@ -63,18 +70,22 @@ class Instances:
         try:
             for number in range(MOST):
                 if number not in self._held and (fresh := self._take(number)) is not None:
-                    self._see_that_it_is_nobodys(number, fresh=fresh)
+                    self._see_that_it_may_be_served(number, fresh=fresh)
                     return Instance(number, died=not fresh)
         except OSError as problem:
             raise StoreError(str(problem)) from problem
         raise StoreError(f"{MOST} processes serve from {self._path} already")
 
-    def _see_that_it_is_nobodys(self, number: int, *, fresh: bool) -> None:
-        if is_somebodys(self._path):
+    def _see_that_it_may_be_served(self, number: int, *, fresh: bool) -> None:
+        """Look once more at what was opened: this process may have waited since, for hours, and others have not."""
+        try:
+            self._opened.check()
+            see_that_it_is_nobodys(self._path)
+        except StoreError:
             if fresh:
                 self._file(number).unlink()
             self._let_go(number)
-            raise StoreError(f"{self._path} is being copied; serve when that is done")
+            raise
 
     def _abandoned(self) -> list[int]:
         try:

@@ -59,14 +59,29 @@ def _check_ours(connection: sqlite3.Connection, path: Path, ours: int) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     connection.execute("COMMIT")
     if tables and application == HALF_COPIED != ours:
-        (source,) = connection.execute("SELECT source FROM copying").fetchone()
-        raise ForeignStoreError(f"{path}: {half_copied(source)}")
+        raise ForeignStoreError(f"{path}: {half_copied(copied_from(connection))}")
     if tables and application == BACKUP != ours:
         raise ForeignStoreError(
             f"{path}: this is a backup; `pubqueue restore` fills a store from it"
         )
     if tables and application != ours:
         raise ForeignStoreError(f"{path}: this SQLite database belongs to another program")
+
+
+def copied_from(connection: sqlite3.Connection) -> str:
+    """Return what store a file that is marked as `HALF_COPIED` is the unfinished copy of."""
+    (source,) = connection.execute("SELECT source FROM copying").fetchone()
+    return str(source)
+
+
+def check_whole(connection: sqlite3.Connection, path: Path) -> None:
+    """See that the file is a store of ours, and no part of one.
+
+    Raises:
+        ForeignStoreError: it is not.
+
+    """
+    _check_ours(connection, path, APPLICATION_ID)
 
 
 def check_current(connection: sqlite3.Connection, path: Path) -> None:

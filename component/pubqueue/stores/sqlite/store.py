@@ -20,6 +20,7 @@ from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite import private
 from pubqueue.stores.sqlite.instances import Instances
+from pubqueue.stores.sqlite.opened_file import OpenedFile
 from pubqueue.stores.sqlite.schema import prepare
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
@@ -89,7 +90,8 @@ class SqliteStore:
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._names = NodeIds()
-        self.instances = Instances(path)
+        self._file = OpenedFile(path)
+        self.instances = Instances(path, self._file)
         self._changes_seen = 0
         self._batch_seen: int | None = None
         self._pace = QUICK
@@ -103,11 +105,17 @@ class SqliteStore:
         """
         if self._connection is not None:
             return
+        private.create(self.path)
+        try:
+            self._file.note()
+        except StoreError as problem:
+            raise ForeignStoreError(str(problem)) from problem
         connection = _Connection(self._connect)
         try:
             await connection
             await connection.run(lambda raw: prepare(raw, self.path))
             private.close_to_others(self.path)
+            self._file.note_log()
             self._changes_seen = await connection.run(_version)
         except sqlite3.Error as problem:
             await connection.leave()
@@ -127,6 +135,7 @@ class SqliteStore:
             if self._connection is not None:
                 connection, self._connection = self._connection, None
                 await connection.close()
+                self._file.forget()
             self.instances.close()
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
@@ -141,6 +150,7 @@ class SqliteStore:
 
     async def changes(self) -> bool:
         """Say whether another process has changed the file since the last call."""
+        self._file.check()
         async with self._writing:
             version = await self._opened().run(_version)
         seen, self._changes_seen = self._changes_seen, version
@@ -161,13 +171,18 @@ class SqliteStore:
 
     async def _open_reader(self) -> _Connection:
         """Open the connection for reading, when it is first needed."""
+        self._file.check()
         reader = _Connection(self._connect)
         try:
             await reader
             await reader.run(lambda connection: connection.execute("PRAGMA query_only = ON"))
+            self._file.check()
         except sqlite3.Error as problem:
             await reader.leave()
             raise StoreError(str(problem)) from problem
+        except StoreError:
+            await reader.leave()
+            raise
         return reader
 
     def _connect(self) -> sqlite3.Connection:
@@ -192,6 +207,7 @@ class SqliteStore:
         try:
             if not connection.in_transaction:
                 _begin(connection)
+            self._file.check()
             transaction = SqliteTransaction(
                 connection, self._names, foreign=self._others_wrote(connection)
             )
