@@ -26,8 +26,10 @@ class OpenedFile:
         self._log: tuple[int, int] | None = None
 
     def note(self) -> None:
-        """Take what is there now for the file of the store; to be called before SQLite opens it."""
-        self._log, self._identity = None, _identity(self._path)
+        """Take what is there now for the file of the store; to be called before SQLite opens it, or says why it cannot."""
+        self._log = self._identity = None
+        with suppress(StoreError):
+            self._identity = _identity(self._path)
 
     def note_log(self) -> None:
         """Take the log that is there now for the one of this file; to be called when SQLite has opened it."""

@@ -106,10 +106,7 @@ class SqliteStore:
         if self._connection is not None:
             return
         private.create(self.path)
-        try:
-            self._file.note()
-        except StoreError as problem:
-            raise ForeignStoreError(str(problem)) from problem
+        self._file.note()
         connection = _Connection(self._connect)
         try:
             await connection
