@@ -5,13 +5,13 @@ from harness.asks import a_queue, joins, publishes, retracts, touches, unlocks
 from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.shell import Shell
 from harness.store_contents import everything, recount
+from msgspec.structs import replace
 
 from pubqueue.app.dispatcher import MOST, MOST_OCTETS
 from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused
-from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import (
-    MOST_BOUNCES,
     MOST_TIMEOUTS,
     Arrive,
     Bounce,
@@ -45,7 +45,7 @@ def item(shell, name="i1", node=JOBS):
 def test_what_is_delivered_is_what_is_stored(shell):
     shell.batch(a_queue(), joins(ANN))
     (notice,) = shell.batch(publishes("i1", payload=b"<job/>", priority=3)).deliveries
-    assert notice == Deliver(ANN, item(shell), b"<job/>")
+    assert notice == Deliver(ANN, item(shell), b"<job/>", subid=f"{JOBS}-{ANN}")
 
 
 def test_a_batch_hands_out_what_it_has_taken_in(shell):
@@ -245,19 +245,79 @@ def test_a_delivery_that_comes_back_late_does_not_end_a_newer_lock(shell):
     assert item(shell) == before
 
 
+def came_back(delivery, *, gone=False):
+    """Return the bounce of a delivery."""
+    item, mark = delivery.item, mark_of(delivery.subid)
+    return Bounce(delivery.to, item.seq, item.token, gone, bounced=True, mark=mark)
+
+
+def one_second_after_another(shell, seconds):
+    """Let so many seconds pass, each delivery come back at once; return how many there were in each."""
+    counts = []
+    open_ = ()
+    for _ in range(seconds):
+        open_ = shell.batch(*map(came_back, open_)).deliveries
+        counts.append(len(open_))
+        while open_:
+            open_ = shell.batch(*map(came_back, open_)).deliveries
+            counts[-1] += len(open_)
+        shell.wait(1)
+    return counts
+
+
 @pytest.mark.covers("N-005")
-def test_to_whom_deliveries_always_bounce_gets_no_more_of_them(shell):
+def test_to_whom_deliveries_come_back_for_a_while_is_tried_ever_less_often(shell):
     many = [f"i{n}" for n in range(100)]
     shell.batch(a_queue(), joins(ANN, 2))
     open_ = shell.batch(publishes(*many)).deliveries
-    sent = 0
-    while open_:
-        sent += len(open_)
-        back = [Bounce(ANN, x.item.seq, x.item.token, gone=False, bounced=True) for x in open_]
-        open_ = shell.batch(*back).deliveries
-    assert sent < 2 + 2 * MOST_BOUNCES
-    assert shell.look(lambda tx: tx.subscribers(JOBS)) == []
+    assert shell.batch(*map(came_back, open_)).deliveries == ()
+    tries = one_second_after_another(shell, 200)
+    assert [at for at, count in enumerate(tries) if count] == [1, 3, 7, 15, 31, 63, 123, 183]
+    assert set(tries) == {0, 2}
+    (kept,) = shell.look(lambda tx: tx.subscribers(JOBS))
+    assert (kept.available, kept.in_flight) == (True, 0)
     assert all(item(shell, name).failed == 0 for name in many)
+    assert deliveries(shell.batch(Arrive(ANN))) != []  # who is heard of waits no longer
+
+
+def test_others_have_at_once_what_has_come_back_from_one(shell):
+    shell.batch(a_queue(), joins(ANN), joins(BOB))
+    open_ = shell.batch(publishes("a", "b")).deliveries
+    (back,) = [one for one in open_ if one.to == ANN]
+    shell.batch(came_back(back))
+    shell.batch(*(retracts(BOB, one.item.id) for one in open_ if one.to == BOB))
+    assert item(shell, back.item.id).holder == BOB
+    assert deliveries(shell.batch(publishes("c"))) == []
+    shell.wait(1)
+    assert deliveries(shell.batch()) == [(ANN, "c")]
+
+
+def test_a_batch_that_came_to_nothing_holds_nobody_back(shell):
+    shell.batch(a_queue(), joins(ANN))
+    (open_,) = shell.batch(publishes("a")).deliveries
+    shell.batch(came_back(open_))
+    assert deliveries(shell.batch(publishes("b"))) == []
+    shell.changes.forget()
+    assert deliveries(shell.batch()) == [(ANN, "b")]
+
+
+def test_a_clock_that_is_set_back_holds_nobody_back_for_longer(shell):
+    shell.batch(a_queue(), joins(ANN))
+    (open_,) = shell.batch(publishes("a")).deliveries
+    shell.batch(came_back(open_))
+    assert deliveries(shell.batch(publishes("b"))) == []
+    shell.wait(-3600)
+    assert deliveries(shell.batch()) == [(ANN, "b")]
+
+
+def test_a_late_bounce_does_not_end_a_newer_subscription(shell):
+    shell.batch(a_queue(), joins(ANN))
+    (first,) = shell.batch(publishes("a")).deliveries
+    shell.batch(Leave(ANN))
+    anew = replace(joins(ANN), subid="anew")
+    shell.batch(anew)
+    shell.batch(came_back(first, gone=True))
+    assert [one.subid for one in shell.look(lambda tx: tx.subscribers(JOBS))] == ["anew"]
 
 
 def test_a_retract_shows_that_deliveries_arrive(shell):
@@ -266,7 +326,7 @@ def test_a_retract_shows_that_deliveries_arrive(shell):
 
     shell.batch(a_queue(), joins(ANN, 1))
     (first,) = shell.batch(publishes("a", "b")).deliveries
-    shell.batch(Bounce(ANN, first.item.seq, first.item.token, gone=False, bounced=True))
+    shell.batch(came_back(first))
     assert unanswered() == 1
     shell.batch(retracts(ANN, "b"))
     assert unanswered() == 0

@@ -28,7 +28,7 @@ from pubqueue.core.decision import (
     Subscribed,
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.core.nodes.manage import Configure, Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Options, SetOptions, Unsubscribe
@@ -320,13 +320,18 @@ class Queue(RuleBasedStateMachine):
         assert reply.entries[0][1] >= item.deadline
 
     @precondition(lambda self: self.holders())
-    @rule(pick=picks, late=st.integers(0, 1), gone=st.booleans())
-    def bounce(self, pick, late, gone):
+    @rule(pick=picks, late=st.integers(0, 1), gone=st.booleans(), ours=st.booleans())
+    def bounce(self, pick, late, gone, ours):
         item = self.picked(pick)
-        self.do(Bounce(item.holder, item.seq, item.token - late, gone))
+        under = self.shell.look(lambda tx: tx.subscription(item.node, item.holder))
+        mark = mark_of(under.subid) if ours and under else "another"
+        token = item.token - late
+        self.do(Bounce(item.holder, item.seq, token, gone, bounced=True, mark=mark))
         after = self.stored(item.node, item.id)
         assert after.failed == item.failed
         assert late == 0 or after == item
+        now = self.shell.look(lambda tx: tx.subscription(item.node, item.holder))
+        assert (now is None) == (under is None or (gone and ours))
 
     @rule(worker=workers, pick=picks)
     def come_too_late(self, worker, pick):

@@ -7,7 +7,7 @@ from harness.shell import Shell
 from structlog.testing import capture_logs
 
 from pubqueue.app.told import ONE_BY_ONE, tell
-from pubqueue.core.model import Jid
+from pubqueue.core.model import Jid, mark_of
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Unsubscribe
@@ -71,7 +71,8 @@ def test_who_is_shut_out_or_cannot_be_reached_is_told_with_the_reason(shell):
     shell.do(Configure(who(BOSS), JOBS, Settings({"access_model": "open"})))
     shell.batch(joins(ANN), publishes("a"))
     item = shell.look(lambda tx: tx.item(JOBS, "a"))
-    back = Bounce(ANN, item.seq, item.token, gone=True, bounced=True)
+    mark = mark_of(f"{JOBS}-{ANN}")
+    back = Bounce(ANN, item.seq, item.token, gone=True, bounced=True, mark=mark)
     assert [line["why"] for line in told(shell, back)] == ["deliveries come back"]
 
 

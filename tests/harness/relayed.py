@@ -6,6 +6,7 @@
 - `to`: ejabberd writes the full JID of the resource that it chose for a message to an account; the
   address of an account is then expected to have become the receiver's own.
 - What the server says in its own name: presence of the account's own resources (RFC 6121 4.2.2).
+- What it has kept for an account that nobody was there of, and says so (XEP-0203): ejabberd does here, Prosody does not.
 
 All else has to arrive as the service sent it; the scenarios say what that is.
 """
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 CLIENT: Final = "{jabber:client}"
+DELAY: Final = "{urn:xmpp:delay}delay"
 LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
@@ -31,6 +33,9 @@ def as_sent(raw: str, jid: str) -> Stanza | None:
     tree.attrib.pop(LANG, None)
     account = jid.partition("/")[0]
     if tree.tag == f"{{{ACCEPT}}}presence" and tree.get("from", "").partition("/")[0] == account:
+        return None
+    kept = (delay.get("from") for delay in tree.iter(DELAY))
+    if account.partition("@")[2] in kept:
         return None
     assert tree.get("to", "") in {jid, account}, f"{jid} received what is not its own: {raw}"
     return Stanza(raw, tree)

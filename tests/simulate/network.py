@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pubqueue.core.addresses import account_of
+from pubqueue.core.model import mark_of
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Bounce, Leave
 from simulate.words import Answer, Ask, ToClient, ToService
@@ -177,7 +178,8 @@ class Network:
             stream.tell(stanza)
         elif isinstance(stanza, Deliver) and self._random.random() < BOUNCES:
             item = stanza.item
-            back = Bounce(stanza.to, item.seq, item.token, gone=True, bounced=True)
+            mark = mark_of(stanza.subid)
+            back = Bounce(stanza.to, item.seq, item.token, gone=True, bounced=True, mark=mark)
             self._to_service(back)
 
     def _stream_of(self, address: Jid) -> ClientStream | None:

@@ -203,8 +203,9 @@ def run(
     changes.flush()
     exact = everywhere or changes.unsure
     soonest = tx.next_due() if exact else changes.soonest_or_none()
-    if dispatching and (waits := changes.waits.next()) is not None:
-        soonest = waits if soonest is None else min(soonest, waits)
+    for waits in (changes.waits.next(), changes.held_back.next()) if dispatching else ():
+        if waits is not None:
+            soonest = waits if soonest is None else min(soonest, waits)
     return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left), looked)
 
 

@@ -96,6 +96,10 @@ class ChangeApplier(ItemChanges):
             raise StaleError(f"{jid} subscribes to {node}, or not, against what was believed")
         now = subscription_after(change, before)
         self._put_subscription(before, now)
+        if isinstance(change, c.NoteUnanswered) and change.until is not None:
+            self._hold_back(node, jid, change.until)
+        elif now is None or not now.unanswered:
+            self._hold_back_no_more(node, jid)
         if now is not None and now.ends_next is not None:
             self.soonest = min(self.soonest, now.ends_next)
         if now is None or has_room(now):

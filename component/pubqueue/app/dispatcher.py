@@ -65,6 +65,7 @@ def hand_out(
     """
     names.update(changes.touched)
     names.update(dict.fromkeys(changes.waits.over(context.now)))
+    names.update(dict.fromkeys(changes.no_longer_held_back()))
     changes.touched = {}
     dispatcher = _Dispatcher(context, changes)
     deliveries: list[Notice] = []
@@ -251,23 +252,25 @@ class _Dispatcher:
             return []
         if len(rows) > self.allowance.items:
             rows = rows[: self.allowance.items + sum(item.aside for item, _ in rows)]
-        now = self._context.now
+        now, line = self._context.now, windows.first(len(rows) + 2)
         made = dispatch(
             node,
             [item for item, _ in rows],
-            windows.first(len(rows) + 2),
+            line,
             now=now,
             first_token=self._changes.tokens(len(rows)),
             most=rate.allowed(node, now),
         )
         self._changes.make(None, made)
         payloads = {item.seq: payload for item, payload in rows}
+        subids = {each.jid: each.subid for each in line}
         numbered = self._rows.cache.numbered
         for change in made:
             if isinstance(change, Lock):
                 item, payload = numbered[change.item.seq], payloads[change.item.seq]
                 assert item is not None
-                deliveries.append(Deliver(change.holder, item, payload))
+                subid = subids[change.holder]
+                deliveries.append(Deliver(change.holder, item, payload, subid=subid))
                 self.allowance.items -= 1
                 self.allowance.octets -= len(payload)
         return made

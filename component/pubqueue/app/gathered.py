@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pubqueue.app.counters import Counters
 from pubqueue.app.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.free_windows import FreeWindows
+from pubqueue.app.held_back import HeldBack
 from pubqueue.app.listings import FreeSubscriptions
 from pubqueue.app.numbers import Numbers
 from pubqueue.app.rate_waits import RateWaits
@@ -57,6 +58,7 @@ class Gathered:
         self.groups: dict[Group, None] = {}
         """Groups whose turn may have come."""
         self.waits = RateWaits()
+        self.held_back = HeldBack()
 
     def begin(self, now: Millis, *, foreign: bool) -> None:
         """Begin a batch."""
@@ -76,6 +78,7 @@ class Gathered:
         self._cache.forget()
         self._forgot = True
         self.waits.undo()
+        self.held_back.undo()
         self._unwritten = Unwritten()
         self._counters = Counters()
         self._tokens.forget()
@@ -168,12 +171,36 @@ class Gathered:
         found = self._cache.windows.get(node)
         if found is not None:
             return found
+        reaches = self._reaches
+        if self.held_back.anybody_of(node):
+            reaches = partial(self._may_have, node)
         if (everybody := self._cache.in_node.get(node)) is not None:
-            found = self._cache.windows[node] = FreeWindows(everybody, self._reaches)
+            found = self._cache.windows[node] = FreeWindows(everybody, reaches)
         elif (row := self._cache.nodes.get(node)) is not None and row.subscriptions > CROWD:
             page = partial(self._rows.page, FreeSubscriptions(node))
-            found = self._cache.windows[node] = CrowdWindows(page, self._reaches)
+            found = self._cache.windows[node] = CrowdWindows(page, reaches)
         return found
+
+    def _may_have(self, node: NodeName, jid: Jid) -> bool:
+        return not self.held_back.holds(node, jid) and self._reaches(jid)
+
+    def _hold_back(self, node: NodeName, jid: Jid, until: Millis) -> None:
+        """Hand nothing to the subscriber until then."""
+        self.held_back.set(node, jid, until)
+        self._cache.windows.pop(node, None)  # its room is counted in there
+        self.soonest = min(self.soonest, until)
+
+    def _hold_back_no_more(self, node: NodeName, jid: Jid) -> None:
+        if self.held_back.end(node, jid):
+            self._cache.windows.pop(node, None)
+            self.touched[node] = None
+
+    def no_longer_held_back(self) -> Iterable[NodeName]:
+        """Return the nodes of those that may be handed something again, for their time is over."""
+        nodes = self.held_back.over(self.now)
+        for node in nodes:
+            self._cache.windows.pop(node, None)
+        return nodes
 
     # --- the event log ---
 

@@ -135,13 +135,15 @@ class SetAvailable(Struct, frozen=True, gc=False):
 class NoteUnanswered(Struct, frozen=True, gc=False):
     """So many deliveries to the subscriber in a row have come back or timed out.
 
-    `silenced` says that these are too many: it gets nothing more until it is heard of again.
+    `silenced` says that these are too many: it gets nothing more until it is heard of again. With `until` it gets nothing
+    before then from this process; that is not stored.
     """
 
     node: NodeName
     jid: Jid
     unanswered: int
     silenced: bool = False
+    until: Millis | None = None
 
 
 class NoteResource(Struct, frozen=True, gc=False):

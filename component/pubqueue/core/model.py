@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum, unique
 from hashlib import blake2b
 from typing import Final, NewType
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -39,6 +40,11 @@ def later(moment: Millis, span: Millis) -> Millis:
 def digest(payload: bytes) -> bytes:
     """Return what stands for a payload after its item is gone."""
     return blake2b(payload, digest_size=16).digest()
+
+
+def mark_of(subid: str) -> str:
+    """Return a short word for the id of a subscription, by which its deliveries are known; empty for none."""
+    return f"{crc32(subid.encode()):08x}" if subid else ""
 
 
 NO_TIME: Final = Millis(0)

@@ -30,12 +30,16 @@ N = TypeVar("N")
 
 
 class Deliver(Struct, frozen=True, gc=False):
-    """An item for the one who now holds it (XEP-0254 2.2); `again` if it may have been told before."""
+    """An item for the one who now holds it (XEP-0254 2.2); `again` if it may have been told before.
+
+    `subid` is the subscription under which it goes out, empty where that has ended since.
+    """
 
     to: Jid
     item: Item
     payload: bytes
     again: bool = False
+    subid: str = ""
 
 
 class Announce(Struct, frozen=True, gc=False):

@@ -17,12 +17,11 @@ from pubqueue.core.changes import (
     SetAvailable,
 )
 from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import Jid, NodeName, State
-from pubqueue.core.notices import Unlocked
+from pubqueue.core.model import Jid, NodeName, State, SubscriptionState, later, mark_of, seconds
+from pubqueue.core.notices import SubscriptionChanged, Unlocked
 from pubqueue.core.queue.ending import Case, DeadLetterPlace
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
-    MOST_BOUNCES,
     MOST_TIMEOUTS,
     TIMED_OUT,
     TOO_OLD,
@@ -216,10 +215,11 @@ class TestLeave:
 class TestReturn:
     """A delivery that came back (XEP-0060 12.4)."""
 
-    def back(self, item=None, *, to=ANN, subscription=None, said=None, **config):
-        case = None if item is None else Case(item, queue(**config))
-        request = Bounce(Jid(to), seq=1, token=7, **({"gone": False} | (said or {})))
-        return bounce(request, BounceFacts(NOW, case, subscription))
+    def back(self, item=None, *, to=ANN, subscription=None, gone=False, **said):
+        case = None if item is None else Case(item, queue())
+        mark = said.pop("mark", mark_of(f"subid-of-{to}"))
+        said = {"bounced": True, "mark": mark} | said
+        return bounce(Bounce(Jid(to), 1, 7, gone, **said), BounceFacts(NOW, case, subscription))
 
     def test_the_item_is_free_and_nobody_is_to_blame(self):
         item = held(failed=2)
@@ -227,7 +227,7 @@ class TestReturn:
         assert self.back(item) == Decision(Done(), changes)
 
     def test_no_number_of_returns_kills_an_item(self):
-        decision = self.back(held(released=99), max_failures=1)
+        decision = self.back(held(released=99))
         assert isinstance(decision.changes[0], Release)
 
     def test_an_item_held_by_the_bare_jid_comes_back_from_a_resource(self):
@@ -239,22 +239,44 @@ class TestReturn:
     def test_a_lock_that_has_ended_is_not_ended_again(self):
         assert self.back(None) == Decision(Done())
 
-    def test_an_address_that_is_no_more_ends_the_subscription(self):
-        decision = self.back(None, said={"gone": True}, subscription=window())
+    def test_an_address_that_is_no_more_ends_the_subscription_and_its_account_is_told(self):
+        decision = self.back(None, gone=True, subscription=window())
         assert decision.changes == (EndSubscription(JOBS, ANN),)
+        none = SubscriptionState.NONE
+        told = SubscriptionChanged(Jid("ann@x"), JOBS, none, f"subid-of-{ANN}", about=Jid(ANN))
+        assert decision.notices == (told,)
+
+    @pytest.mark.parametrize("mark", ["", mark_of("subid-before")])
+    @pytest.mark.parametrize("gone", [False, True])
+    def test_what_went_out_under_another_subscription_is_nothing_to_this_one(self, mark, gone):
+        item = held()
+        decision = self.back(item, gone=gone, mark=mark, subscription=window())
+        assert decision == Decision(Done(), (Release(item, State.QUEUED, None, 0, 1),))
 
     def test_what_could_not_be_sent_is_no_bounce(self):
-        assert self.back(None, subscription=window(unanswered=99)) == Decision(Done())
+        known = window(unanswered=99)
+        assert self.back(None, bounced=False, subscription=known) == Decision(Done())
 
-    def test_an_address_that_is_busy_keeps_it_for_a_while(self):
-        # XEP-0060 12.4: count, and end at a limit
-        bounced = {"bounced": True}
-        often = window(requests=5, unanswered=5 + MOST_BOUNCES - 1)
-        changes = (NoteUnanswered(JOBS, ANN, 5 + MOST_BOUNCES),)
-        assert self.back(None, said=bounced, subscription=often).changes == changes
-        too_often = replace(often, unanswered=5 + MOST_BOUNCES)
-        changes = (EndSubscription(JOBS, ANN),)
-        assert self.back(None, said=bounced, subscription=too_often).changes == changes
+    def test_a_bounce_of_a_lock_that_has_ended_is_not_counted(self):
+        assert self.back(None, subscription=window()) == Decision(Done())
+
+    @pytest.mark.parametrize(
+        ("requests", "unanswered", "pause"),
+        [
+            *((1, 0, 1), (1, 1, 2), (1, 2, 4), (1, 5, 32), (1, 6, 60), (1, 1_000_000, 60)),
+            *((5, 0, 1), (5, 4, 1), (5, 5, 2), (5, 9, 2), (5, 10, 4), (5, 99, 60)),
+        ],
+    )
+    def test_what_passes_keeps_the_subscription_and_holds_it_back(
+        self, requests, unanswered, pause
+    ):
+        # XEP-0060 12.4: count, and try again after some time
+        known = window(requests=requests, unanswered=unanswered)
+        decision = self.back(held(), subscription=known)
+        until = later(NOW, seconds(pause))
+        noted = NoteUnanswered(JOBS, ANN, unanswered + 1, silenced=False, until=until)
+        assert decision.changes[1:] == (noted,)
+        assert decision.notices == ()
 
 
 class TestSilence:

@@ -54,14 +54,17 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
         return ResendFacts(now, span, (), {})
     locks = rows.page(Locks(), request.after, LOOKED_AT)
     payloads: dict[int, bytes] = {}
+    subids: dict[int, str] = {}
     size = 0
     for at, item in enumerate(locks):
         if untold(item, span, now):
             payloads[item.seq] = rows.payload(item)
             size += len(payloads[item.seq])
+            its = None if item.holder is None else rows.subscription(item.node, item.holder)
+            subids[item.seq] = "" if its is None else its.subid
         if size > MOST_OCTETS:
             del locks[at + 1 :]
-    return ResendFacts(now, span, tuple(locks), payloads)
+    return ResendFacts(now, span, tuple(locks), payloads, subids)
 
 
 def for_expiry(context: Context, _request: object) -> ExpireFacts:

@@ -26,7 +26,7 @@ from pubqueue.core.changes import (
     SetTerms,
 )
 from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import SubscriptionState
+from pubqueue.core.model import SubscriptionState, later, mark_of, seconds
 from pubqueue.core.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
 from pubqueue.core.several import apart, named
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 MOST_TIMEOUTS: Final = 2
 """Locks that may time out in a row, beyond a window full of them, before a silent subscriber gets nothing more."""
 
-MOST_BOUNCES: Final = 10
-"""Deliveries that may come back in a row, beyond a window full of them, before a subscription ends."""
+FIRST_PAUSE: Final = 1
+LONGEST_PAUSE: Final = 60
+"""Seconds for which nothing is handed to whom deliveries come back: doubling with each window full of them."""
 
 TIMED_OUT: Final = "the lock timed out"
 WORKER_LOST: Final = "the worker went away"
@@ -111,13 +112,17 @@ class LeaveFacts(Struct, frozen=True, gc=False):
 
 
 class Bounce(Struct, frozen=True, gc=False):
-    """A delivery `bounced`, or could not be sent. `gone` says that the address is no more."""
+    """A delivery `bounced`, or could not be sent. `gone` says that the address is no more.
+
+    `mark` is that of the subscription under which the delivery went out (`mark_of`).
+    """
 
     to: Jid
     seq: int
     token: int
     gone: bool
     bounced: bool = False
+    mark: str = ""
 
 
 class BounceFacts(Struct, frozen=True, gc=False):
@@ -242,22 +247,34 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
 def bounce(request: Bounce, facts: BounceFacts) -> Decision:
     """Free an item whose delivery came back: nobody's fault (XEP-0060 12.4).
 
-    To whom deliveries bounce on and on, more of them than fit into a window, nothing more is handed
-    out: each would be free again at once, and the queue would turn in a circle.
+    Only that the address is gone ends a subscription, and only the one under which the delivery went out: its account
+    is told. All else passes: the subscription stays, and gets nothing for a while, or the queue would turn in a circle.
     """
     changes: list[Change] = []
-    if facts.case is not None and facts.case.item.holder in {request.to, account_of(request.to)}:
-        changes.append(release(facts.case.item, facts.case.node, facts.now))
-    if facts.subscription is not None:
-        changes += _after_bounce(request, facts.subscription)
+    case, subscription = facts.case, facts.subscription
+    held = case is not None and case.item.holder in {request.to, account_of(request.to)}
+    if case is not None and held:
+        changes.append(release(case.item, case.node, facts.now))
+    if subscription is None or not request.bounced or request.mark != mark_of(subscription.subid):
+        return Decision(Done(), tuple(changes))
+    if request.gone:
+        changes.append(EndSubscription(subscription.node, subscription.jid))
+        return Decision(Done(), tuple(changes), (_ended(subscription),))
+    if held:
+        changes.append(_hold_back(subscription, facts.now))
     return Decision(Done(), tuple(changes))
 
 
-def _after_bounce(request: Bounce, subscription: Subscription) -> list[Change]:
-    unanswered = subscription.unanswered + 1
-    too_many = request.bounced and unanswered > subscription.queue_requests + MOST_BOUNCES
-    if request.gone or too_many:
-        return [EndSubscription(subscription.node, subscription.jid)]
-    if request.bounced:
-        return [NoteUnanswered(subscription.node, subscription.jid, unanswered)]
-    return []
+def _ended(one: Subscription) -> SubscriptionChanged:
+    """Tell the account of a JID that is gone that its subscription has ended (XEP-0060 12.14)."""
+    none, to = SubscriptionState.NONE, account_of(one.jid)
+    return SubscriptionChanged(to, one.node, none, one.subid, about=one.jid)
+
+
+def _hold_back(one: Subscription, now: Millis) -> NoteUnanswered:
+    """Count a delivery that came back, and wait the longer, the more have come back in a row."""
+    unanswered = one.unanswered + 1
+    full_windows = one.unanswered // one.queue_requests
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE << min(full_windows, 30))
+    until = later(now, seconds(pause))
+    return NoteUnanswered(one.node, one.jid, unanswered, until=until)

@@ -5,6 +5,7 @@ Whoever has the item already knows the token, and works it once; nobody else is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -34,12 +35,16 @@ class Resend(Struct, frozen=True, gc=False):
 
 
 class ResendFacts(Struct, frozen=True, gc=False):
-    """The span, the slice of locks by deadline and number, and the payloads of those to be sent, by number."""
+    """The span, the slice of locks by deadline and number, and the payloads of those to be sent, by number.
+
+    `subids` are those of the subscriptions of their holders, by number of the item, where they stand.
+    """
 
     now: Millis
     span: tuple[int, int]
     locks: tuple[Item, ...]
     payloads: dict[int, bytes]
+    subids: Mapping[int, str] = {}
 
 
 def untold(item: Item, span: tuple[int, int], now: Millis) -> bool:
@@ -51,7 +56,13 @@ def untold(item: Item, span: tuple[int, int], now: Millis) -> bool:
 def resend(_request: Resend, facts: ResendFacts) -> Decision:
     """Send the deliveries again; the reply says where the next slice begins."""
     sent = tuple(
-        Deliver(item.holder, item, facts.payloads[item.seq], again=True)
+        Deliver(
+            item.holder,
+            item,
+            facts.payloads[item.seq],
+            again=True,
+            subid=facts.subids.get(item.seq, ""),
+        )
         for item in facts.locks
         if item.holder is not None and item.seq in facts.payloads
     )

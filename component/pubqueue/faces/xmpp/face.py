@@ -7,7 +7,6 @@ an error, for a server would then stop telling us who leaves.
 from __future__ import annotations
 
 import asyncio
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +20,7 @@ from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.notices import Retracted, ToEach, Unlocked
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.retrieve import Retrieve
-from pubqueue.faces.xmpp import notices, ns
+from pubqueue.faces.xmpp import bounces, notices, ns
 from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import ENTERING, Component
 from pubqueue.faces.xmpp.ids import new_id
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Contact, NodeName
     from pubqueue.core.nodes.pending import Answer
     from pubqueue.core.notices import Notice
-    from pubqueue.faces.xmpp.stream import Element, Stanza
+    from pubqueue.faces.xmpp.stream import Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
 log = structlog.get_logger(__name__)
@@ -69,8 +68,6 @@ _BEHIND: Final = StanzaError(
 
 FULL: Final = "full"
 """Why nothing is read: enough is waiting for its answer."""
-
-_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-.*)?")
 
 
 class XmppFace:
@@ -275,17 +272,14 @@ class XmppFace:
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4) and an owner's answer (8.6); other messages are not for us."""
         top = stanza.top
-        found = _DELIVERY_ID.fullmatch(top.get("id") or "")
         sender = top.get("from")
         if sender is None:
             return
         if top.get("type") != "error":
             self._take_answer(stanza, Jid(sender))
             return
-        if found is None:
+        if (back := bounces.bounce(top)) is None:
             return
-        error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
-        back = Bounce(Jid(sender), int(found[1]), int(found[2]), gone=_is_gone(error), bounced=True)
         log.info("delivery.bounced", to=sender, gone=back.gone)
         self._tell_broker(back, stanza)
 
@@ -391,10 +385,3 @@ class XmppFace:
         self.component.write(
             b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
         )
-
-
-def _is_gone(error: Element | None) -> bool:
-    """Say whether the bounce means that nobody is there: type cancel, or gone (XEP-0060 12.4)."""
-    if error is None:
-        return False
-    return error.get("type") == "cancel" or error.find(ns.tag(ns.STANZAS, "gone")) is not None

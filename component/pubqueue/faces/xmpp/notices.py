@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
+from pubqueue.core.model import mark_of
 from pubqueue.core.notices import (
     Announce,
     ApprovalWanted,
@@ -43,7 +44,7 @@ def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
     """Return the message that carries a notice."""
     if isinstance(what, Deliver):
         again = f"-{new_id()}" if what.again else ""
-        return _delivery(what, service, f"{delivery_id(what.item)}{again}")
+        return _delivery(what, service, f"{delivery_id(what)}{again}")
     return head(service, what.to, new_id()) + rest(what, service)
 
 
@@ -132,12 +133,15 @@ def _changed(what: SubscriptionChanged) -> bytes:
     return text if jid else ADDRESSEE + text
 
 
-def delivery_id(item: Item) -> str:
-    """Return the message id of a delivery: it names the very lock, so that a bounce can.
+def delivery_id(what: Deliver) -> str:
+    """Return the message id of a delivery: it names the very lock and its subscription, so that a bounce does.
 
     One that is sent again has an id of its own, which begins with this (XEP-0060 12.4).
     """
-    return f"pq-{item.seq}-{item.token}"
+    return f"pq-{what.item.seq}-{what.item.token}-{_mark(what.subid)}"
+
+
+_mark: Final = lru_cache(maxsize=4096)(mark_of)
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,82 @@
+"""What an error says that comes back for a delivery: that nobody is there any more, or that it passes.
+
+XEP-0060 12.4 would have every error of type cancel end the subscription. But servers use that type for what passes, too:
+a server that cannot be found now, a component that is not connected. So the condition and the type decide together.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import Jid
+from pubqueue.core.queue.expire import Bounce
+from pubqueue.faces.xmpp import ns
+
+if TYPE_CHECKING:
+    from pubqueue.faces.xmpp.stream import Element
+
+TYPES: Final = ("auth", "cancel", "continue", "modify", "wait")
+"""Types of stanza errors (RFC 6120 8.3.2)."""
+
+# fmt: off
+_TABLE: Final[dict[str, str]] = {
+    #                          auth cancel continue modify wait    G: the resource or the account is gone
+    "bad-request":             "-     -       -       -     -",
+    "conflict":                "-     -       -       -     -",
+    "feature-not-implemented": "-     -       -       -     -",
+    "forbidden":               "-     -       -       -     -",
+    "gone":                    "G     G       G       G     G",
+    "internal-server-error":   "-     -       -       -     -",
+    "item-not-found":          "-     G       -       -     -",  # no such account
+    "jid-malformed":           "-     -       -       -     -",
+    "not-acceptable":          "-     -       -       -     -",
+    "not-allowed":             "-     -       -       -     -",
+    "not-authorized":          "-     -       -       -     -",
+    "payment-required":        "-     -       -       -     -",
+    "policy-violation":        "-     -       -       -     -",
+    "recipient-unavailable":   "-     G       -       -     -",  # Prosody, of a session that nobody has resumed
+    "redirect":                "-     -       -       -     -",
+    "registration-required":   "-     -       -       -     -",
+    "remote-server-not-found": "-     -       -       -     -",
+    "remote-server-timeout":   "-     -       -       -     -",
+    "resource-constraint":     "-     -       -       -     -",
+    "service-unavailable":     "-     G       -       -     -",  # what servers answer for who is not there (RFC 6121 8.5)
+    "subscription-required":   "-     -       -       -     -",
+    "undefined-condition":     "-     -       -       -     -",
+    "unexpected-request":      "-     -       -       -     -",
+}
+# fmt: on
+
+GONE: Final[dict[tuple[str, str], bool]] = {
+    (condition, kind): cell == "G"
+    for condition, row in _TABLE.items()
+    for kind, cell in zip(TYPES, row.split(), strict=True)
+}
+"""Whether an error of this condition and type says that nobody is there any more; of what is unknown it does not."""
+
+_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-([0-9a-f]{8}))?(?:-.*)?")
+
+
+def bounce(top: Element) -> Bounce | None:
+    """Return what a message of type error says of a delivery of ours; None if it is about none.
+
+    The id names the lock and the subscription; a delivery of a version that did not name the latter ends none.
+    """
+    found = _DELIVERY_ID.fullmatch(top.get("id") or "")
+    sender = top.get("from")
+    if found is None or sender is None:
+        return None
+    error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
+    seq, token, mark = int(found[1]), int(found[2]), found[3] or ""
+    return Bounce(Jid(sender), seq, token, gone=is_gone(error), bounced=True, mark=mark)
+
+
+def is_gone(error: Element | None) -> bool:
+    """Say whether the error says that nobody is there any more."""
+    if error is None:
+        return False
+    kind = error.get("type") or ""
+    conditions = (child.tag.partition(" ") for child in error.children)
+    names = (name for space, _, name in conditions if space == ns.STANZAS and name != "text")
+    return GONE.get((next(names, ""), kind), False)
