@@ -2,8 +2,12 @@
 
 import ast
 import inspect
+import os
+import pwd
+import re
 import sys
 import tomllib
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -138,9 +142,13 @@ def test_every_key_can_be_an_environment_variable(name):
         ("EVENT_LOG_SIZE", "many", "Expected `int`, got `str`"),
         ("EVENT_LOG_SIZE", "0", "Expected `int` >= 1"),
         ("SETTLE_BY_GET", "perhaps", "Expected `bool`, got `str`"),
-        ("NODE_CREATION", "me", "Invalid enum value 'me'"),
         ("NODE", "jobs", "JSON is malformed"),
-        ("NODE", '[{"name": "n", "owner": "a@b"}]', "Object contains unknown field `owner`"),
+        (
+            "NODE",
+            '[{"name": "n", "owner": "a@b"}]',
+            "Object contains unknown field `owner` - at `$[0]`; did you mean owners?",
+        ),
+        ("NODE_CREATION", "me", "Invalid enum value 'me'; one of anyone, local, admins"),
         ("TRANSACTIONS_ITEMS", "-1", "Expected `int` >= 1"),
     ],
 )
@@ -238,10 +246,22 @@ def test_names_are_normalised_as_the_server_will():
             for admin in ("", "a@b/c", "@b", "a b@c")
         ),
         ("jid = 'q'\nsecret = 'a'\nadmins = 'a@b'", "Expected `array`, got `str` - at `$.admins`"),
-        ("jid = 'q'\nsecret = 'a'\nnode_creation = 'me'", "Invalid enum value 'me'"),
+        (
+            "jid = 'q'\nsecret = 'a'\nnode_creation = 'me'",
+            "`$.node_creation`; one of anyone, local, admins",
+        ),
         ("jid = 'q'\nsecret = 'a'\nlog_level = 'loud'", "log_level has to be debug, info"),
         ("jid = 'q'\nsecret = 'a'\nlog_format = 'xml'", "log_format has to be logfmt or json"),
         ("jid = 'q'\nsecret = 'a'\ncolour = 'red'", "unknown field `colour`"),
+        ("jid = 'q'\nsecret = 'a'\nstorre = 'red'", "unknown field `storre`; did you mean store?"),
+        (
+            "jid = 'q'\nsecret = 'a'\n[transactions]\nitem = 4",
+            "unknown field `item` - at `$.transactions`; did you mean items?",
+        ),
+        (
+            "jid = 'q'\nsecret = 'a'\n[[schedule]]\nname = 's'\ncron = 'x'\nnode = 'n'\nmissed = 'no'",
+            "Invalid enum value 'no' - at `$.schedule[0].missed`; one of all, once, skip",
+        ),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\n", "missing required field `name`"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = ''", "length >= 1"),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nowner = 'a@b'", "unknown field `owner`"),
@@ -278,6 +298,42 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, path, sentence):
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match=sentence):
         load(tmp_path / path, {}, {})
+
+
+def test_a_file_of_somebody_else_is_told_with_its_owner_and_mode(tmp_path):
+    path = tmp_path / "pubqueue.toml"
+    path.write_text("jid = 'q.example'\nsecret = 'a'")
+    path.chmod(0)
+    with as_somebody_else(), pytest.raises(ConfigError) as refused:
+        load(path, {}, {})
+    there = (
+        r".* cannot be read: Permission denied \(/\S+ belongs to \w+:\w+, mode \d{4}; this is \w+\)"
+    )
+    assert re.fullmatch(there, str(refused.value))
+
+
+@contextmanager
+def as_somebody_else():
+    """Have no rights to what is the user's own: root may do everything, so it becomes nobody."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+
+
+def test_the_secret_is_the_credential_that_systemd_hands_over(tmp_path, monkeypatch):
+    for name, secret in (("secret", "of systemd"), ("usual", "of the package")):
+        (tmp_path / name).write_text(secret)
+    monkeypatch.setattr("pubqueue.config.USUAL_SECRET", tmp_path / "usual")
+    text = "jid = 'q.example'"
+    assert from_file(tmp_path, text).shared_secret() == "of the package"
+    handed = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    assert from_file(tmp_path, text, environment=handed).shared_secret() == "of systemd"
+    said = {**handed, "PUBQUEUE_SECRET": "of the variable"}
+    assert from_file(tmp_path, text, environment=said).shared_secret() == "of the variable"
 
 
 def test_the_secret_is_not_shown():

@@ -13,6 +13,7 @@ from pubqueue.app.operations.model import Column
 from pubqueue.app.operations.table import OPERATIONS
 from pubqueue.cli import COMMANDS, main
 from pubqueue.cli.operations import show
+from pubqueue.cli.unread import unread
 
 LISTS = (
     *("queues", "items", "dead", "peek", "workers", "events", "service", "members"),
@@ -63,3 +64,45 @@ def test_who_is_no_terminal_has_to_say_yes(name):
     result = CliRunner().invoke(main, [name, "jobs"], env={"PUBQUEUE_URL": ""})
     assert result.exit_code == 2
     assert result.output.endswith("Nothing is done without --yes.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["queus"], "there is no command queus; did you mean queues?"),
+        (["node", "creat"], "there is no command creat; did you mean create?"),
+        (["schedule", "lst"], "there is no command lst; did you mean list?"),
+        (["frobnicate"], "there is no command frobnicate"),
+    ],
+)
+def test_who_mistypes_a_command_is_told_which_is_like_it(words, sentence):
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: {sentence}\n")
+
+
+def test_a_variable_that_nobody_reads_is_told():
+    variables = {
+        "PUBQUEUE_PASWORD": "x",
+        "PUBQUEUE_STORRE": "x",
+        "PUBQUEUE_FROB": "x",
+        "PUBQUEUE_NODE_CREATION": "local",
+        "PUBQUEUE_QUIET": "1",
+        "PUBQUEUE_PORT_5347_TCP_ADDR": "10.0.0.1",
+        "PUBQUEUE_SERVICE_HOST": "10.0.0.1",
+    }
+    result = CliRunner().invoke(main, ["completion", "bash"], env=variables)
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        "pubqueue: PUBQUEUE_FROB in the environment is no setting of pubqueue",
+        "pubqueue: PUBQUEUE_PASWORD in the environment is no setting of pubqueue; did you mean PUBQUEUE_PASSWORD?",
+        "pubqueue: PUBQUEUE_STORRE in the environment is no setting of pubqueue; did you mean PUBQUEUE_STORE?",
+    ]
+
+
+def test_where_the_service_is_not_installed_only_clients_variables_are_known(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pubqueue.config", None)
+    variables = {"PUBQUEUE_PASWORD": "x", "PUBQUEUE_LOG_LEVEL": "info"}
+    assert list(unread(variables)) == [
+        "PUBQUEUE_PASWORD in the environment is no setting of pubqueue; did you mean PUBQUEUE_PASSWORD?"
+    ]

@@ -14,6 +14,7 @@ import msgspec
 from slixmpp.jid import JID, InvalidJID
 
 from pubqueue import environment
+from pubqueue.config_errors import explained
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
@@ -22,6 +23,7 @@ from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import WANTED, store_at
 from pubqueue.stores import shown as shown_address
+from pubqueue.unreadable import why
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +125,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     secret: str | None = None
     """The secret itself; better is `secret_file`."""
     secret_file: str | None = None
-    """A file with the secret, which the server knows for the component, in its first line."""
+    """A file with the secret, which the server knows for the component, in its first line. Where nothing says otherwise it is
+    the credential `secret` that systemd hands over (`LoadCredential=`), or else `/etc/pubqueue/secret`, if one is there."""
     server: str = "127.0.0.1:5347"
     """The server's component port, as host:port."""
     store: str = "sqlite:///var/lib/pubqueue/pubqueue.db"
@@ -267,7 +270,9 @@ def _token(key: str, file: str | None) -> str | None:
 def _first_line(key: str, file: str) -> str:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
+    except OSError as problem:
+        raise ConfigError(f"{key} {file} cannot be read: {why(Path(file), problem)}") from None
+    except UnicodeDecodeError as problem:
         raise ConfigError(f"{key} {file} cannot be read: {problem}") from None
     return lines[0].strip() if lines else ""
 
@@ -276,10 +281,29 @@ ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Sett
 """Every key, by the variable that it can come from."""
 
 
+USUAL_SECRET: Final = Path("/etc/pubqueue/secret")
+"""Where the unit of the Debian package has the secret from; it is root's, so who checks by hand is root as well."""
+
+
+def _usual_secret(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting that nobody made, if there is a secret where the unit of systemd has it."""
+    places = [USUAL_SECRET]
+    if folder := variables.get("CREDENTIALS_DIRECTORY"):
+        places.insert(0, Path(folder, "secret"))
+    found = (place for place in places if os.path.exists(place))  # false where nobody may look
+    return next(({"secret_file": str(place)} for place in found), {})
+
+
 def load(
-    file: Path | None, flags: Mapping[str, Any], variables: Mapping[str, str] = os.environ
+    file: Path | None,
+    flags: Mapping[str, Any],
+    variables: Mapping[str, str] = os.environ,
+    *,
+    with_secret: bool = True,
 ) -> Settings:
     """Return the settings of the file, changed by the environment, changed by the flags.
+
+    Who only looks at the rest does not need to be able to read the secret: `with_secret`.
 
     Raises:
         ConfigError: a key is unknown, a value does not fit, or the file cannot be read.
@@ -291,14 +315,18 @@ def load(
     except environment.BadVariableError as problem:
         raise ConfigError(str(problem)) from None
     _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
+    if not found.get("secret") and not found.get("secret_file"):
+        found |= _usual_secret(variables)
     if "jid" not in found:
         raise ConfigError("jid is needed: the component's address, such as queue.example.org")
     try:
         settings = msgspec.convert(found, Settings)
     except msgspec.ValidationError as problem:
         where = f"{file}: " if file else ""
-        raise ConfigError(f"{where}{problem}") from None
+        raise ConfigError(where + explained(problem, Settings)) from None
     _check(settings)
+    if with_secret:
+        settings.shared_secret()
     jid, *admins = (JID(text).full for text in (settings.jid, *settings.admins))
     return msgspec.structs.replace(settings, jid=jid, admins=tuple(admins))
 
@@ -333,7 +361,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise ConfigError(f"{file} cannot be read: {problem.strerror}") from None
+        raise ConfigError(f"{file} cannot be read: {why(file, problem)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{file} is no TOML: {problem}") from None
 
@@ -346,7 +374,6 @@ def _check(settings: Settings) -> None:
     settings.make_store()
     if settings.secret and settings.secret_file:
         raise ConfigError("secret and secret_file are both there; one of them has to go")
-    settings.shared_secret()
     if "@" in settings.jid or "/" in settings.jid or not _is_jid(settings.jid):
         raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
     if settings.log_level not in {"debug", "info", "warning", "error"}:

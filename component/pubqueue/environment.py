@@ -1,7 +1,8 @@
 """Settings from environment variables: `PUBQUEUE_` and the key in capitals, of a table with the table's name before it.
 
 A list is written with commas, the nodes as JSON. A variable that is empty counts as not there; one that is no
-key of ours is passed over, for container managers set some of their own under a service's name.
+key of ours is reported (`cli.unread`) and then passed over, for container managers set some of their own under a
+service's name.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import ValidationError
+
+from pubqueue.config_errors import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,8 +53,11 @@ def given(kind: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[st
             table = table.setdefault(step, {})
         try:
             table[path[-1]] = _value(text, key_type)
-        except (msgspec.ValidationError, msgspec.DecodeError) as problem:
-            raise BadVariableError(f"{name}: {problem}") from None
+        except (ValidationError, msgspec.DecodeError) as problem:
+            words = (
+                explained(problem, key_type) if isinstance(problem, ValidationError) else problem
+            )
+            raise BadVariableError(f"{name}: {words}") from None
     return found
 
 

@@ -26,13 +26,14 @@ from pubqueue.faces.xmpp.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.payload import fingerprint, same
 from pubqueue.monitored import monitored
 from pubqueue.reloading import trim_of
-from pubqueue.stores import Doubtful
 from pubqueue.stores import shown as shown_address
+from pubqueue.stores.looking import look
+from pubqueue.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
-    from pubqueue.app.ports import Store
+    from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.watching import Traffic, Watch
     from pubqueue.config import Settings
     from pubqueue.core.model import Asker
@@ -379,8 +380,48 @@ def _collect_less_often() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
+async def prepare(settings: Settings) -> None:
+    """Make the store, or bring it to the newest schema, as the start does.
+
+    Raises:
+        StoreError: it cannot be used.
+
+    """
+    async with _stored(settings) as store:
+        await store.open()
+
+
+async def check_offline(settings: Settings) -> list[str]:
+    """See that what the file declares can be meant, and touch neither store nor port; return a line about each.
+
+    Raises:
+        ConfigError: a declared node or schedule does not fit.
+
+    """
+    compare = _comparison(settings)
+    nothing = MemoryStore()
+    await nothing.open()
+    _, schedules = await nothing.read(compare)
+    await nothing.close()
+    return schedules
+
+
+def _comparison(
+    settings: Settings,
+) -> Callable[[Transaction], tuple[tuple[int, list[str]], list[str]]]:
+    """Return what compares the declared nodes and schedules with a store.
+
+    Raises:
+        ConfigError: one of them cannot be meant; so does what is returned.
+
+    """
+    nodes = Comparison(settings.node, _service(settings))
+    schedules = Preview(settings.schedule, {node.name for node in settings.node}, now())
+    return lambda tx: (nodes.lines(tx), schedules.lines(tx))
+
+
 async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
-    """Open the store and knock at the server; return a line about each.
+    """Look at the store, which stays as it is, and knock at the server; return a line about each.
 
     Raises:
         StoreError, ConfigError, RefusedByServerError: as `serve`.
@@ -388,15 +429,15 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
             there is one, is the condition of its last stream error.
 
     """
-    schedules = Preview(settings.schedule, {node.name for node in settings.node}, now())
-    store = settings.make_store()
-    await store.open()
-    try:
-        nodes, about_nodes = await store.read(Comparison(settings.node, _service(settings)).lines)
-        about_schedules = await store.read(schedules.lines)
-        doubts = await store.doubts() if isinstance(store, Doubtful) else []
-    finally:
-        await store.close()
+    declared = await check_offline(settings)
+    found, says = await asyncio.to_thread(look, settings.store, _comparison(settings))
+    about_store = [f"store: {sentence}" for sentence in says]
+    if found is not None:
+        (nodes, about_nodes), about_schedules = found
+        about_store.insert(0, f"store: good, {nodes} nodes")
+        about_store += [*about_nodes, *about_schedules]
+    else:
+        about_store += declared
     component = Component(
         settings.jid,
         settings.shared_secret(),
@@ -410,6 +451,4 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
             raise TimeoutError(component.last_error)
     finally:
         await component.leave()
-    server = f"server: {settings.server} accepts {settings.jid}"
-    about_store = [f"store: good, {nodes} nodes", *(f"store: {doubt}" for doubt in doubts)]
-    return [*about_store, *about_nodes, *about_schedules, server]
+    return [*about_store, f"server: {settings.server} accepts {settings.jid}"]

@@ -9,6 +9,7 @@ import click
 
 from pubqueue import __version__
 from pubqueue.cli.ending import ASKED_WRONGLY, stop
+from pubqueue.cli.suggesting import Suggesting
 
 COMMANDS: Final = {
     "backup": ("pubqueue.cli.backup", "server"),
@@ -43,7 +44,7 @@ COMMANDS: Final = {
 """Of each command the module that has a function of its name, and the extra with what that imports, if it needs one."""
 
 
-class Commands(click.Group):
+class Commands(Suggesting):
     """Commands that are imported when they are asked for, so that each needs its own libraries alone."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
@@ -83,5 +84,12 @@ def _not_installed(name: str, extra: str, problem: ModuleNotFoundError) -> click
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pubqueue")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Serve a durable work queue in an XMPP network, and run it."""
+    if ctx.invoked_subcommand == "serve":
+        return  # which logs them
+    from pubqueue.cli.unread import unread  # noqa: PLC0415  # it imports what clients need
+
+    for sentence in unread():
+        click.echo(f"pubqueue: {sentence}", err=True)

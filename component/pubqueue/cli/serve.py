@@ -7,11 +7,13 @@ import signal
 from typing import TYPE_CHECKING
 
 import click
+import structlog
 
 from pubqueue import logs, wiring
 from pubqueue.app.ports import StoreError
 from pubqueue.cli.ending import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.settings import refused, run, settings_options, with_settings
+from pubqueue.cli.unread import unread
 from pubqueue.config import ConfigError
 from pubqueue.faces.xmpp.component import RefusedByServerError
 from pubqueue.reloading import Reloader
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.config import Settings
+
+log = structlog.get_logger(__name__)
 
 
 @click.command()
@@ -35,6 +39,8 @@ def serve(settings: Settings, again: Callable[[], Settings]) -> None:
     configuration again, and log what it took over.
     """
     logs.configure(settings.log_level, settings.log_format)
+    for sentence in unread():
+        log.warning("config.unread", why=sentence)
     try:
         run(_serve(settings, again))
     except ConfigError as problem:

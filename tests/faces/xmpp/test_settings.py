@@ -138,7 +138,10 @@ def test_a_collection_is_a_feature_that_is_not_there():
     ("form", "said"),
     [
         ({"pubsub#digest": ["1"]}, "pubsub#digest is no setting of this service"),
-        ({"lock_timeout": ["1"]}, "lock_timeout is no setting of this service"),
+        (
+            {"lock_timeout": ["1"]},
+            "lock_timeout is no setting of this service; did you mean x-queueing#lock_timeout?",
+        ),
         ({"pubsub#title": ["a", "b"]}, "pubsub#title takes one value"),
         ({"pubsub#node_type": ["x"]}, "pubsub#node_type is always leaf here"),
         (

@@ -5,6 +5,7 @@ The store is only read, beside the service that uses it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sqlite3
@@ -16,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 from pubqueue.cli.operations.findings import bad, good, look
 from pubqueue.config import ConfigError, load
 from pubqueue.stores import shown
+from pubqueue.unreadable import in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +33,15 @@ TOO_LITTLE: Final = 100 << 20
 def findings(config: Path) -> Iterator[Finding]:
     """Look at everything, and say each as it is found."""
     try:
-        settings = load(config, {})
+        settings = load(config, {}, with_secret=False)
     except ConfigError as problem:
         yield bad("configuration", str(problem))
         return
     yield good("configuration", f"{config} can be read, {len(settings.node)} declared nodes")
+    try:
+        settings.shared_secret()
+    except ConfigError as problem:  # the service may have it all the same: systemd hands it over
+        yield look("secret", str(problem))
     yield from _declared(settings)
     yield from _port(settings)
     address = urlsplit(settings.store)
@@ -70,8 +76,14 @@ def _port(settings: Settings) -> Iterator[Finding]:
 
 def _file(path: Path) -> Iterator[Finding]:
     """Look at a store of SQLite: its disk, and its pages."""
-    if not path.exists():
-        yield bad("store", f"{path} is not there; `pubqueue serve` makes it")
+    if not os.path.exists(path):  # false as well where this user may not look
+        why = in_the_way(path)
+        yield bad(
+            "store",
+            f"{path} cannot be seen{why}"
+            if why
+            else f"{path} is not there; `pubqueue serve` makes it",
+        )
         return
     free = shutil.disk_usage(path.parent).free
     says = f"{free >> 20} MiB are free where {path} is"
@@ -83,7 +95,7 @@ def _file(path: Path) -> Iterator[Finding]:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as store:
             (result,) = store.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as problem:
-        yield bad("store", f"{path} cannot be read: {problem}")
+        yield bad("store", f"{path} cannot be read: {problem}{in_the_way(path)}")
         return
     size = path.stat().st_size
     if result == "ok":

@@ -20,12 +20,13 @@ from pubqueue.cli.operations import show
 from pubqueue.cli.operations.deeds import do
 from pubqueue.cli.operations.lists import paging, write_list
 from pubqueue.cli.operations.options import NODE, answering, confirm, run, sure, words
+from pubqueue.cli.suggesting import Suggesting
 
 if TYPE_CHECKING:
     from pubqueue.cli.operations.link import Link
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def node() -> None:
     """Make, change and delete nodes, and say who is what."""
 

@@ -24,6 +24,7 @@ from pubqueue.cli.operations import show
 from pubqueue.cli.operations.deeds import do
 from pubqueue.cli.operations.lists import paging, write_list
 from pubqueue.cli.operations.options import NODE, answering, run, words
+from pubqueue.cli.suggesting import Suggesting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Command = Callable[..., None]
 
 
-@click.group()
+@click.group(cls=Suggesting)
 def schedule() -> None:
     """Publish at set times; for administrators."""
 

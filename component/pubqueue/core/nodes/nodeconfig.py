@@ -25,6 +25,7 @@ from pubqueue.core.model import (
     PublishModel,
     SendLast,
 )
+from pubqueue.core.suggestion import suggestion
 from pubqueue.core.validity import LONGEST_ID
 
 if TYPE_CHECKING:
@@ -222,7 +223,8 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
     for name, value in wanted.values.items():
         setting = SETTINGS.get(name)
         if setting is None:
-            return Refused(Refusal.INVALID_CONFIG, f"{name} is no setting of this service")
+            words = f"{name} is no setting of this service{suggestion(name, SETTINGS)}"
+            return Refused(Refusal.INVALID_CONFIG, words)
         try:
             changed[name] = setting.read(_as_text(value))
         except ValueError as problem:

@@ -22,6 +22,7 @@ from pubqueue.core.nodes.nodeconfig import (
     written,
 )
 from pubqueue.core.nodes.options import DELIVER, EXPIRE, WINDOW, Lease, Options
+from pubqueue.core.suggestion import suggestion
 from pubqueue.faces.xmpp.jids import is_bare
 from pubqueue.faces.xmpp.text import moment_of
 
@@ -191,7 +192,8 @@ def _misfit(var: str, given: Sequence[str]) -> Refused | None:
     field = _BY_VAR.get(var)
     if field is None and var not in FIXED:
         why = DECLINED.get(var)
-        return _invalid(f"{var} is no setting of this service" + (f": {why}" if why else ""))
+        instead = f": {why}" if why else suggestion(var, _BY_VAR)
+        return _invalid(f"{var} is no setting of this service{instead}")
     if field is not None and field.type == "jid-multi":
         return _misfit_of_jids(var, given)
     if len(given) > 1 and (field is None or field.type not in MULTIPLE):

@@ -26,6 +26,7 @@ from pubqueue.stores.copying.places import RefusedError
 from pubqueue.stores.copying.tables import BACKUP
 from pubqueue.stores.sqlite import schema
 from pubqueue.stores.sqlite.private import MINE
+from pubqueue.unreadable import why
 
 if TYPE_CHECKING:
     import sqlite3
@@ -153,7 +154,7 @@ def _part(file: Path) -> Iterator[tuple[Path, int]]:
     try:
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, MINE)
     except OSError as problem:
-        raise StoreError(f"{part}: {problem.strerror}") from problem
+        raise StoreError(f"{part}: {why(part.parent, problem, os.W_OK | os.X_OK)}") from problem
     try:
         _take(part, descriptor)
         try:
@@ -241,7 +242,7 @@ def _see_that_it_is_one(file: Path) -> None:
         with file.open("rb") as opened:
             header = opened.read(100)
     except OSError as problem:
-        raise RefusedError(f"{file}: {problem.strerror}") from problem
+        raise RefusedError(f"{file}: {why(file, problem)}") from problem
     is_one = int.from_bytes(header[APPLICATION], "big") == schema.BACKUP
     if not header.startswith(HEADER) or not is_one:
         raise RefusedError(f"{file} is no backup of pubqueue")

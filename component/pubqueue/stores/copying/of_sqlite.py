@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, Table
 from pubqueue.stores.sqlite import SqliteStore, private
 from pubqueue.stores.sqlite.alone import alone, number_file, numbered
 from pubqueue.stores.sqlite.schema import APPLICATION_ID, HALF_COPIED, check_current, prepare
+from pubqueue.unreadable import in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -181,6 +183,8 @@ class _Running(SqlitePlace):
 def running(store: Store) -> Iterator[SqlitePlace]:
     """Open a file to read while others may write to it: what is read is of one moment, and nobody waits for it."""
     path = _path(store)
+    if why := in_the_way(path, os.R_OK | os.W_OK):
+        raise StoreError(f"{path}: Permission denied{why}")
     if not path.is_file() or not path.stat().st_size:
         raise RefusedError(f"{path}: there is no store")
     with connected(path) as connection:

@@ -13,9 +13,19 @@ BESIDE: Final = ("", "-wal", "-shm")
 
 
 def create(path: Path) -> None:
-    """Make the file, empty, unless it is there; what is wrong with its place SQLite says better."""
+    """Make the file, empty, unless it is there; what is wrong with its place SQLite says better.
+
+    What root makes belongs to the owner of the folder: a restore by root has to leave the store to the user of the
+    service. SQLite gives the files beside it the same owner.
+    """
     with suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, MINE))
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, MINE)
+        try:
+            if os.geteuid() == 0:
+                folder = path.absolute().parent.stat()
+                os.fchown(descriptor, folder.st_uid, folder.st_gid)
+        finally:
+            os.close(descriptor)
 
 
 def close_to_others(path: Path) -> None:

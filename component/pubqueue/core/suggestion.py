@@ -1,0 +1,28 @@
+"""What somebody may have meant who wrote a name that is not known."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST: Final = 64
+"""Characters of a name that is compared: none of ours is longer, and comparing costs time."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean x?` for the known name that is most like the word, nothing if none is.
+
+    Names are compared by what stands behind their `#`, for what stands before it many have in common.
+    """
+    if len(word) > LONGEST:
+        return ""
+    names = {_short(name): name for name in known}
+    near = get_close_matches(_short(word), names, n=1, cutoff=0.7)
+    return f"; did you mean {names[near[0]]}?" if near else ""
+
+
+def _short(name: str) -> str:
+    return name.rpartition("#")[2]

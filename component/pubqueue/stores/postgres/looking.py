@@ -1,0 +1,80 @@
+"""Looks at a schema and leaves it as it is."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
+
+from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.stores.looking import Looked, older
+from pubqueue.stores.postgres.doubts import doubts
+from pubqueue.stores.postgres.errors import translated
+from pubqueue.stores.postgres.line import connected
+from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, version
+from pubqueue.stores.postgres.session import Session
+from pubqueue.stores.postgres.store import READING, PostgresStore
+from pubqueue.stores.postgres.transaction import PostgresTransaction
+from pubqueue.stores.relational.node_ids import NodeIds
+from pubqueue.stores.relational.statements import half_copied, scripts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from psycopg import Connection
+
+    from pubqueue.app.ports import Store, Transaction
+
+T = TypeVar("T")
+
+
+def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
+    """Run a job on what the schema has at this moment; see `pubqueue.stores.looking.look`."""
+    assert isinstance(store, PostgresStore)
+    try:
+        with translated(), closing(connected(store.conninfo)) as connection:
+            configure(connection)
+            found = _look(connection, job)
+            return Looked(found.found, [*found.says, *doubts(connection)])
+    except UnreachableStoreError as problem:
+        raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
+    except StoreError as problem:
+        raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
+
+
+def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
+    done, known = version(connection), len(scripts(__package__))
+    if done is None:
+        _see_that_it_can_be_made(connection)
+        return Looked(
+            None, [f"the schema {SCHEMA} is not there yet; the start of the service makes it"]
+        )
+    if (source := copied_from(connection)) is not None:
+        raise ForeignStoreError(half_copied(source))
+    if done > known:
+        words = f"its schema is number {done}, this program knows {known}; use a newer one"
+        raise ForeignStoreError(words)
+    if done < known:
+        return Looked(None, [older(done, known)])
+    connection.execute(READING, prepare=False)
+    try:
+        session = Session(connection, NodeIds(), None)
+        return Looked(job(PostgresTransaction(session, foreign=True)), [])
+    finally:
+        connection.execute("ROLLBACK", prepare=False)
+
+
+def _see_that_it_can_be_made(connection: Connection) -> None:
+    """Raise what the start of the service would: the role may not make the schema, nor make tables in one that is there."""
+    row = connection.execute(
+        "SELECT CASE WHEN to_regnamespace($1) IS NULL THEN"
+        " has_database_privilege(current_database(), 'CREATE')"
+        " ELSE has_schema_privilege(to_regnamespace($1)::oid, 'CREATE') END,"
+        " EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace($1)), current_user",
+        (SCHEMA,),
+    ).fetchone()
+    assert row is not None
+    may, filled, role = row
+    if filled:
+        raise ForeignStoreError(f"the schema {SCHEMA} belongs to another program")
+    if not may:
+        raise ForeignStoreError(f"the schema {SCHEMA} cannot be made: {role} may not create it")

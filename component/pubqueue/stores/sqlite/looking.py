@@ -1,0 +1,70 @@
+"""Looks at a store's file and leaves it as it is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeVar
+
+from pubqueue.app.ports import ForeignStoreError
+from pubqueue.stores.looking import Looked, older
+from pubqueue.stores.relational.node_ids import NodeIds
+from pubqueue.stores.sqlite.schema import check_whole, migrations, schema_number
+from pubqueue.stores.sqlite.store import LOCK_PATIENCE, SqliteStore
+from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.unreadable import in_the_way
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pubqueue.app.ports import Store, Transaction
+
+T = TypeVar("T")
+
+ABSENT = "is not there yet; the start of the service makes it"
+
+
+def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
+    """Run a job on what the file has at this moment; see `pubqueue.stores.looking.look`."""
+    assert isinstance(store, SqliteStore)
+    path = store.path
+    try:
+        if not path.exists():
+            _see_that_it_can_be_made(path)
+            return Looked(None, [f"{path} {ABSENT}"])
+        if not path.stat().st_size:
+            return Looked(None, [f"{path} is empty; the start of the service fills it"])
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(
+            sqlite3.connect(uri, uri=True, timeout=LOCK_PATIENCE, isolation_level=None)
+        ) as connection:
+            return _look(connection, path, job)
+    except (sqlite3.Error, OSError) as problem:
+        why = (
+            f"unable to open database file: {problem.strerror}"
+            if isinstance(problem, OSError)
+            else problem
+        )
+        raise ForeignStoreError(f"{path}: {why}{in_the_way(path, os.R_OK | os.W_OK)}") from problem
+
+
+def _look(connection: sqlite3.Connection, path: Path, job: Callable[[Transaction], T]) -> Looked[T]:
+    check_whole(connection, path)
+    done, known = schema_number(connection), len(migrations())
+    if done > known:
+        words = f"its schema is number {done}, this program knows {known}; use a newer one"
+        raise ForeignStoreError(f"{path}: {words}")
+    if done < known:
+        return Looked(None, [f"{path}: {older(done, known)}"])
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("BEGIN")
+    return Looked(job(SqliteTransaction(connection, NodeIds(), foreign=True)), [])
+
+
+def _see_that_it_can_be_made(path: Path) -> None:
+    """Make a file without a name in the folder, which goes at once; raises OSError where none can be made."""
+    with tempfile.TemporaryFile(dir=path.parent):
+        pass
