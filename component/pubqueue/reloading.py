@@ -105,6 +105,7 @@ async def _take_over(
         limits=settings.transactions.limits(),
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
+        operators=(Jid(admin) for admin in settings.admins),
     )
     reaper.adopt(trim_of(settings))
     for face in faces:

@@ -23,7 +23,7 @@ from pubqueue.declared_nodes import Comparison
 from pubqueue.declared_schedules import Preview
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.component import Component, PlaceTakenError
-from pubqueue.faces.xmpp.payload import fingerprint, same
+from pubqueue.faces.xmpp.payload import fingerprint, same, space_of
 from pubqueue.monitored import monitored
 from pubqueue.reloading import trim_of
 from pubqueue.stores import shown as shown_address
@@ -163,6 +163,8 @@ def _broker(
         auto_creation=settings.auto_creation,
         about=About(__version__, shown_address(settings.store), clock()),
         service=_service(settings),
+        operators=(Jid(account) for account in settings.admins),
+        space_of=space_of,
         watch=watch,
     )
     return broker, reaper

@@ -12,7 +12,7 @@ from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.model import Millis
-from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
@@ -47,6 +47,9 @@ class Shell:
         self.now = NOW
         self.limits = DEFAULTS
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
+        self.policy, self.creation = CreationPolicy.ANYONE, AutoCreation.NEVER
+        self.operators: frozenset[Jid] = frozenset()
+        self.space_of: Callable[[bytes], str] = lambda _payload: ""
         self.unreachable: set[Jid] = set()
         self.rows = WorkingSet()
         self.changes = ChangeApplier(self.rows, lambda jid: jid not in self.unreachable)
@@ -123,4 +126,9 @@ class Shell:
         return int(found.fetchone()[0])
 
     def _context(self) -> Context:
-        return Context(self.rows, self.now, CreationPolicy.ANYONE, self.same, self.limits)
+        return Context(
+            *(self.rows, self.now, self.policy, self.same, self.limits),
+            auto_creation=self.creation,
+            operators=self.operators,
+            space_of=self.space_of,
+        )

@@ -12,6 +12,7 @@ from msgspec import json
 
 from pubqueue.app.rows import Needs
 from pubqueue.core.model import NodeConfig, NodeFull
+from pubqueue.core.nodes.references import identity
 from pubqueue.stores import postgres, sqlite
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.relational.statements import scripts
@@ -21,6 +22,8 @@ OF_SQLITE = range(8, len(scripts(sqlite.__name__)))
 OF_POSTGRES = range(1, len(scripts(postgres.__name__)))
 PLAIN_NODES = {"sqlite": 9, "postgres": 2}
 """The migration since which full nodes say whether they refuse more."""
+MEANT = {"sqlite": 16, "postgres": 10}
+"""The migration since which a node keeps which other node it has named."""
 
 
 class File:
@@ -196,6 +199,19 @@ async def test_a_node_that_refused_what_is_too_much_still_does(earlier):
     drops = number >= PLAIN_NODES[earlier.kind]
     reject = {} if drops else {"publish_node_full": NodeFull.REJECT}
     assert config == NodeConfig(queueing=True, max_items=9, **reject)
+
+
+async def test_a_node_that_names_one_for_its_dead_keeps_which_it_meant(earlier):
+    names = [name for (name,) in earlier.ask("SELECT name FROM node ORDER BY name")[1][:2]]
+    config = json.encode(NodeConfig(dead_letter_node=names[1])).decode()
+    config = config.replace(',"dead_letter_meant":""', "")
+    earlier.ask(f"UPDATE node SET config = '{config}' WHERE name = '{names[0]}'")
+    number = earlier.number()
+    async with opened(earlier) as store:
+        found = await store.batch(lambda tx: tx.load(Needs(nodes=set(names))))
+    namer, other = sorted(found.nodes, key=lambda node: node.name)
+    meant = identity(other) if number < MEANT[earlier.kind] else ""
+    assert namer.config == NodeConfig(dead_letter_node=names[1], dead_letter_meant=meant)
 
 
 async def test_both_stores_show_the_same(tmp_path, database):

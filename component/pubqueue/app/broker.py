@@ -42,7 +42,7 @@ from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.app.listings import Place
     from pubqueue.app.news import Ask
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.watching import Watch
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Asker, Millis, NodeName
+    from pubqueue.core.model import Asker, Jid, Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.notices import News, Notice
     from pubqueue.core.reading.overviews import About
@@ -86,10 +86,13 @@ class Broker:
         about: About = UNKNOWN,
         watch: Watch | None = None,
         service: Asker = SERVICE,
+        operators: Iterable[Jid] = (),
+        space_of: Callable[[bytes], str] = lambda _payload: "",
     ) -> None:
         self._store, self._clock, self._on_moment = store, clock, on_moment
         self._same_payload, self._fingerprint, self._about = same_payload, fingerprint, about
-        self._service = service
+        self._service, self._operators = service, frozenset(operators)
+        self._space_of = space_of
         self._policy, self._limits = policy, limits
         self._auto_creation, self._most_subscriptions = auto_creation, most_subscriptions
         self._rates = Rates()
@@ -123,8 +126,10 @@ class Broker:
         limits: Limits,
         most_subscriptions: int,
         auto_creation: AutoCreation,
+        operators: Iterable[Jid] = (),
     ) -> None:
         """Judge by these from the next batch on."""
+        self._operators = frozenset(operators)
         self._policy, self._limits = policy, limits
         self._auto_creation = auto_creation
         self._most_subscriptions = most_subscriptions
@@ -460,6 +465,8 @@ class Broker:
             rate=self._rate,
             about=self._about,
             service=self._service,
+            operators=self._operators,
+            space_of=self._space_of,
         )
 
     def _rate(self, node: NodeName) -> float:

@@ -151,6 +151,13 @@ class Refused(Struct, frozen=True, gc=False):
     standing: tuple[SubscriptionEntry, ...] = ()
 
 
+def in_words(refused: Refused) -> str:
+    """Return why a request was refused, for those who look after what made it: a schedule, a queue's dead items."""
+    name = refused.refusal.name.lower().replace("_", " ")
+    bound = "" if refused.limit is None else f" ({refused.limit})"
+    return f"{name}{bound}: {refused.reason}" if refused.reason else f"{name}{bound}"
+
+
 class Done(Struct, frozen=True, gc=False):
     """Yes, and there is nothing to tell."""
 

@@ -204,7 +204,9 @@ class NodeConfig(Struct, frozen=True, gc=False):
     max_failures: int = 20
     """Lock timeouts, lost workers and failures told, after which an item is dead; a plain unlock is none."""
     dead_letter_node: str = ""
-    """Where dead items go; empty: they stay where they are, dead."""
+    """Where dead items go, as a publish of the owners'; empty, or where that refuses them: they stay, dead."""
+    dead_letter_meant: str = ""
+    """No setting: which node of that name was meant (`core.nodes.references`)."""
     backoff_min: int = 1
     """Seconds of the pause after the second failure of an item; each further one doubles it. The first one costs no pause."""
     backoff_max: int = 60

@@ -94,17 +94,20 @@ def test_a_dead_item_moves_to_the_dead_letter_node():
 
 
 @pytest.mark.parametrize(
-    "place",
+    ("place", "obstacle"),
     [
-        DeadLetterPlace(DLQ, exists=False, taken=False),
-        DeadLetterPlace(DLQ, exists=True, taken=True),
-        DeadLetterPlace(JOBS, exists=True, taken=False),
+        (DeadLetterPlace(DLQ, exists=False, taken=False), "it is not there"),
+        (DeadLetterPlace(DLQ, exists=True, taken=True), "it has this id"),
+        (DeadLetterPlace(DLQ, exists=True, taken=False, room=0), "it is full"),
+        (DeadLetterPlace(DLQ, exists=True, taken=False, refuses="paused"), "paused"),
+        (DeadLetterPlace(JOBS, exists=True, taken=False), None),
     ],
-    ids=["no such node", "its id is taken", "the node itself"],
+    ids=["no such node", "its id is taken", "no room", "refused", "the node itself"],
 )
-def test_a_dead_item_that_cannot_move_stays(place):
+def test_a_dead_item_that_cannot_move_stays_and_says_why(place, obstacle):
     item = held()
-    assert failing(item, place=place, max_failures=1) == GiveUp(item, NOW, TIMED_OUT, 1, to=None)
+    why = f"{TIMED_OUT}; not moved to {DLQ}: {obstacle}" if obstacle else TIMED_OUT
+    assert failing(item, place=place, max_failures=1) == GiveUp(item, NOW, why, 1, to=None)
 
 
 def two_of_one_name(**lock):

@@ -44,3 +44,7 @@ class Context(Struct, frozen=True):
     """What process this is."""
     service: Asker = SERVICE
     """The service itself, in whose name schedules publish."""
+    operators: frozenset[Jid] = frozenset()
+    """The accounts that administer the service."""
+    space_of: Callable[[bytes], str] = lambda _payload: ""
+    """The namespace of a payload."""

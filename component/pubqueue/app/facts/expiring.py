@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.facts.settling import place_of
+from pubqueue.app.facts.dying import places
 from pubqueue.app.listings import Forgettable, Locks, LocksFromLast, Sweepable
 from pubqueue.app.resending import told
 from pubqueue.core.addresses import account_of
+from pubqueue.core.lifecycle import exhausted
 from pubqueue.core.model import Jid, Millis, State
 from pubqueue.core.queue.ending import Case
 from pubqueue.core.queue.expire import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Item, Subscription
+    from pubqueue.core.model import Item, Node, Subscription
     from pubqueue.core.queue.expire import Arrive, Bounce, Leave
     from pubqueue.core.queue.recover import Recover
     from pubqueue.core.queue.resend import Resend
@@ -71,7 +72,7 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
     """Return what has run out."""
     rows, now = context.rows, context.now
     due = rows.due(now, AT_ONCE)
-    cases = _cases(rows, [*due.locks, *due.lives])
+    cases = _cases(context, [*due.locks, *due.lives])
     for item in due.delayed:
         rows.node(item.node)
     held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
@@ -110,7 +111,7 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
     paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
     return LeaveFacts(
         now=context.now,
-        held=_cases(rows, [item for jid in jids for item in rows.held_by(jid)]),
+        held=_cases(context, [item for jid in jids for item in rows.held_by(jid)]),
         subscriptions=tuple((one, node) for one, node in paired if node is not None),
         is_here=is_here,
         is_last=is_here and len(here) == 1,
@@ -139,7 +140,15 @@ def for_bounce(context: Context, request: Bounce) -> BounceFacts:
     )
 
 
-def _cases(rows: WorkingSet, items: Iterable[Item]) -> tuple[Case, ...]:
-    """Put each item beside its node and the place for it should it die."""
-    paired = [(item, rows.node(item.node)) for item in items]
-    return tuple(Case(item, node, place_of(rows, node, item)) for item, node in paired if node)
+def _cases(context: Context, items: Iterable[Item]) -> tuple[Case, ...]:
+    """Put each item beside its node and, if it dies, the place for it."""
+    rows = context.rows
+    paired = [(item, node) for item in items if (node := rows.node(item.node))]
+    dying = [(item, node) if _dies(item, node) else None for item, node in paired]
+    found = zip(paired, places(context, dying), strict=True)
+    return tuple([Case(item, node, place) for (item, node), place in found])
+
+
+def _dies(item: Item, node: Node) -> bool:
+    """Say whether the end that comes is the last: of a lock the last that may fail, of a life in a queue always."""
+    return exhausted(item, node.config) if item.holder is not None else node.config.queueing

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.publishing import all_subscriptions, subscribers
+from pubqueue.app.facts.publishing import all_subscriptions, others, subscribers
 from pubqueue.app.listings import AffiliationsOf, Items, SubscriptionsOf
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import AccessModel, Affiliation, NodeConfig, SendLast, SubscriptionState
@@ -99,6 +99,9 @@ def for_node(
     node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, by.account)
     known = NodeFacts(context.now, node, affiliation, context.policy)
+    if isinstance(request, Create | Declare | Configure):
+        before = NodeConfig() if node is None else node.config
+        known = replace(known, others=others(context, by, before, request.settings))
     if node is None or isinstance(request, Create):
         return known
     if isinstance(request, Describe) and not request.manage:

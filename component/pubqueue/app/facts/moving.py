@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from pubqueue.app.facts.committing import standing
 from pubqueue.app.facts.publishing import audience, existing
 from pubqueue.app.listings import RecordOf, Unmoved, WinnerRows
-from pubqueue.core.model import NO_TIME, Jid
+from pubqueue.core.model import NO_TIME, Asker, Jid
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.publish import Known
 from pubqueue.core.transactions.commit import CommitNodeFacts
 from pubqueue.core.transactions.moving import (
@@ -74,7 +76,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
         return MoveFacts(Jid(""), NO_TIME, (), {})
     nodes = {row.node: rows.node(row.node) for row in winners}
     at, name = record.committed or NO_TIME, record.dead_letter_node
-    place = None if name is None else rows.node(name)
+    place = None if name is None else _open_to(context, name, record.owner)
     met = [_met(context, row) for row in winners]
     if place is not None:
         met = [_met_there(context, request, winner, (place, at)) for winner in met]
@@ -86,6 +88,18 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
         record.on_taken,
         place,
     )
+
+
+def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
+    """Return the node for dead letters, if the owner of the app may publish there by now."""
+    node = context.rows.node(name)
+    affiliation = context.rows.affiliation(name, owner)
+    subscribed = context.rows.subscribed(name, owner)
+    if node is None:
+        return None
+    standing = access.standing(Asker(owner, admin=owner in context.operators), affiliation)
+    may = access.may(standing, Action.PUBLISH, node, subscribed=subscribed)
+    return node if may else None
 
 
 def _met_there(

@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.oldest import oldest
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Affiliation, NodeFull
+from pubqueue.core.model import Affiliation, NodeConfig, NodeFull
 from pubqueue.core.nodes.crowd import CROWD
+from pubqueue.core.nodes.nodeconfig import Settings, configure
+from pubqueue.core.nodes.references import NOTHING_NAMED, Other, Others, named
 from pubqueue.core.notices import EVERYBODY, Several
 from pubqueue.core.queue.publish import Known, PublishFacts
 from pubqueue.core.transactions.model import Usage
@@ -18,7 +20,7 @@ from pubqueue.core.transactions.staging import StageFacts, done
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName, Subscription
+    from pubqueue.core.model import Asker, Draft, Item, Jid, Node, NodeName, Subscription
     from pubqueue.core.notices import Audience, Everybody
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.transactions.staging import StagePublish
@@ -33,6 +35,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
             *(context.now, None, Affiliation.NONE, False, ()),
             policy=context.policy,
             creation=context.auto_creation,
+            others=others(context, request.by, NodeConfig(), request.options),
         )
     account = request.by.account
     plain = not node.config.queueing
@@ -45,6 +48,21 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         audience(rows, node) if plain else (),
         _oldest(rows, node, request) if plain else (),
     )
+
+
+def others(context: Context, by: Asker, config: NodeConfig, wanted: Settings | None) -> Others:
+    """Return the nodes that new settings name beside their own."""
+    after = config if wanted is None else configure(config, wanted)
+    if not isinstance(after, NodeConfig):
+        return NOTHING_NAMED
+    rows, account = context.rows, by.account
+    nodes = {
+        name: Other(
+            rows.node(name), rows.affiliation(name, account), rows.subscribed(name, account)
+        )
+        for _, name in named(config, after)
+    }
+    return Others(nodes, context.policy) if nodes else NOTHING_NAMED
 
 
 def _oldest(rows: WorkingSet, node: Node, request: Publish) -> tuple[Item, ...]:

@@ -40,7 +40,7 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
     affiliation = rows.affiliation(request.node, request.by.account)
     may = redrive.objection(request.by, node, affiliation) is None
     dead, missing = _dead(rows, request) if may else ([], ())
-    candidates = tuple(_candidate(rows, request, item) for item in dead)
+    candidates = tuple(_candidate(context, request, item) for item in dead)
     names = {request.to} if request.to else {one.origin for one in candidates}
     nodes = [(name, rows.counted(name)) for name in names if name]
     return RedriveFacts(
@@ -66,11 +66,15 @@ def _dead(rows: WorkingSet, request: Redrive) -> tuple[list[Item], tuple[ItemId,
     return there, tuple(name for name in request.ids if name not in known)
 
 
-def _candidate(rows: WorkingSet, request: Redrive, item: Item) -> Candidate:
-    candidate = Candidate(item, taken=False)
+def _candidate(context: Context, request: Redrive, item: Item) -> Candidate:
+    rows, candidate = context.rows, Candidate(item, taken=False)
     to = request.to or candidate.origin or item.node
-    taken = to != item.node and rows.item(to, item.id) is not None
-    return Candidate(item, taken)
+    if to == item.node:
+        return candidate
+    target, payload = rows.node(to), rows.payload(item)
+    typed = target is not None and target.config.type and not rows.lacking
+    space = context.space_of(payload) if typed else ""
+    return Candidate(item, rows.item(to, item.id) is not None, len(payload), space)
 
 
 def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:

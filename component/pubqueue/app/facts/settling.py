@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pubqueue.app.facts.dying import places
 from pubqueue.app.facts.publishing import audience
-from pubqueue.core.model import Affiliation, NodeName, State
-from pubqueue.core.queue.ending import DeadLetterPlace, room_in
+from pubqueue.core.lifecycle import exhausted
+from pubqueue.core.model import Affiliation, State
 from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb, holds
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Asker, Item, Jid, Node
+    from pubqueue.core.model import Asker, Item, Jid
     from pubqueue.core.queue.settle import Settle
     from pubqueue.core.queue.touch import Touch
 
@@ -63,9 +64,12 @@ def for_end(context: Context, request: Settle) -> SettleFacts:
         return _with_digests(context, request, facts)
     if request.outcome is Outcome.RELEASE or facts.node is None:
         return facts
-    node, rows = facts.node, context.rows
-    places = tuple(None if item is None else place_of(rows, node, item) for item in facts.items)
-    return replace(facts, places=places)
+    node, rejected = facts.node, request.outcome is Outcome.REJECT
+    dying = [
+        (item, node) if item is not None and (rejected or exhausted(item, node.config)) else None
+        for item in facts.items
+    ]
+    return replace(facts, places=places(context, dying))
 
 
 def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> SettleFacts:
@@ -85,15 +89,3 @@ def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> Sett
         return facts
     digests = tuple(None if each is None else context.fingerprint(each) for each in payloads)
     return replace(facts, digests=digests)
-
-
-def place_of(rows: WorkingSet, node: Node, item: Item) -> DeadLetterPlace | None:
-    """Return the place for the item should it die, None where its node names none."""
-    name = NodeName(node.config.dead_letter_node)
-    if not name:
-        return None
-    there = rows.node(name)
-    if there is None:
-        return DeadLetterPlace(name, exists=False, taken=False)
-    taken = rows.item(name, item.id) is not None
-    return DeadLetterPlace(name, exists=True, taken=taken, room=room_in(there))

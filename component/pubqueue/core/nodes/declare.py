@@ -17,6 +17,7 @@ from pubqueue.core.decision import Created, Decision, Declared, Difference, Refu
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
 from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, trimmed, unheld
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
+from pubqueue.core.nodes.references import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +42,8 @@ def declare(request: Declare, facts: NodeFacts) -> Decision:
     """Decide about a node of the configuration file."""
     people = _people(request)
     if facts.node is None:
-        made = make_node(request.node, request.settings, request.by, facts.now, people)
+        wanted = request.node, request.settings, request.by
+        made = make_node(*wanted, facts.now, people, facts.others)
         if isinstance(made.reply, Created):
             return replace(made, reply=Declared(request.node, made=True))
         return made
@@ -73,8 +75,10 @@ def _bring(
         misfit = refit(node, config)
     if config.access_model is not node.config.access_model:
         misfit = misfit or unheld(request.by, config)
-    if misfit is not None:
-        return Decision(misfit)
+    bound = misfit or bind(request.by, node.config, config, facts.others)
+    if isinstance(bound, Refused):
+        return Decision(bound)
+    config = bound
     if config.queueing and _open_unsaid(config, request.settings):
         kept.append(_difference("access_model", "open", "", OPEN_TO_ALL))
     before = dict(facts.affiliations)

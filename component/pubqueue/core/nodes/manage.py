@@ -35,6 +35,7 @@ from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
 from pubqueue.core.nodes.pending import reconsidered
+from pubqueue.core.nodes.references import NOTHING_NAMED, Others, bind
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import wanted as approvals
 from pubqueue.core.nodes.telling import tell, tells
@@ -149,6 +150,8 @@ class NodeFacts(Struct, frozen=True, gc=False):
     items: tuple[ItemId, ...] = ()
     part: Part = WHOLE
     after_missing: bool = False
+    others: Others = NOTHING_NAMED
+    """The nodes that the wanted settings name."""
 
 
 class NodeListFacts(Struct, frozen=True, gc=False):
@@ -165,14 +168,22 @@ def create(request: Create, facts: NodeFacts) -> Decision:
     if facts.node is not None:
         return refuse(Refusal.NODE_EXISTS)
     people = {request.by.account: Affiliation.OWNER}
-    return make_node(request.node, request.settings, request.by, facts.now, people)
+    wanted = request.node, request.settings, request.by
+    return make_node(*wanted, facts.now, people, facts.others)
 
 
-def make_node(
-    name: NodeName, settings: Settings, by: Asker, now: Millis, people: Mapping[Jid, Affiliation]
+def make_node(  # noqa: PLR0917  # what is made, by whom and when, and what is known of others
+    name: NodeName,
+    settings: Settings,
+    by: Asker,
+    now: Millis,
+    people: Mapping[Jid, Affiliation],
+    others: Others = NOTHING_NAMED,
 ) -> Decision:
     """Make a node with these settings, to which people are what is said of them."""
     config = configure(NodeConfig(), settings)
+    if isinstance(config, NodeConfig):
+        config = bind(by, NodeConfig(), config, others)
     if isinstance(config, Refused):
         return Decision(config)
     node = Node(name, config, by.account, now)
@@ -214,6 +225,10 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     config = configure(node.config, request.settings)
     if isinstance(config, Refused):
         return Decision(config)
+    bound = bind(request.by, node.config, config, facts.others)
+    if isinstance(bound, Refused):
+        return Decision(bound)
+    config = bound
     newly = config.access_model is not node.config.access_model
     if (
         misfit := refit(node, config) or (unheld(request.by, config) if newly else None)

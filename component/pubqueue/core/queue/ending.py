@@ -26,13 +26,22 @@ if TYPE_CHECKING:
 class DeadLetterPlace(Struct, frozen=True, gc=False):
     """The dead-letter node of an item: whether it is there, and whether it has the id already.
 
-    `room` is how many more items it takes, None for any number.
+    `room` is how many more items it takes, None for any number. `refuses` says why it does not take this one, empty if
+    it does (`dead_letters.refusal`).
     """
 
     name: NodeName
     exists: bool
     taken: bool
     room: int | None = None
+    refuses: str = ""
+
+    @property
+    def obstacle(self) -> str:
+        """Why the item cannot go there, empty if it can."""
+        if not self.exists:
+            return "it is not there"
+        return self.refuses or ("it has this id" if self.taken else "")
 
 
 class Case(Struct, frozen=True, gc=False):
@@ -67,10 +76,18 @@ def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -
 
 
 def give_up(case: Case, now: Millis, reason: str, *, failed: int) -> GiveUp:
-    """End an item's life: in the dead-letter node if it is there and may have room for the item."""
+    """End an item's life: in the dead-letter node if that takes it; else it stays, with the reason why."""
     place = case.place
-    usable = place is not None and place.exists and not place.taken and place.name != case.item.node
-    return GiveUp(case.item, now, reason, failed, place.name if place and usable else None)
+    if place is None or place.name == case.item.node:
+        return GiveUp(case.item, now, reason, failed, None)
+    if place.obstacle:
+        return GiveUp(case.item, now, _stays(reason, place.name, place.obstacle), failed, None)
+    return GiveUp(case.item, now, reason, failed, place.name)
+
+
+def _stays(reason: str, place: NodeName, obstacle: str) -> str:
+    """Return the reason of a death together with why the item is not where its node's dead items go."""
+    return f"{reason}; not moved to {place}: {obstacle}"
 
 
 def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[Change]:
@@ -86,7 +103,8 @@ def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[C
             continue
         place, room = (end.to, end.item.id), rooms.get(end.to)
         if place in taken or (room is not None and room <= 0):
-            yield replace(end, to=None)
+            obstacle = "it has this id" if place in taken else "it is full"
+            yield replace(end, to=None, reason=_stays(end.reason, end.to, obstacle))
             continue
         taken.add(place)
         if room is not None:

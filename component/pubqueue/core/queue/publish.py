@@ -28,10 +28,21 @@ from pubqueue.core.nodes import access, plain
 from pubqueue.core.nodes.access import Action, AutoCreation, CreationPolicy
 from pubqueue.core.nodes.manage import make_node
 from pubqueue.core.nodes.nodeconfig import Settings, agrees
+from pubqueue.core.nodes.references import NOTHING_NAMED, Others
 from pubqueue.core.queue.headers import excess
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Draft, Item, ItemId, Millis, Node, NodeConfig, NodeName
+    from pubqueue.core.model import (
+        Asker,
+        Draft,
+        Headers,
+        Item,
+        ItemId,
+        Millis,
+        Node,
+        NodeConfig,
+        NodeName,
+    )
     from pubqueue.core.notices import Audience
 
 
@@ -99,12 +110,14 @@ TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
 """The places where no item can be put, with what is said of its id."""
 # fmt: on
 
+OF_QUEUES: Final = "delay, priority and group mean something on queues alone"
+
 
 class PublishFacts(Struct, frozen=True, gc=False):
     """The node, the asker's rights, and per draft what is there already under its id.
 
     `oldest` are the first items of a plain node in which some have to go, as many as may. Where there is no node,
-    `policy` and `creation` say who makes it by publishing.
+    `policy` and `creation` say who makes it by publishing, and `others` are the nodes that its settings would name.
     """
 
     now: Millis
@@ -116,6 +129,7 @@ class PublishFacts(Struct, frozen=True, gc=False):
     oldest: tuple[Item, ...] = ()
     policy: CreationPolicy = CreationPolicy.ADMINS
     creation: AutoCreation = AutoCreation.NEVER
+    others: Others = NOTHING_NAMED
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:
@@ -169,7 +183,8 @@ def _publish_anew(request: Publish, facts: PublishFacts) -> Decision:
     if not makes or not access.may_create(request.by, facts.policy):
         return refuse(Refusal.NODE_NOT_FOUND)
     people = {request.by.account: Affiliation.OWNER}
-    made = make_node(request.node, wanted or Settings(), request.by, facts.now, people)
+    settings = wanted or Settings()
+    made = make_node(request.node, settings, request.by, facts.now, people, facts.others)
     if isinstance(made.reply, Refused):
         return Decision(replace(made.reply, refusal=Refusal.PRECONDITION_NOT_MET))
     node = next(change.node for change in made.changes if isinstance(change, CreateNode))
@@ -206,14 +221,12 @@ def overfull(node: Node, added: int, removed: int) -> bool:
 
 def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision | None:
     """Refuse what needs no look at other items: no right, too many, too big."""
-    affiliation = access.standing(request.by, facts.affiliation)
-    if not access.may(affiliation, Action.PUBLISH, node, subscribed=facts.subscribed):
-        return refuse(Refusal.FORBIDDEN)
-    if node.config.publish_paused:
-        return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
+    if (
+        no := _closed(request.by, facts.affiliation, node, subscribed=facts.subscribed)
+    ) is not None:
+        return no
     if not node.config.queueing and any(d.delay or d.priority or d.group for d in request.drafts):
-        reason = "delay, priority and group mean something on queues alone"
-        return refuse(Refusal.BAD_REQUEST, reason)
+        return refuse(Refusal.BAD_REQUEST, OF_QUEUES)
     options = request.options
     if options is not None and (unmet := agrees(node.config, options)) is not None:
         return Decision(unmet)
@@ -221,23 +234,57 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
     if limit is not None and len(request.drafts) > limit:
         return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
     for draft in request.drafts:
-        if (no := _misfit(draft, node.config)) is not None:
+        if (no := _misfit(len(draft.payload), draft.type, draft.headers, node.config)) is not None:
             return no
     return None
 
 
-def _misfit(draft: Draft, config: NodeConfig) -> Decision | None:
+def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is to go there
+    by: Asker,
+    affiliation: Affiliation,
+    node: Node,
+    item: Item,
+    size: int,
+    space: str,
+    *,
+    subscribed: bool,
+) -> Refused | None:
+    """Say why an item of another node may not come here in the name of this account, by what a publish is judged by.
+
+    `size` and `space` are the bytes and the namespace of its payload. Whether there is room, and whether the id is
+    taken, is not asked.
+    """
+    if (no := _closed(by, affiliation, node, subscribed=subscribed)) is None:
+        if not node.config.queueing and (item.priority or item.group):
+            return Refused(Refusal.BAD_REQUEST, OF_QUEUES)
+        no = _misfit(size, space, item.headers, node.config)
+    return no.reply if no is not None and isinstance(no.reply, Refused) else None
+
+
+def _closed(
+    by: Asker, affiliation: Affiliation, node: Node, *, subscribed: bool
+) -> Decision | None:
+    """Refuse what somebody may not publish, or nobody at this time."""
+    standing = access.standing(by, affiliation)
+    if not access.may(standing, Action.PUBLISH, node, subscribed=subscribed):
+        return refuse(Refusal.FORBIDDEN)
+    if node.config.publish_paused:
+        return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
+    return None
+
+
+def _misfit(size: int, space: str, headers: Headers, config: NodeConfig) -> Decision | None:
     """Refuse an item that the node's settings do not allow, whoever publishes it."""
-    if len(draft.payload) > config.max_payload_size:
+    if size > config.max_payload_size:
         return refuse(Refusal.PAYLOAD_TOO_BIG, limit=config.max_payload_size)
-    if not draft.payload:
+    if not size:
         return (
             refuse(Refusal.PAYLOAD_REQUIRED) if config.queueing or config.deliver_payloads else None
         )
-    if config.type and draft.type != config.type:  # XEP-0060 7.1.3.6
+    if config.type and space != config.type:  # XEP-0060 7.1.3.6
         reason = f"payloads of this node are in the namespace {config.type}"
         return refuse(Refusal.WRONG_PAYLOAD, reason)
-    if draft.headers and (too_much := excess(draft.headers)) is not None:
+    if headers and (too_much := excess(headers)) is not None:
         return refuse(Refusal.HEADERS_TOO_BIG, too_much)
     return None
 

@@ -17,6 +17,7 @@ from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.ending import room_in
+from pubqueue.core.queue.publish import turned_away
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +35,15 @@ class Redrive(Struct, frozen=True, gc=False):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """An item that is to live again, and whether its id is taken where it goes."""
+    """An item that is to live again, and whether its id is taken where it goes.
+
+    Of one that goes to another node `size` and `space` are the bytes and the namespace of its payload.
+    """
 
     item: Item
     taken: bool
+    size: int = 1
+    space: str = ""
 
     @property
     def origin(self) -> NodeName | None:
@@ -103,8 +109,12 @@ def _obstacle(
     if to not in facts.targets:
         return Refusal.NODE_NOT_FOUND
     node, affiliation = facts.targets[to]
-    if not access.may(access.standing(request.by, affiliation), Action.PUBLISH, node):
-        return Refusal.FORBIDDEN
+    if request.to is None and node.created > candidate.item.published:
+        return Refusal.NODE_NOT_FOUND  # another has taken the name of the node that it came from
+    what = candidate.item, candidate.size, candidate.space
+    no = turned_away(request.by, affiliation, node, *what, subscribed=False)
+    if no is not None:
+        return no.refusal
     return Refusal.ITEM_EXISTS if candidate.taken else None
 
 

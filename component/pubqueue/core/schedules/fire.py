@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Decision, Refusal, Refused, refuse
+from pubqueue.core.decision import Decision, Refusal, Refused, in_words, refuse
 from pubqueue.core.model import Millis, later, seconds
 from pubqueue.core.queue.publish import Publish, publish
 from pubqueue.core.schedules.model import (
@@ -165,13 +165,6 @@ def _put_off(schedule: Schedule, error: str, now: Millis) -> Decision:
     )
     first = tries == 1
     return Decision(Fired(schedule.name, error=error, first=first), (PutSchedule(after),))
-
-
-def in_words(refused: Refused) -> str:
-    """Return why a publish was refused, for those who look after the schedule."""
-    name = refused.refusal.name.lower().replace("_", " ")
-    bound = "" if refused.limit is None else f" ({refused.limit})"
-    return f"{name}{bound}: {refused.reason}" if refused.reason else f"{name}{bound}"
 
 
 def fire_now(request: FireNow, facts: FireFacts) -> Decision:

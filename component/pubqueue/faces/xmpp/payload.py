@@ -56,6 +56,14 @@ def fingerprint(document: bytes) -> bytes:
         return digest(document)
 
 
+def space_of(document: bytes) -> str:
+    """Return the namespace of a payload, empty if it is in none or cannot be read."""
+    try:
+        return etree.QName(tree(document)).namespace or ""
+    except etree.XMLSyntaxError:
+        return ""
+
+
 def _meaning(document: bytes) -> list[tuple[object, ...]]:
     """Return the tree as a list; libxml2's canonical form fails on relative names, xmlns="jobs"."""
     return [

@@ -1,0 +1,100 @@
+"""Settings of a node that name another node: judged like an action on that one, when they are set and when they are used.
+
+The table says as what action. Who sets a reference has to be allowed that, or to make the node if it is not there. Whoever
+owns the node when the reference is used has to be allowed it then (`core.queue.ending`). A name alone proves nothing, for
+whoever comes first may take it: so a reference keeps which node it meant, and another of that name, made since by somebody
+who is neither an owner nor an administrator, is not meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import Affiliation, Node, NodeConfig, NodeName
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action, CreationPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from pubqueue.core.model import Asker, Jid
+
+
+class Reference(Struct, frozen=True, gc=False):
+    """What a setting does to the node that it names, and the field that keeps which node was meant."""
+
+    action: Action
+    meant: str
+
+
+REFERENCES: Final[Mapping[str, Reference]] = {
+    "dead_letter_node": Reference(Action.PUBLISH, "dead_letter_meant"),
+}
+"""Every setting that names another node."""
+
+
+class Other(Struct, frozen=True, gc=False):
+    """A node that is named, None if it is not there, and what the asker is to it."""
+
+    node: Node | None
+    affiliation: Affiliation = Affiliation.NONE
+    subscribed: bool = False
+
+
+class Others(Struct, frozen=True, gc=False):
+    """The nodes that new settings name, and who may make those that are not there."""
+
+    nodes: Mapping[NodeName, Other] = {}
+    policy: CreationPolicy = CreationPolicy.ADMINS
+
+
+NOTHING_NAMED: Final = Others()
+
+
+def named(before: NodeConfig, after: NodeConfig) -> Iterator[tuple[str, NodeName]]:
+    """Name each reference that is set anew, with the node that it names."""
+    for setting in REFERENCES:
+        name = NodeName(getattr(after, setting))
+        if name and name != getattr(before, setting):
+            yield setting, name
+
+
+def bind(by: Asker, before: NodeConfig, after: NodeConfig, others: Others) -> NodeConfig | Refused:
+    """Return the settings with what their references mean, or why the asker may not set one of them.
+
+    A reference that stays as it was is not judged anew, and goes on meaning what it meant.
+    """
+    for setting, reference in REFERENCES.items():
+        if getattr(after, setting) != getattr(before, setting):
+            after = replace(after, **{reference.meant: ""})
+    for setting, name in named(before, after):
+        reference, other = REFERENCES[setting], others.nodes.get(name, Other(None))
+        if not _may_name(by, reference.action, other, others.policy):
+            words = f"{setting}: you may not {reference.action.name.lower()} to {name!r}"
+            return Refused(Refusal.FORBIDDEN, words, setting=setting)
+        meant = "" if other.node is None else identity(other.node)
+        after = replace(after, **{reference.meant: meant})
+    return after
+
+
+def _may_name(by: Asker, action: Action, other: Other, policy: CreationPolicy) -> bool:
+    if other.node is None:
+        return access.may_create(by, policy)
+    standing = access.standing(by, other.affiliation)
+    return access.may(standing, action, other.node, subscribed=other.subscribed)
+
+
+def identity(node: Node) -> str:
+    """Return what tells a node from any other that ever has its name."""
+    return f"{node.created} {node.creator}"
+
+
+def is_meant(config: NodeConfig, setting: str, node: Node, trusted: Container[Jid]) -> bool:
+    """Say whether this is the node that the setting names: the one it meant, or one made by somebody who is trusted."""
+    meant = getattr(config, REFERENCES[setting].meant)
+    return bool(meant == identity(node) or node.creator in trusted)
