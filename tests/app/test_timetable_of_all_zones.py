@@ -1,13 +1,12 @@
 """All changes of the clocks of ten years, in all zones, against a walk that goes from minute to minute in UTC."""
 
-import signal
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from cronsim import CronSim
+from harness.alarm import alarm
 
 from pubqueue.app import timetable
 
@@ -20,22 +19,6 @@ LINES = (
 )
 ALARM = 10
 """Seconds of processor time for the lines of one zone, which take some hundredths: a walk in a circle is cut here."""
-
-
-@contextmanager
-def alarm():
-    """Raise TimeoutError within what uses up its processor time, however slow the machine is."""
-
-    def rung(_signal, _frame):
-        raise TimeoutError(f"{ALARM} s of processor time")
-
-    before = signal.signal(signal.SIGPROF, rung)
-    signal.setitimer(signal.ITIMER_PROF, ALARM)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def changes_of(zone):
@@ -117,7 +100,7 @@ def test_the_zones_that_are_installed_change_their_clocks():
 @pytest.mark.parametrize("name", sorted(CHANGES))
 def test_no_walk_turns_in_a_circle_and_each_is_the_plain_one(name):
     zone = ZoneInfo(name)
-    with alarm():
+    with alarm(ALARM):
         for change in CHANGES[name]:
             begin, end = change - AROUND, change + AROUND
             first, last = (round(one.timestamp()) * 1000 for one in (begin, end))

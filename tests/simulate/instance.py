@@ -7,7 +7,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harness.facts import NOW
+from harness.alarm import alarm
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
@@ -16,17 +16,19 @@ from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, singly
 from simulate.plan import COMMITTED
+from simulate.ticks import EPOCH
 from simulate.troubles import TroubledStore, Troubles
 from simulate.words import Answer, Ask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from pubqueue.app import ports
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid
     from pubqueue.core.notices import Notice, ToEach
+    from pubqueue.core.schedules.model import Times, TimesWanted
     from simulate.network import InstanceStream, Network
     from simulate.oracle import Oracle
     from simulate.places import Place
@@ -37,6 +39,9 @@ PAUSE = 0.5
 
 RECENT = 4.0
 """Seconds before its end is noticed in which a stream may take along what is then said again; the service promises five."""
+
+LONGEST_CALENDAR = 5.0
+"""Seconds of processor time for the times of one schedule."""
 
 SAID = 10_000
 """Deliveries to remember."""
@@ -58,7 +63,7 @@ class Instance:
 
     def clock(self) -> Millis:
         """Return the time by the clock of this machine."""
-        return Millis(NOW + round((asyncio.get_running_loop().time() + self.ahead) * 1000))
+        return Millis(EPOCH + round((asyncio.get_running_loop().time() + self.ahead) * 1000))
 
     @property
     def is_well(self) -> bool:
@@ -143,7 +148,7 @@ class Process:
         self._said: deque[tuple[float, Deliver]] = deque(maxlen=SAID)
         self._taking = True
         clock = instance.clock
-        self._reaper, self._others = Reaper(clock=clock), OtherProcesses(store)
+        self._reaper, self._others = Reaper(clock=clock, beside=_inline), OtherProcesses(store)
         self.broker = Broker(
             store,
             clock=clock,
@@ -251,6 +256,12 @@ class Process:
             troubles.dies_at -= 1
             if troubles.dies_at == COMMITTED:
                 self._instance.die()
+
+
+async def _inline(work: Callable[[TimesWanted], Times], wanted: TimesWanted) -> Times:
+    """Work out the times of a schedule without a thread, which would bring chance in; what never ends fails."""
+    with alarm(LONGEST_CALENDAR):
+        return work(wanted)
 
 
 def _ignore(_reply: Reply) -> None:

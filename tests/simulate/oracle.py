@@ -19,6 +19,7 @@ from pubqueue.app.listings import Events
 from pubqueue.core.after import has_room
 from pubqueue.core.decision import Done, Published, Refusal, Refused
 from pubqueue.core.event_log import EventKind
+from pubqueue.core.model import Millis
 from pubqueue.core.nodes.manage import Configure, Purge
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.publish import Publish
@@ -26,6 +27,7 @@ from pubqueue.core.queue.recover import longest
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import StagePublish
+from simulate.ticks import TICKS, Ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Jid, Millis, NodeName
+    from pubqueue.core.model import Item, Jid, NodeName
     from pubqueue.core.reading.pages import EventEntry
     from simulate.places import Place
     from simulate.words import ToClient
@@ -62,6 +64,10 @@ PATIENCE: Final = {LIES: 4.0, LASTS: 60.0, UNTOLD: 5.0}
 left unsaid, or a stream took along, is sent again within five."""
 
 
+LATE: Final = 120_000
+"""Milliseconds after which a time of a schedule has to be published, when all are well."""
+
+
 class Oracle:
     """Follows what is committed and what is said.
 
@@ -79,6 +85,7 @@ class Oracle:
         self._ended: set[Key] = set()
         self._purged: dict[Key, float] = {}
         self._purges: Counter[str] = Counter()
+        self._ticks = Ticks()
         self._paused: set[str] = set()
         self._tokens: dict[int, int] = {}
         self._holders: dict[int, tuple[int, Jid]] = {}
@@ -124,6 +131,8 @@ class Oracle:
         self._replay.follow([entry])
         match event.kind:
             case EventKind.PUBLISHED:
+                if event.node == TICKS and not self._ticks.published(event.item):
+                    self.broken(f"a time of a schedule was published twice: {event.item}")
                 self._published.add(key)
                 self._gone.discard(key)
                 self._purged.pop(key, None)
@@ -271,9 +280,11 @@ class Oracle:
             if node in names
         ]
 
-    def finish(self) -> None:
+    def finish(self, now: Millis) -> None:
         """Count everything, at the end."""
         self._place.look(self._count)
+        if missing := self._ticks.missing(Millis(now - LATE)):
+            self.broken(f"a time of a schedule was not published: {missing[:4]}")
         lost = self.confirmed - self._gone - self._replay.items.keys()
         if lost:
             self.broken(f"lost: {sorted(lost)[:5]}")

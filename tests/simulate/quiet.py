@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping
 
 NEVER: Final = frozenset(
-    {"request.failed", "reaper.failed", "answer.failed", "unrepeated.given_up"}
+    {
+        "request.failed",
+        "reaper.failed",
+        "answer.failed",
+        "unrepeated.given_up",
+        "schedule.calendar_failed",
+    }
 )
 """Faults of ours."""
 

@@ -137,7 +137,7 @@ class Run:
             await asyncio.sleep(LOOK)
             left = oracle.left(JOBS, ORDERS)
         self.outcome.drained = loop.time() - began
-        oracle.finish()
+        oracle.finish(world.instances[0].clock())
 
     def _befall(self, world: World, fault: Fault) -> None:
         self.outcome.faults[fault.kind] += 1

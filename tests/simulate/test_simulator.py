@@ -1,21 +1,26 @@
 """A short form of `make simulate`; and that the simulator would see a broken promise, and shows it again."""
 
 import asyncio
+from datetime import UTC, datetime
 from unittest import mock
+from zoneinfo import ZoneInfo
 
 import pytest
 from click.testing import CliRunner
+from cronsim import CronSim
 from msgspec.structs import replace
 
-from pubqueue.app import dispatcher
+from pubqueue.app import dispatcher, timetable
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.unsaid import Unsaid
 from pubqueue.core.changes import Lock
 from pubqueue.core.decision import Done, Published
+from pubqueue.core.model import Millis
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publish import Publish
+from pubqueue.core.schedules import fire
 from simulate import run, shrink
 from simulate.__main__ import main
 from simulate.oracle import UNTOLD
@@ -117,6 +122,41 @@ def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, n
     assert found.rule == rule
     again = go(found.seed)
     assert (again.violation, again.at, again.trace) == (found.violation, found.at, found.trace)
+
+
+def walks_with_the_zone(cron, zone, begin, *, reverse):
+    local = datetime.fromtimestamp(begin // 1000, UTC).astimezone(ZoneInfo(zone))
+    for moment in CronSim(cron, local, reverse):
+        yield Millis(round(moment.timestamp()) * 1000)
+
+
+def fires_again(schedule, through, due, settled=fire._settled):
+    return replace(settled(schedule, through, due), fired_through=schedule.fired_through)
+
+
+def never(*_asked):
+    """None of the times that have come is published."""
+
+
+def test_a_calendar_that_goes_in_a_circle_is_found(monkeypatch):
+    monkeypatch.setattr(timetable, "_in_order", walks_with_the_zone)
+    found = run.Run(1, "memory", minutes=14.0, plan=[]).run()
+    assert found.rule == "the log tells of a fault of ours"
+    assert "schedule.calendar_failed" in found.violation
+    monkeypatch.undo()
+    assert run.Run(1, "memory", minutes=14.0, plan=[]).run().violation == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "defect", "rule"),
+    [
+        ("_settled", fires_again, "a time of a schedule was published twice"),
+        ("chosen", never, "a time of a schedule was not published"),
+    ],
+)
+def test_a_time_that_is_published_twice_or_never_is_found(monkeypatch, name, defect, rule):
+    monkeypatch.setattr(fire, name, defect)
+    assert go(1, plan=[]).rule == rule
 
 
 @pytest.mark.parametrize(

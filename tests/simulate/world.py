@@ -12,6 +12,7 @@ from harness.facts import BOSS, JOBS, who
 
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.queue.redrive import Redrive
+from simulate import ticks
 from simulate.batch_publisher import BatchPublisher
 from simulate.follower import Follower
 from simulate.instance import PAUSE, Instance
@@ -102,6 +103,7 @@ class World:
         times = {"lock_timeout": LOCK, "backoff_min": 1, "backoff_max": 20, "dedup_window": DAY}
         for name, settings in ((LOST, {}), (JOBS, {}), (ORDERS, DEAD)):
             await process.broker.handle(a_queue(name, event_log=1, **times, **settings))
+        await ticks.begin(process.broker)
         for instance in self.instances[1:]:
             await instance.start()
         for client in self.clients:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.core.decision import Reply
 
+    Beside = Callable[[Callable[[TimesWanted], Times], TimesWanted], Awaitable[Times]]
+
 log = structlog.get_logger(__name__)
 
 TURNS: Final = 3
@@ -34,9 +36,13 @@ FAULT: Final = "its times could not be worked out"
 
 
 class Firing:
-    """The schedules whose turn it is. Each has a turn of its own: what one meets does not keep the others from theirs."""
+    """The schedules whose turn it is. Each has a turn of its own: what one meets does not keep the others from theirs.
 
-    def __init__(self) -> None:
+    `beside` runs a function with its argument where it holds up nobody: in a thread.
+    """
+
+    def __init__(self, beside: Beside) -> None:
+        self._beside = beside
         self._names: tuple[str, ...] = ()
 
     def look(self, broker: Broker) -> None:
@@ -50,23 +56,25 @@ class Firing:
         """Give each of those that were found its turn, one after the other."""
         names, self._names = self._names, ()
         for name in names:
-            _log(await turn(name, do))
+            _log(await turn(name, do, self._beside))
 
 
-async def turn(name: str, do: Callable[[FireSchedule], Awaitable[Reply]]) -> Reply:
+async def turn(
+    name: str, do: Callable[[FireSchedule], Awaitable[Reply]], beside: Beside = asyncio.to_thread
+) -> Reply:
     """Give a schedule its turn: work out the times that it asks for, as often as others change it meanwhile."""
     reply = await do(FireSchedule(name))
     for _ in range(TURNS):
         if not isinstance(reply, TimesWanted):
             break
-        reply = await do(FireSchedule(name, await _times(reply)))
+        reply = await do(FireSchedule(name, await _times(reply, beside)))
     return reply
 
 
-async def _times(wanted: TimesWanted) -> Times:
+async def _times(wanted: TimesWanted, beside: Beside) -> Times:
     try:
         async with asyncio.timeout(PATIENCE):
-            return await asyncio.to_thread(worked_out, wanted)
+            return await beside(worked_out, wanted)
     except Exception:  # the boundary of a calendar: the schedule is put off, and all else goes on
         log.exception("schedule.calendar_failed", schedule=wanted.name)
         return Times(wanted.revision, fault=FAULT)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.broker import Broker
+    from pubqueue.app.firing import Beside
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Millis
     from pubqueue.core.schedules.fire import FireSchedule
@@ -43,13 +44,19 @@ RETRY: Final = 1.0
 class Reaper:
     """Sleeps until the moment the broker last named; a nearer one wakes it."""
 
-    def __init__(self, *, clock: Callable[[], Millis], trim: Trim = USUAL) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], Millis],
+        trim: Trim = USUAL,
+        beside: Beside = asyncio.to_thread,
+    ) -> None:
         self._clock = clock
         self._trim = trim
         self._trimmed = NO_TIME
         self._expired = NO_TIME
         self._moving = False
-        self._firing = Firing()
+        self._firing = Firing(beside)
         self._next: Millis | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
