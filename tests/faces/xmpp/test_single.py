@@ -3,6 +3,7 @@
 import itertools
 import tracemalloc
 from xml.etree.ElementTree import ParseError
+from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 import pytest
@@ -18,7 +19,7 @@ from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import StanzaError
-from pubqueue.faces.xmpp.single import RENEWED_AFTER, Single
+from pubqueue.faces.xmpp.single import RENEWED_AFTER, Single, SingleReader
 from pubqueue.faces.xmpp.stream import StreamParser
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, VERBS, find
 
@@ -342,3 +343,36 @@ def test_names_that_were_seen_once_are_forgotten():
 def test_a_refusal_says_what_it_would_have_said():
     answer = understood(both_ways(publish("text"))[0])[0]
     assert isinstance(answer, StanzaError)
+
+
+pieces = st.sampled_from([
+    *("<a>", "</a>", "<a/>", "<b>", "</b>", "</p>", "<p>", "</payloads>", "text", " ", "<", "&amp;"),
+    *("<b c='d'>", "<b c='</a>'>", "<aa>", "</aa>", "]]>", "&lol;", "\x01", "<p:b/>", "</a >"),
+])  # fmt: skip
+
+
+@settings(max_examples=1500)
+@given(st.lists(pieces, max_size=6).map("".join))
+@example("<a>")
+@example("</a><a>")
+@example("</p><p>")
+def test_what_is_proven_is_one_well_formed_element(inner):
+    """Expat, reading the payload as a document, is the measure; what is not proven is read the ordinary way."""
+    payload = f"<a xmlns='urn:work'>{inner}</a>"
+    reader = SingleReader({"": "jabber:component:accept"})
+    data = publish(payload).encode()
+    single = reader.read(data, 0)
+    whole = expat.ParserCreate(namespace_separator=" ")
+    try:
+        whole.Parse(payload.encode(), True)  # noqa: FBT003  # expat's own signature
+    except expat.ExpatError:
+        assert single is None
+    if single is not None:
+        assert single.payload == payload.encode()
+    after = reader.read(publish().encode(), 0)
+    assert after is not None, "what was not proven leaves nothing behind"
+
+
+def test_a_payload_that_leaves_an_element_open_is_no_request():
+    with pytest.raises(ParseError):
+        read([publish("<a xmlns='urn:work'><a></a>").encode()])

@@ -20,6 +20,7 @@ from slixmpp.componentxmpp import ComponentXMPP
 
 from pubqueue.app.watching import Traffic
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.faults import fault
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.stream import StreamParser
@@ -237,7 +238,8 @@ class Component(ComponentXMPP):
         left, self._stanzas = self._stanzas, deque()
         for stanza in left:
             if not isinstance(stanza, Single) and stanza.top.tag in TOLD:
-                self._on_stanza(stanza)
+                with contextlib.suppress(Exception):  # `on_stanza` has a boundary of its own
+                    self._on_stanza(stanza)
 
     def _on_stream_error(self, error: object) -> None:
         condition = error["condition"] if hasattr(error, "__getitem__") else "unknown"
@@ -290,6 +292,10 @@ class Component(ComponentXMPP):
             log.warning("stream.unparsable", why=str(problem))
             self.abort()
             return
+        except Exception as problem:  # a fault of ours: whose stanza it was, nobody knows
+            log.error("stream.failed", **fault(problem))  # noqa: TRY400  # no payload
+            self.abort()
+            return
         if not greeted and stream.header is not None:
             header = ET.Element("stream", stream.header)
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
@@ -302,14 +308,19 @@ class Component(ComponentXMPP):
         """Hand on what has come, as long as more work may be taken."""
         while self._stanzas and not (self._pauses and self.ready):
             stanza = self._stanzas.popleft()
-            if isinstance(stanza, Single) or stanza.top.tag in STANZAS:
-                if self._taking:
-                    self._on_stanza(stanza)
-            else:
-                self._hand_over(stanza)  # the handshake, errors of the stream
+            try:
+                self._hand_on_one(stanza)
+            except Exception as problem:  # the boundary between stanzas: the next one is taken
+                log.error("stanza.failed", **fault(problem))  # noqa: TRY400  # no payload
         if not self._pauses and not self._reading and self.transport is not None:
             self._reading = True
             self.transport.resume_reading()
+
+    def _hand_on_one(self, stanza: Stanza | Single) -> None:
+        if not isinstance(stanza, Single) and stanza.top.tag not in STANZAS:
+            self._hand_over(stanza)  # the handshake, errors of the stream
+        elif self._taking:
+            self._on_stanza(stanza)
 
     def pause_reading(self, why: str = ASKED) -> None:
         """Take no more stanzas from the server, not even what has been read, until nobody has a reason not to."""

@@ -23,12 +23,20 @@ from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import bounces, notices, ns
 from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import ENTERING, Component
+from pubqueue.faces.xmpp.faults import fault
 from pubqueue.faces.xmpp.ids import new_id
 from pubqueue.faces.xmpp.intake import Intake, told_of, weight
 from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
-from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, bad_request, words
+from pubqueue.faces.xmpp.refusals import (
+    INTERNAL_FAULT,
+    SERVICE_UNAVAILABLE,
+    StanzaError,
+    bad_request,
+    excessive,
+    words,
+)
 from pubqueue.faces.xmpp.room import LARGEST, LARGEST_ANSWER
 from pubqueue.faces.xmpp.rosters import Rosters
 from pubqueue.faces.xmpp.single import Single
@@ -188,10 +196,16 @@ class XmppFace:
         self._broker.submit(word, lambda _reply: self._intake.done(octets))
 
     def _take(self, stanza: Stanza | Single) -> None:
-        if isinstance(stanza, Single):
-            self._take_single(stanza)
-        else:
-            self._kinds[stanza.top.tag](stanza)
+        """Take a stanza; a fault of ours in reading or answering it is this stanza's, and nobody else's."""
+        try:
+            if isinstance(stanza, Single):
+                self._take_single(stanza)
+            else:
+                self._kinds[stanza.top.tag](stanza)
+        except Exception as problem:  # the boundary between stanzas
+            log.error("stanza.failed", stanza=_kind(stanza), **fault(problem))  # noqa: TRY400  # no payload
+            if _is_request(stanza):
+                self._refuse(stanza, INTERNAL_FAULT, b"")
 
     def _take_single(self, asked: Single) -> None:
         sender = asked.sender
@@ -219,6 +233,8 @@ class XmppFace:
             return  # an answer to nothing we asked, or from nobody
         if top.get("to") != self._jid:
             self._refuse(stanza, SERVICE_UNAVAILABLE)
+        elif stanza.excess:
+            self._refuse(stanza, excessive(stanza.excess), b"")
         elif len(top.children) != 1:
             self._refuse(stanza, bad_request(text="an IQ request has exactly one child"))
         else:
@@ -331,10 +347,16 @@ class XmppFace:
         """
         unsent: list[Notice] = []
         for what in notices:
-            if isinstance(what, ToEach):
-                self._many.tell(what)
-            elif not self._say(what):
-                unsent.append(what)
+            try:
+                if isinstance(what, ToEach):
+                    self._many.tell(what)
+                elif not self._say(what):
+                    unsent.append(what)
+            except (
+                Exception
+            ) as problem:  # as if it had been lost on its way: a lock on it times out
+                kind = type(what.what if isinstance(what, ToEach) else what).__name__
+                log.error("notice.failed", notice=kind, **fault(problem))  # noqa: TRY400  # no payload
         return unsent
 
     def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
@@ -363,10 +385,16 @@ class XmppFace:
     ) -> None:
         """Answer what counted so much; of a refusal, `instead` says what it shows in place of the request's child."""
         self._intake.done(octets)
-        if isinstance(reply, Refused):
-            self._refuse(asked, words(reply), instead(reply) if instead else None)
-        else:
-            self._answer(asked, write(reply, self._jid))
+        try:
+            if isinstance(reply, Refused):
+                self._refuse(asked, words(reply), instead(reply) if instead else None)
+            else:
+                self._answer(asked, write(reply, self._jid))
+        except (
+            Exception
+        ) as problem:  # what is done is done: who asked learns that the answer failed
+            log.error("answer.failed", reply=type(reply).__name__, **fault(problem))  # noqa: TRY400  # no payload
+            self._refuse(asked, INTERNAL_FAULT, b"")
 
     def _answer(self, asked: Stanza | Single, inner: bytes) -> None:
         rest = b">" + inner + b"</iq>" if inner else b"/>"
@@ -385,3 +413,15 @@ class XmppFace:
         self.component.write(
             b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
         )
+
+
+def _kind(stanza: Stanza | Single) -> str:
+    return "iq" if isinstance(stanza, Single) else stanza.top.tag.rpartition(" ")[2]
+
+
+def _is_request(stanza: Stanza | Single) -> bool:
+    """Say whether it is a request that has somebody to be answered."""
+    if isinstance(stanza, Single):
+        return True
+    asked = stanza.top.get("type") in {"get", "set"} and stanza.top.get("from") is not None
+    return asked and _kind(stanza) == "iq"

@@ -13,6 +13,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.faces.xmpp.passed_over import LongNamespaceError, long_namespace
+
 if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
@@ -34,6 +36,9 @@ _COMPLETE: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+_ENDS: Final = re.compile(rb"[>;]")
+"""What completes a token that has begun: without one it need not be tried again."""
 
 
 def padding(stanza: bytes) -> int:
@@ -86,14 +91,28 @@ class Feeder:
 
         Raises:
             xml.parsers.expat.ExpatError: as the parser does.
+            LongNamespaceError: a tag has one, and it and what follows has not been parsed.
 
         """
+        waits = self._token[:1] in {b"<", b"&"}
         self._token += data
         self._unfed += len(data)
-        if self._in_cdata or _COMPLETE.match(self._token):
+        if self._in_cdata or (
+            not (waits and _ENDS.search(data) is None) and _COMPLETE.match(self._token)
+        ):
+            self._parse_up_to_long_namespace()
             for piece in _pieces(self._token, len(self._token) - self._unfed):
                 self._parser.Parse(piece, False)  # noqa: FBT003  # expat's own signature
             self._fed += self._unfed
             self._unfed = 0
-            begun = self._fed - self._parser.CurrentByteIndex
-            self._token = self._token[-begun:] if begun else b""
+            left = self._fed - self._parser.CurrentByteIndex
+            self._token = self._token[-left:] if left else b""
+
+    def _parse_up_to_long_namespace(self) -> None:
+        at = long_namespace(self._token)
+        if at is None:
+            return
+        fed = len(self._token) - self._unfed
+        if at > fed:
+            self._parser.Parse(self._token[fed:at], False)  # noqa: FBT003  # expat's own signature
+        raise LongNamespaceError

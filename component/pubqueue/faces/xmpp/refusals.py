@@ -46,6 +46,11 @@ def bad_request(detail: str = "", text: str = "") -> StanzaError:
     return StanzaError("modify", "bad-request", detail, text=text)
 
 
+def excessive(text: str) -> StanzaError:
+    """Return the error for a request that has more of something than is read."""
+    return StanzaError("modify", "policy-violation", text=text)
+
+
 def unsupported(feature: str) -> StanzaError:
     """Return the error for what the service does not do, with the feature's name (XEP-0060)."""
     return StanzaError("cancel", "feature-not-implemented", "unsupported", feature)
@@ -58,6 +63,7 @@ INVALID_JID: Final = bad_request("invalid-jid")
 PAYLOAD_REQUIRED: Final = bad_request("payload-required")
 INVALID_PAYLOAD: Final = bad_request("invalid-payload")
 NO_SUCH_COMMAND: Final = StanzaError("cancel", "item-not-found")
+INTERNAL_FAULT: Final = StanzaError("cancel", "internal-server-error")
 SERVICE_UNAVAILABLE: Final = StanzaError("cancel", "service-unavailable")
 
 # fmt: off
@@ -105,7 +111,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.MOVED:                    StanzaError("modify", "gone"),  # with the URI
     Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
-    Refusal.INTERNAL_FAULT:           StanzaError("cancel", "internal-server-error"),
+    Refusal.INTERNAL_FAULT:           INTERNAL_FAULT,
 }
 # fmt: on
 

@@ -6,8 +6,9 @@ at the least doubt `read` returns None, and `stream`, which understands every wr
 instead. Both give the same request; a test compares them.
 
 Why the payload is cut rightly: its first tag opens the root element, the name behind the first `</` of that name is
-the end of the payload, and between them expat has found neither fault nor comment, CDATA section or processing
-instruction. So that end tag closes that root, and the tail that follows is the stanza's own.
+the end of the payload, and expat has found neither fault nor comment, CDATA section or processing instruction in an
+element of ours around it. So that end tag closes that root, nothing is left open, and the tail that follows is the
+stanza's own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.publishing import ANSWER
+from pubqueue.faces.xmpp.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.text import attribute, echo
 
@@ -110,7 +112,10 @@ class Single(Struct, frozen=True, gc=False):
 
 
 class _Prover:
-    """Proves that a payload is well-formed: a root element that is never closed, and payloads in it."""
+    """Proves that a payload is well-formed: a root element that is never closed, and each payload in an element of its own.
+
+    The end tag of that element is a fault for expat if the payload has left anything open.
+    """
 
     def __init__(self) -> None:
         self._begin()
@@ -129,12 +134,13 @@ class _Prover:
 
     def proves(self, payload: bytes) -> bool:
         """Say whether the payload is nothing but elements and text, complete to its last byte."""
+        held = b"<p>%b</p>" % payload
         try:
-            self._expat.Parse(payload, False)  # noqa: FBT003  # expat's own signature
+            self._expat.Parse(held, False)  # noqa: FBT003  # expat's own signature
         except expat.ExpatError:
             self._begin()
             return False
-        self._fed += len(payload)
+        self._fed += len(held)
         good = self._expat.CurrentByteIndex == self._fed and not self._strange
         if not good or self._fed > RENEWED_AFTER:
             self._begin()
@@ -194,6 +200,10 @@ class SingleReader:
         if size > SHALLOW and payload.count(b"</") >= DEEPEST:
             return None  # there may be as many levels as end tags, and one more
         if any(prefix in payload for prefix in prefixes):
+            return None
+        if size > 4 * MOST_BENEATH and payload.count(b"<") > MOST_BENEATH:
+            return None  # there may be too many of them
+        if size > LONGEST_NAMESPACE and long_namespace(payload) is not None:
             return None
         return space if self._prover.proves(payload) else None
 

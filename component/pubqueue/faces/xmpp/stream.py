@@ -5,34 +5,69 @@ what lies below is passed over, and the payload is cut out of the received bytes
 serialised anew: prefixes, attribute order and white space are what the publisher's server sent.
 
 The stream comes from our own server, which has checked that stanzas are well-formed. What it may still
-relay is bounded here: no document type (so no entities), and depth is counted. Expat keeps every name
-that it has ever met, and names are the senders' choice: so after some bytes it is replaced by a new one.
+relay is bounded here: no document type (so no entities), depth is counted, and so are the elements of a level and
+the bytes of namespace declarations. Of a stanza that has more, or whose head is refused, nothing more is built: it comes
+out as its head, with the reason (`excess`). So reading takes time in proportion to the bytes, whatever they are.
+
+Expat keeps every name that it has ever met, and names are the senders' choice: so after some bytes it is replaced by
+a new one.
 """
 
 from __future__ import annotations
 
 import re
+from time import thread_time
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.feeder import Feeder
+from pubqueue.faces.xmpp.passed_over import (
+    LONGEST_NAMESPACE,
+    MOST_BENEATH,
+    LongNamespaceError,
+    PassedOver,
+)
 from pubqueue.faces.xmpp.single import SingleReader
-from pubqueue.faces.xmpp.text import attribute, echo, in_quotes, quoted
+from pubqueue.faces.xmpp.text import ECHOED, attribute, echo, in_quotes, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pubqueue.faces.xmpp.single import Single
 
 KEPT: Final = 5
 """Levels that become elements: iq, pubsub, publish, item, payload."""
 
+MOST_OF_A_LEVEL: Final = 5000
+"""Elements of one of these levels in a stanza. One costs some microseconds."""
+
+MOST_LOOKED_AT: Final = 500
+"""Elements of a stanza whose children are not read, after which it is passed over without looking at each."""
+
+MOST_DECLARED: Final = 4096
+"""Bytes of namespace declarations that may hold for an element above the payload: each payload may have to repeat them."""
+
 RENEWED_AFTER: Final = 1 << 18
 """Bytes after which expat is replaced. It can grow to twenty times of what it was fed (measured)."""
+
+TOO_MANY: Final = (
+    f"a request has at most {MOST_OF_A_LEVEL} elements side by side, and {MOST_BENEATH} in payloads"
+)
+TOO_MUCH_DECLARED: Final = (
+    f"namespace declarations around a payload have at most {MOST_DECLARED} bytes"
+)
+TOO_LONG: Final = f"a namespace has at most {LONGEST_NAMESPACE} bytes"
+REFUSED: Final = "refused by its head"
+"""Why a stanza comes without its children."""
 
 _TAG: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
 _EMPTY: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*/>")
 _NAME_END: Final = re.compile(rb"[\s/>]")
+_PREFIX: Final = re.compile(rb"(?<![^\s<>/\"'=:&;])[^\s<>/\"'=:&;]+(?=:)")
+FEW: Final = 8
+"""Prefixes that are looked for one by one; if there are more, those that are used are."""
 _END: Final = b"</iq>"
 _ERROR: Final = ns.tag(ns.COMPONENT, "error")
 
@@ -64,34 +99,38 @@ class Element:
 
 
 class Stanza:
-    """A whole stanza: its top element, its bytes, and how deep it goes."""
+    """A whole stanza: its top element, its bytes, how deep it goes, and what it cost to read, in seconds.
 
-    __slots__ = ("_declared", "depth", "raw", "top")
+    `excess` says why its children were passed over, all of them or from some place on.
+    """
 
-    def __init__(self, top: Element, raw: bytes, depth: int, declared: dict[str, str]) -> None:
+    __slots__ = ("_declared", "cost", "depth", "excess", "raw", "top")
+
+    def __init__(
+        self, top: Element, raw: bytes, depth: int, declared: dict[str, str], excess: str = ""
+    ) -> None:
         self.top = top
         self.raw = raw
         self.depth = depth
+        self.excess = excess
+        self.cost = 0.0
         self._declared = declared
 
     def cut(self, path: list[Element]) -> bytes:
         """Return the bytes of the last element of `path`, as a document of its own.
 
         `path` leads to it from the top element. Namespace declarations that it takes from its
-        ancestors are written into it.
+        ancestors are written into it. Takes time in proportion to these bytes.
         """
         element, base = path[-1], self.top.start
         piece = self.raw[element.start - base : element.end - base]
-        inherited = self._declared.copy()
-        for ancestor in path[:-1]:
-            inherited.update(ancestor.declared or {})
-        if inherited.get("") == ns.COMPONENT:
-            inherited[""] = ns.CLIENT  # what a component's own namespace stands for
+        around = [one.declared for one in path[-2::-1] if one.declared]
+        around.append(self._declared)
         own = element.declared or {}
         missing = [
             (prefix, uri)
-            for prefix, uri in inherited.items()
-            if prefix not in own and (not prefix or prefix.encode() + b":" in piece)
+            for prefix in _prefixes(piece, around)
+            if prefix not in own and (uri := _meaning(prefix, around)) is not None
         ]
         return _declare(piece, missing) if missing else piece
 
@@ -109,7 +148,25 @@ class Stanza:
             return b""  # an error would be taken for our own
         child = self.top.children[0]
         namespace, _, name = child.tag.rpartition(" ")
-        return echo(self.cut([self.top, child]), name, namespace)
+        large = child.end - child.start > ECHOED
+        return echo(b"" if large else self.cut([self.top, child]), name, namespace, large=large)
+
+
+def _prefixes(piece: bytes, around: list[dict[str, str]]) -> list[str]:
+    """Return what may stand for a namespace of the ancestors in the piece: no prefix, and what a colon follows."""
+    if sum(map(len, around)) <= FEW:
+        known = {prefix for declared in around for prefix in declared if prefix}
+        return ["", *sorted(prefix for prefix in known if prefix.encode() + b":" in piece)]
+    return ["", *sorted({found.decode() for found in _PREFIX.findall(piece)})]
+
+
+def _meaning(prefix: str, around: list[dict[str, str]]) -> str | None:
+    """Return the namespace that the prefix has among the ancestors, from the nearest on, if it has one."""
+    for declared in around:
+        if (uri := declared.get(prefix)) is not None:
+            # what a component's own namespace stands for
+            return ns.CLIENT if not prefix and uri == ns.COMPONENT else uri
+    return None
 
 
 def _declare(piece: bytes, missing: list[tuple[str, str]]) -> bytes:
@@ -123,14 +180,25 @@ def _declare(piece: bytes, missing: list[tuple[str, str]]) -> bytes:
 
 
 class StreamParser:
-    """Cuts one connection's bytes into stanzas. Feed it; take what is complete."""
+    """Cuts one connection's bytes into stanzas. Feed it; take what is complete.
 
-    def __init__(self) -> None:
+    `admits` says of the head of a stanza whether it shall be read any further.
+    """
+
+    def __init__(self, admits: Callable[[Element], bool] = lambda _head: True) -> None:
+        self._admits = admits
         self.header: dict[str, str] | None = None
         self.closed = False
         self._depth = 0
-        self._deepest = 0
+        self._deepest = self._beneath = 0
         self._path: list[Element] = []
+        self._texts: list[list[str]] = []
+        self._weights: list[int] = []
+        self._counts = [0] * (KEPT + 1)
+        self._kept = KEPT
+        self._excess = ""
+        self._passed_over: PassedOver | None = None
+        self._spent = 0.0
         self._declared: dict[str, str] = {}
         self._childless = False
         self._buffer = b""
@@ -153,11 +221,23 @@ class StreamParser:
         while at < len(data):
             at = self._take_singles(data, at)
             if at < len(data):
+                known, began = len(self._done), thread_time()
                 at = self._take_any(data, at)
-        if self._base > RENEWED_AFTER and not self.closed:
+                self._spent += thread_time() - began
+                self._note_cost(self._done[known:])
+        if self._passed_over is None and self._base > RENEWED_AFTER and not self.closed:
             self._renew()
         done, self._done = self._done, []
         return done
+
+    def _note_cost(self, done: list[Stanza | Single]) -> None:
+        """Note what it took to read these, each by its bytes; what is under way gets its part with its end."""
+        octets = sum(len(stanza.raw) for stanza in done)
+        for stanza in done:
+            if isinstance(stanza, Stanza):
+                stanza.cost = self._spent * len(stanza.raw) / octets
+        if done:
+            self._spent = 0.0
 
     def _take_singles(self, data: bytes, at: int) -> int:
         """Take requests for single items as long as there are any, and return where they end.
@@ -191,7 +271,10 @@ class StreamParser:
     def _read(self, data: bytes) -> None:
         """Have expat read this."""
         self._buffer += data
-        self._parse(data)
+        if self._passed_over is None:
+            self._parse(data)
+        while self._passed_over is not None and self._end_passing_over(self._passed_over):
+            self._renew()
         self._forget()
 
     def _begin(self) -> None:
@@ -201,8 +284,27 @@ class StreamParser:
     def _parse(self, data: bytes) -> None:
         try:
             self._feeder.feed(data)
+        except LongNamespaceError as problem:
+            if self._depth < 1:
+                raise ParseError(TOO_LONG) from problem
+            self._excess, self._passed_over = TOO_LONG, PassedOver()
         except expat.ExpatError as problem:
             raise ParseError(str(problem)) from problem
+        if self._passed_over is not None:
+            self._forget()
+            self._depth = 2  # within a stanza, whatever expat has seen of it
+
+    def _end_passing_over(self, stanza: PassedOver) -> bool:
+        """Take a stanza that expat must not see as its head, once it is complete; say whether it is."""
+        end = stanza.end_in(self._buffer)
+        if end is None:
+            return False
+        tag, attributes = stanza.head(self._inherited)
+        raw, self._buffer = self._buffer[stanza.begin : end], self._buffer[end:]
+        top = Element(tag, attributes, 0)
+        self._done.append(Stanza(top, raw, KEPT, self._inherited, self._excess))
+        self._passed_over = None
+        return True
 
     def _forget(self) -> None:
         """Drop the bytes up to the end of the last whole stanza, and white space behind it."""
@@ -219,6 +321,9 @@ class StreamParser:
         self._begin()
         self._depth = self._deepest = 0
         self._path.clear()
+        self._texts.clear()
+        self._weights.clear()
+        self._end_stanza()
         self._declared.clear()
         self._base = self._complete = len(self._opening)
         self._parse(self._opening)
@@ -232,13 +337,14 @@ class StreamParser:
         """Open an element."""
         depth = self._depth
         self._depth = depth + 1
-        if depth > KEPT:
-            self._deepest = max(depth, self._deepest)
-            self._childless = False
-            self._declared.clear()
+        if depth > self._kept:
+            self._go_beneath(depth)
             return
         if depth == 0:
             self._open(attributes)
+            return
+        if (excess := self._judge(depth)) and depth > 1:
+            self._pass_over(excess)
             return
         element = Element(tag, attributes, self._expat.CurrentByteIndex)
         if self._declared:
@@ -246,7 +352,50 @@ class StreamParser:
         if self._path:
             self._path[-1].children.append(element)
         self._path.append(element)
+        self._texts.append([])
         self._childless = True
+        if depth == 1 and (excess or not self._admits(element)):
+            self._excess, self._kept = excess or REFUSED, 1
+
+    def _go_beneath(self, depth: int) -> None:
+        """Count an element that is not built."""
+        self._deepest = max(depth, self._deepest)
+        self._childless = False
+        if self._declared:
+            self._declared.clear()
+        self._beneath += 1
+        if self._beneath > (MOST_LOOKED_AT if self._excess else MOST_BENEATH):
+            self._leave_to_pass_over(self._excess or TOO_MANY)
+
+    def _leave_to_pass_over(self, excess: str) -> None:
+        """Look at nothing more of what expat is reading: the end of this stanza is looked for without it."""
+        parser = self._expat
+        parser.StartElementHandler = parser.EndElementHandler = None
+        parser.CharacterDataHandler = parser.StartNamespaceDeclHandler = None
+        self._excess, self._passed_over = excess, PassedOver()
+
+    def _judge(self, depth: int) -> str:
+        """Count an element, and return why it is one too many, or "" if it is not."""
+        self._counts[depth] += 1
+        weight = self._weights[-1] if self._weights else 0
+        if self._declared and depth < KEPT:
+            weight += sum(len(p) + len(uri) for p, uri in self._declared.items())
+        self._weights.append(weight)
+        if self._counts[depth] > MOST_OF_A_LEVEL:
+            return TOO_MANY
+        return TOO_MUCH_DECLARED if weight > MOST_DECLARED else ""
+
+    def _pass_over(self, excess: str) -> None:
+        """Build nothing more of this stanza, from the element on that has just begun."""
+        self._weights.pop()
+        self._excess, self._kept = excess, len(self._path)
+        self._declared.clear()
+        self._childless = False
+
+    def _end_stanza(self) -> None:
+        """Begin to count anew."""
+        self._deepest, self._beneath, self._kept, self._excess = 0, 0, KEPT, ""
+        self._counts = [0] * (KEPT + 1)
 
     def _open(self, attributes: dict[str, str]) -> None:
         """Take the stream's own start tag; one that `_renew` repeats is known."""
@@ -261,26 +410,31 @@ class StreamParser:
 
     def on_text(self, text: str) -> None:
         """Keep the text of upper-level elements."""
-        if self._path and self._depth <= KEPT + 1:
-            self._path[-1].text += text
+        if self._texts and self._depth <= self._kept + 1:
+            self._texts[-1].append(text)
 
     def on_end(self, _tag: str) -> None:
         """Close an element; at the stanza's own end it is complete."""
         depth = self._depth = self._depth - 1
-        if depth > KEPT:
+        if depth > self._kept:
             self._childless = False
             return
         if depth == 0:
             self.closed = True
             return
         element = self._path.pop()
+        if texts := self._texts.pop():
+            element.text = "".join(texts)
+        self._weights.pop()
         element.end = self._end_of(element)
         self._childless = False
+        if self._excess:
+            self._kept = max(depth - 1, 1)
         if depth == 1:
             raw = self._buffer[element.start - self._base : element.end - self._base]
             depth = max(self._deepest, KEPT)
-            self._done.append(Stanza(element, raw, depth, self._inherited))
-            self._deepest = 0
+            self._done.append(Stanza(element, raw, depth, self._inherited, self._excess))
+            self._end_stanza()
             self._complete = element.end
 
     def _end_of(self, element: Element) -> int:

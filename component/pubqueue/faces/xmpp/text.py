@@ -74,9 +74,9 @@ def _second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
 
 
-def echo(child: bytes, name: str, namespace: str) -> bytes:
+def echo(child: bytes, name: str, namespace: str, *, large: bool = False) -> bytes:
     """Return what an error repeats of a request's child: all of it, or of a large one its name."""
-    if len(child) <= ECHOED:
+    if not large and len(child) <= ECHOED:
         return child
     bare = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()
     return bare if len(bare) <= ECHOED else b""

@@ -1,0 +1,183 @@
+"""Reading costs time in proportion to the bytes, whatever they are; and what is passed over takes nobody's place."""
+
+import pytest
+
+from pubqueue.core.model import Asker, Jid
+from pubqueue.faces.xmpp import ns, stream
+from pubqueue.faces.xmpp.parse.iq import Iq
+from pubqueue.faces.xmpp.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
+from pubqueue.faces.xmpp.stream import (
+    MOST_DECLARED,
+    MOST_OF_A_LEVEL,
+    REFUSED,
+    TOO_LONG,
+    TOO_MANY,
+    TOO_MUCH_DECLARED,
+    StreamParser,
+)
+from pubqueue.faces.xmpp.verbs import PUBLISH
+
+HEADER = (
+    "<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept' id='1' "
+    "xmlns:stream='http://etherx.jabber.org/streams'>"
+)
+PING = "<iq type='get' id='p' from='bee@localhost/x' to='queue.localhost'><ping xmlns='urn:xmpp:ping'/></iq>"
+
+
+def iq(inner, words=""):
+    head = f"<iq type='set' id='i' from='eve@localhost/x' to='queue.localhost'{words}>"
+    return f"{head}<pubsub xmlns='{ns.PUBSUB}'>{inner}</pubsub></iq>"
+
+
+def publish(items, words=""):
+    return iq(f"<publish node='jobs'{words}>{items}</publish>")
+
+
+def item(payload):
+    return f"<item><job xmlns='urn:work'>{payload}</job></item>"
+
+
+def declared(octets):
+    """Return declarations of so many bytes: a prefix of five and a namespace of five each."""
+    return "".join(f" xmlns:p{number:04}='urn:x'" for number in range(octets // 10))
+
+
+LONG = "u" * (LONGEST_NAMESPACE + 1)
+EXCESSIVE = {
+    "items": (publish("<item/>" * (MOST_OF_A_LEVEL + 1)), TOO_MANY),
+    "children": (iq("<a/>" * (MOST_OF_A_LEVEL + 1)), TOO_MANY),
+    "many children": (iq("<a/>" * 60_000), TOO_MANY),
+    "children of children": (iq("<a><b/><b/></a>" * (MOST_OF_A_LEVEL // 2 + 1)), TOO_MANY),
+    "of the stanza": (
+        f"<iq type='set' id='i' from='eve@localhost/x' to='queue.localhost'>{'<a/>' * 60_000}</iq>",
+        TOO_MANY,
+    ),
+    "beneath": (publish(item("<a/>" * (MOST_BENEATH + 1))), TOO_MANY),
+    "beneath, with IQs in it": (publish(item("<iq></iq><iq/>" * 30_000)), TOO_MANY),
+    "beneath, with a comment": (publish(item("<!-- </iq> -->" + "<a/>" * 60_000)), TOO_MANY),
+    "declared": (publish(item(""), declared(MOST_DECLARED + 10)), TOO_MUCH_DECLARED),
+    "declared by the stanza": (
+        PING.replace("<iq", f"<iq{declared(MOST_DECLARED + 10)}").replace("p'", "i'", 1),
+        TOO_MUCH_DECLARED,
+    ),
+    "declared by all together": (
+        iq(
+            f"<publish node='jobs'{declared(MOST_DECLARED // 2)}>"
+            f"<item{declared(MOST_DECLARED // 2 + 10)}><job xmlns='urn:work'/></item></publish>"
+        ),
+        TOO_MUCH_DECLARED,
+    ),
+    "long": (publish(item(f"<a xmlns='{LONG}'/>")), TOO_LONG),
+    "long, of the stanza": (PING.replace("<iq", f'<iq xmlns:p="{LONG}"'), TOO_LONG),
+    "long, within IQs": (publish(item(f"<iq><b xmlns:p='{LONG}'/></iq>")), TOO_LONG),
+}
+
+
+def read(parser, text, size):
+    data = text.encode()
+    return [one for at in range(0, len(data), size) for one in parser.feed(data[at : at + size])]
+
+
+@pytest.mark.parametrize("size", [1000, 4096, 1 << 20])
+@pytest.mark.parametrize("kind", EXCESSIVE)
+def test_what_is_too_much_comes_out_as_its_head_and_the_next_as_ever(kind, size):
+    text, excess = EXCESSIVE[kind]
+    parser = StreamParser()
+    parser.feed(HEADER.encode())
+    stanzas = read(parser, PING + text + PING + " " + text + PING, size)
+    assert [bool(one.excess) for one in stanzas] == [False, True, False, True, False]
+    assert {one.excess for one in stanzas if one.excess} == {excess}
+    for one in stanzas:
+        assert one.raw == (text if one.excess else PING).encode()
+        assert one.top.tag == f"{ns.COMPONENT} iq"
+        assert one.top.get("from").endswith("@localhost/x")
+        assert one.top.get("to") == "queue.localhost"
+    assert sum(len(one.top.children) for one in stanzas if not one.excess) == 3
+
+
+def test_up_to_the_bounds_all_is_read():
+    items = item("") * (MOST_OF_A_LEVEL - 1)
+    for text in (
+        publish(items),
+        publish(item("<a/>" * (MOST_BENEATH - 10))),
+        publish(item(""), declared(MOST_DECLARED - 100)),
+        publish(item(f"<a xmlns='{LONG[1:]}'/>")),
+        publish(item(f" xmlns='{LONG}'")),  # in a text it declares nothing
+        publish(item(f"<a b=\" xmlns='{LONG}'\"/>")),
+    ):
+        parser = StreamParser()
+        parser.feed(HEADER.encode() + text.encode()[:1])
+        (one,) = parser.feed(text.encode()[1:])
+        assert not one.excess, one.excess
+        request = PUBLISH.read(Iq(one, Asker(Jid("eve@localhost/x")), lambda: "new"))
+        assert len(request.drafts) == (MOST_OF_A_LEVEL - 1 if text == publish(items) else 1)
+
+
+def test_a_head_that_is_refused_has_no_children():
+    parser = StreamParser(lambda head: head.get("from") != "eve@localhost/x")
+    parser.feed(HEADER.encode())
+    for text in (publish("<item/><item/>"), publish("<item/>" * 20_000)):
+        refused, other = read(parser, text + PING, 4096)
+        assert (refused.excess, refused.top.children, other.excess) == (REFUSED, [], "")
+        assert refused.raw == text.encode()
+
+
+def test_a_piece_is_cut_without_a_look_at_what_it_does_not_use():
+    """Each declaration around it was looked for in each piece: the work was their product."""
+    looks = []
+
+    class Counted(dict):
+        def get(self, key, default=None):
+            looks.append(key)
+            return super().get(key, default)
+
+        def items(self):
+            looks.extend(self)
+            return super().items()
+
+    words = declared(MOST_DECLARED - 100)
+    parser = StreamParser()
+    parser.feed((HEADER + "<iq/>").encode())
+    (one,) = parser.feed(publish(item("<p0007:a/>") * 1000, words).encode())
+    verb = one.top.children[0].children[0]
+    verb.declared = Counted(verb.declared)
+    for child in verb.children:
+        piece = one.cut([one.top, one.top.children[0], verb, child, child.children[0]])
+        assert piece == b"<job xmlns:p0007=\"urn:x\" xmlns='urn:work'><p0007:a/></job>"
+    assert len(looks) < 5 * len(verb.children)
+
+
+def test_texts_between_many_children_are_joined_once():
+    """Added to the text one by one, they were copied with each."""
+    text = publish(item("x<a/>" * 20_000)).encode()
+    parser = StreamParser()
+    parser.feed(HEADER.encode() + text[:1])
+    parser.feed(text[1:-100])
+    assert parser._texts[-1].count("x") > 19_900
+    (one,) = parser.feed(text[-100:])
+    job = one.top.children[0].children[0].children[0].children[0]
+    assert job.text == "x" * 20_000
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20])
+def test_a_stream_that_declares_too_much_is_none(size):
+    parser = StreamParser()
+    text = HEADER.replace("id=", f"xmlns:long='{LONG}' id=")
+    with pytest.raises(stream.ParseError):
+        read(parser, text + PING, size)
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (f"<a/><b c='d' xmlns:p = '{LONG}'/>", 4),
+        (f"<a b='>' xmlns=\"{LONG}\">", 0),
+        (f"<a>xmlns='{LONG}</a>", None),
+        (f'<a b=" xmlns=\'{LONG}"/>', None),
+        (f"<a>xmlns='{LONG}<b xmlns='{LONG}'/></a>", 3 + 7 + len(LONG)),
+        (f"<a xmlns='{LONG[1:]}'/>", None),
+        (f"<axmlns='{LONG}'/>", None),
+    ],
+)
+def test_only_a_tag_declares(text, begins):
+    assert long_namespace(text.encode()) == begins
