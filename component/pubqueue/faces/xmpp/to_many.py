@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.notices import Retracted, ToEach, for_subids
 from pubqueue.faces.xmpp import notices
 from pubqueue.faces.xmpp.echo import Echo
+from pubqueue.faces.xmpp.faults import fault
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.ids import new_id
 from pubqueue.faces.xmpp.lanes import Lanes
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Jid, NodeName
     from pubqueue.faces.xmpp.component import Component
+
+log = structlog.get_logger(__name__)
 
 SLICE: Final = 262_144
 EACH: Final = 1024
@@ -91,16 +95,24 @@ class ToMany:
         self._going = False
         left = SLICE
         while left > 0 and self._may_tell():
-            to, shared, white = self._lanes.next()
-            text = notices.to_one(shared, to)
-            head = notices.head(self._jid, to, new_id())
-            self._component.write(head + text, max(white, padding(head + b'">')))
-            left -= len(head) + len(text) + EACH
-            if (name := self._echo.wrote(len(head) + len(text))) is not None:
-                self._call_echo(name)
+            left -= EACH
+            try:
+                left -= self._tell_one(*self._lanes.next())
+            except Exception as problem:  # one misses it, the others do not
+                log.error("notice.failed", notice="ToEach", **fault(problem))  # noqa: TRY400  # no payload
         if self._may_tell():
             self._going = True
             self._component.loop.call_soon(self.go_on)
+
+    def _tell_one(self, to: Jid, shared: bytes, white: int) -> int:
+        """Write one message, and return its bytes."""
+        text = notices.to_one(shared, to)
+        head = notices.head(self._jid, to, new_id())
+        self._component.write(head + text, max(white, padding(head + b'">')))
+        octets = len(head) + len(text)
+        if (name := self._echo.wrote(octets)) is not None:
+            self._call_echo(name)
+        return octets
 
     def _may_tell(self) -> bool:
         """Say whether there are news, and room for them between us and the server."""
