@@ -7,7 +7,7 @@ from harness.shell import Shell
 from harness.store_contents import recount
 
 from pubqueue.core.decision import Created, Declared, Done, Redriven, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.core.model import Affiliation, Asker, ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Create, Delete, SetAffiliations
@@ -16,6 +16,7 @@ from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
+from pubqueue.core.reading.retrieve import Retrieve
 
 DEAD = NodeName("jobs-dead")
 MINE = NodeName("eves")
@@ -257,3 +258,25 @@ def test_a_redrive_to_another_node_is_judged_as_a_publish(shell, settings, refus
     named = Redrive(who(BOSS), DEAD, (ItemId("i1"),))
     assert shell.do(named).refusal is refusal
     assert shell.do(Redrive(who(BOSS), DEAD)) == Redriven(DEAD, 0)
+
+
+# --- names that belong to an account ----------------------------------------------------------------
+
+REPLIES = NodeName("replies/etl@x")
+
+
+def test_a_node_for_replies_is_its_accounts_whoever_made_it_before(shell):
+    """As it was while anybody could make it: what the squatter owns is nothing, and the account manages it."""
+    squatter = Asker(EVE, admin=True)  # the only way by now
+    shell.do(Create(squatter, REPLIES, Settings({"access_model": "whitelist"})))
+    for mine in (
+        configures(EVE, REPLIES, access_model="open"),
+        Retrieve(who(EVE), REPLIES),
+        Delete(who(EVE), REPLIES),
+        SetAffiliations(who(EVE), REPLIES, ((Jid("bob@x"), Affiliation.MEMBER),)),
+    ):
+        assert isinstance(shell.do(mine), Refused)
+    assert shell.do(configures(ETL, REPLIES, max_items=7)) == Done()
+    out = (Jid("eve@x"), Affiliation.NONE), (Jid("etl@x"), Affiliation.OWNER)
+    assert shell.do(SetAffiliations(who(ETL), REPLIES, out)) == Done()
+    assert shell.do(Delete(who(ETL), REPLIES)) == Done()

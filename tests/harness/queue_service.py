@@ -199,12 +199,15 @@ def in_turn(*answers: Answer) -> Answer:
     return answer
 
 
+PUBSUBS = (f"{{{PUBSUB}}}pubsub", f"{{{PUBSUB}#owner}}pubsub")
+
+
 def verb_of(stanza: etree._Element) -> str:
     """Name a stanza by what it asks."""
     if stanza.tag == f"{{{ACCEPT}}}presence":
         return stanza.get("type", "available")
     if stanza.tag == f"{{{ACCEPT}}}iq" and stanza.get("type") in ("set", "get"):
-        asked = stanza[0][0] if stanza[0].tag == f"{{{PUBSUB}}}pubsub" else stanza[0]
+        asked = stanza[0][0] if stanza[0].tag in PUBSUBS else stanza[0]
         return asked.tag.partition("}")[2]
     return "other"
 

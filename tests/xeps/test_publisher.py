@@ -330,7 +330,7 @@ async def test_a_reply_is_published_under_the_askers_id(service, worker_of):
 
 async def test_an_asker_whose_node_cannot_be_made_is_told(service, publisher):
     service.script["create"] = lambda iq: [refuse(iq, "forbidden")]
-    service.script["subscribe"] = lambda iq: [refuse(iq, "item-not-found")]
+    service.script["configure"] = lambda iq: [refuse(iq, "item-not-found")]
     with pytest.raises(Refused, match="'replies/bot@localhost'") as caught:
         await publisher.ask("jobs", 1)
     assert str(caught.value).endswith(
@@ -339,9 +339,36 @@ async def test_an_asker_whose_node_cannot_be_made_is_told(service, publisher):
     assert caught.value.condition == "forbidden"
 
 
+def settings(model):
+    return (
+        "<configure node='replies/bot@localhost'><x xmlns='jabber:x:data' type='form'>"
+        f"<field var='pubsub#access_model'><option><value>open</value></option><value>{model}</value></field>"
+        "</x></configure>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda iq: [refuse(iq, "forbidden")], "is there, and is another account's"),
+        (lambda iq: [result(iq, settings("open"))], "its access model is open"),
+    ],
+    ids=["another's", "open"],
+)
+async def test_nothing_is_asked_while_others_would_read_the_replies(
+    service, publisher, answer, words
+):
+    service.script["create"] = lambda iq: [refuse(iq, "conflict")]
+    service.script["configure"] = answer
+    with pytest.raises(Refused, match=words):
+        await publisher.ask("jobs", 1)
+    assert not {"subscribe", "publish"} & {verb for verb, _ in service.seen}
+
+
 async def test_a_reply_of_which_nobody_told_is_found(service, publisher):
     """The notification was lost; it is looked for now and then."""
     service.script["create"] = lambda iq: [refuse(iq, "conflict")]
+    service.script["configure"] = lambda iq: [result(iq, settings("whitelist"))]
     service.script["subscribe"] = lambda iq: [result(iq)]
     reply = "<items node='replies/bot@localhost'><item id='{}'><json xmlns='urn:xmpp:json:0'>7</json></item></items>"
     nothing = "<items node='replies/bot@localhost'/>"

@@ -172,6 +172,8 @@ class Replies:
                 self._line.send(f"<presence to={quote(self._service)}/>".encode())
                 refused = await self._make_node() if self._session == 0 else None
                 try:
+                    if refused is not None:
+                        await self._see_that_it_is_ours()
                     await self._set(
                         f"<subscribe{attributes(node=self._node, jid=self._line.jid)}/>"
                     )
@@ -192,6 +194,29 @@ class Replies:
         except PubqueueError as error:
             return error  # it is there, or we may not: subscribing tells
         return None
+
+    async def _see_that_it_is_ours(self) -> None:
+        """Raise Refused unless we own the node, and nobody reads it unasked: else replies would be another's to read."""
+        words = f"the settings of the node {self._node!r}"
+        inner = f"<pubsub xmlns='{PUBSUB}#owner'><configure node={quote(self._node)}/></pubsub>"
+        try:
+            form, _ = await self._publications.confirmed(
+                Question("get", words, inner), self._node, None
+            )
+        except Refused as error:
+            raise Refused(
+                f"The node {self._node!r} is there, and is another account's: nothing is asked, for the replies would be that"
+                f" one's to read. An administrator of {self._service} can delete it. ({error})",
+                condition=error.condition,
+                node=self._node,
+            ) from None
+        model = form.findtext(f".//{{{DATA}}}field[@var='pubsub#access_model']/{{{DATA}}}value")
+        if model != SETTINGS["pubsub#access_model"]:
+            raise Refused(
+                f"The node {self._node!r} can be read by others: its access model is {model}. Nothing is asked until it is"
+                f" {SETTINGS['pubsub#access_model']}.",
+                node=self._node,
+            )
 
     def _nowhere(self, why: PubqueueError) -> Refused:
         return Refused(

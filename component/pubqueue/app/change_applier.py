@@ -76,10 +76,10 @@ class ChangeApplier(ItemChanges):
 
     def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
         key = change.node, change.jid
-        before = self._rows.affiliation(*key)
+        before = self._rows.stored_affiliation(*key)
         if self._rows.lacking:
             self._rows.load()
-            before = self._rows.affiliation(*key)
+            before = self._rows.stored_affiliation(*key)
         self._unwritten.affiliations.setdefault(key, before)
         self._cache.affiliations[key] = change.affiliation
 

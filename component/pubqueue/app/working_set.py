@@ -13,6 +13,7 @@ from pubqueue.app.row_cache import ABSENT, RowCache
 from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, SubscriptionState
+from pubqueue.core.nodes.names import standing
 from pubqueue.core.notices import Several
 from pubqueue.core.several import subids_of
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
@@ -82,7 +83,11 @@ class WorkingSet:
         return self.node(name)
 
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
-        """Return what the bare JID is to the node."""
+        """Return what the bare JID is to the node: what is stored, and what the node's name says."""
+        return standing(node, account, self.stored_affiliation(node, account))
+
+    def stored_affiliation(self, node: NodeName, account: Jid) -> Affiliation:
+        """Return what is stored of what the bare JID is to the node."""
         key = node, account
         row = self.cache.affiliations.get(key)
         if row is None:

@@ -31,7 +31,7 @@ from pubqueue.core.decision import (
     refuse,
 )
 from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName
-from pubqueue.core.nodes import access
+from pubqueue.core.nodes import access, names
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
 from pubqueue.core.nodes.pending import reconsidered
@@ -165,6 +165,8 @@ def create(request: Create, facts: NodeFacts) -> Decision:
     """Decide a creation; the asker becomes the owner. Settings that do not fit leave no node."""
     if not access.may_create(request.by, facts.policy):
         return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
+    if (no := names.taken(request.by, request.node)) is not None:
+        return Decision(no)
     if facts.node is not None:
         return refuse(Refusal.NODE_EXISTS)
     people = {request.by.account: Affiliation.OWNER}

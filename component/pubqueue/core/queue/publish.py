@@ -24,7 +24,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, NodeFull, State, later, seconds
-from pubqueue.core.nodes import access, plain
+from pubqueue.core.nodes import access, names, plain
 from pubqueue.core.nodes.access import Action, AutoCreation, CreationPolicy
 from pubqueue.core.nodes.manage import make_node
 from pubqueue.core.nodes.nodeconfig import Settings, agrees
@@ -182,6 +182,8 @@ def _publish_anew(request: Publish, facts: PublishFacts) -> Decision:
     )
     if not makes or not access.may_create(request.by, facts.policy):
         return refuse(Refusal.NODE_NOT_FOUND)
+    if (no := names.taken(request.by, request.node)) is not None:
+        return Decision(no)
     people = {request.by.account: Affiliation.OWNER}
     settings = wanted or Settings()
     made = make_node(request.node, settings, request.by, facts.now, people, facts.others)
