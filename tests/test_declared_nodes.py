@@ -4,13 +4,13 @@ import pytest
 from harness.asks import publishes
 from structlog.testing import capture_logs
 
-from pubqueue import wiring
+from pubqueue import declared_nodes, wiring
 from pubqueue.app.broker import Broker
 from pubqueue.app.listings import AffiliationsOf, Nodes
 from pubqueue.config import ConfigError, NodeSettings, Settings
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, NodeName
 from pubqueue.core.nodes.declare import OPEN_TO_ALL
-from pubqueue.core.nodes.manage import Configure
+from pubqueue.core.nodes.manage import Configure, Create
 from pubqueue.core.nodes.nodeconfig import Settings as Wanted
 from pubqueue.declared_nodes import Comparison
 from pubqueue.stores import store_at
@@ -112,19 +112,56 @@ async def test_what_an_owner_has_configured_and_the_file_does_not_name_stays(tmp
     assert (told, nodes["jobs"].max_failures) == ([], 3)
 
 
-async def test_the_mode_of_a_node_in_use_stays_and_is_a_warning(tmp_path):
+async def test_a_queue_in_use_that_is_declared_plain_stays_one_and_is_a_warning(tmp_path):
+    await started(settings(tmp_path, jobs(publishers=("etl@x",))), publishes("i1"))
+    after = settings(tmp_path, jobs(queueing=False, publishers=("etl@x",)))
+    why = "can change only while the node has no items and no subscribers"
+    assert await compared(after) == [
+        f"node 'jobs': x-queueing#enabled stays 1, 0 is declared: {why}"
+    ]
+    told, nodes = await started(after)
+    assert nodes["jobs"].queueing
+    words = {"node": "jobs", "what": "x-queueing#enabled", "stored": "1", "declared": "0"}
+    assert told == [{"event": "node.differs", "log_level": "warning", "why": why} | words]
+
+
+async def test_a_plain_node_in_use_that_is_declared_a_queue_is_an_error_of_check_start_and_reload(
+    tmp_path,
+):
     plain = settings(tmp_path, jobs(queueing=False, publishers=("etl@x",)))
     await started(plain, publishes("i1"))
     after = settings(tmp_path, jobs(publishers=("etl@x",)))
-    why = "can change only while the node has no items and no subscribers"
+    why = (
+        "node 'jobs': x-queueing#enabled can change only while the node has no items and no"
+        " subscribers: it is a plain node that queue.example.org has made"
+    )
+    with pytest.raises(ConfigError, match=why):
+        await compared(after)
+    with pytest.raises(ConfigError, match=why):
+        await started(after)
+    store = after.make_store()
+    async with wiring.queue(plain) as broker:
+        await store.open()
+        with pytest.raises(ConfigError, match=why):  # as a reload has it, which tells the error
+            await declared_nodes.bring(broker, store, after.node, SERVICE)
+        await store.close()
+
+
+async def test_who_made_a_declared_node_first_is_its_owner_no_more(tmp_path):
+    made = Create(Asker(Jid("eve@x"), admin=True), JOBS, Wanted({"queueing": True}))
+    await started(settings(tmp_path), made)
+    after = settings(tmp_path, jobs(owners=("boss@x",)))
     assert await compared(after) == [
-        f"node 'jobs': x-queueing#enabled stays 0, 1 is declared: {why}"
+        "node 'jobs': eve@x is owner, will be none",
+        "node 'jobs': boss@x is none, will be owner",
     ]
-    told, nodes = await started(after)
-    assert not nodes["jobs"].queueing
-    assert nodes["jobs"].access_model is AccessModel.OPEN
-    words = {"node": "jobs", "what": "x-queueing#enabled", "stored": "0", "declared": "1"}
-    assert told == [{"event": "node.differs", "log_level": "warning", "why": why} | words]
+    told, _ = await started(after)
+    assert [line["event"] for line in told] == ["node.changed", "node.changed"]
+    rows = await look(after, lambda tx: tx.page(AffiliationsOf(JOBS), None, 100))
+    assert {row.account: row.affiliation for row in rows} == {"boss@x": Affiliation.OWNER}
+    (node,) = await look(after, lambda tx: tx.page(Nodes(), None, 100))
+    assert node.creator == "queue.example.org"
+    assert (await started(after))[0] == []
 
 
 async def test_a_queue_that_is_open_without_the_file_saying_so_is_a_warning(tmp_path):

@@ -43,7 +43,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queueing: bool = False
     """Whether it is a work queue (`x-queueing#enabled`)."""
     owners: tuple[str, ...] = ()
-    """Bare JIDs that own it; administrators may do everything anyway."""
+    """Bare JIDs that own it, and if any are named nobody else does; administrators may do everything anyway."""
     publishers: tuple[str, ...] = ()
     """Bare JIDs that may publish to it."""
     members: tuple[str, ...] = ()

@@ -83,6 +83,12 @@ class OfNodes:
     async def test_a_node_that_is_not_there_is_none(self, store):
         assert await load(store, nodes={DEAD}) == Rows()
 
+    async def test_a_node_that_is_taken_over_counts_as_made_by_another(self, store):
+        config = replace(EMPTY.config, title="taken over")
+        await make(store, c.ConfigureNode(JOBS, config, Jid("queue.x")))
+        (node,) = (await load(store, nodes={JOBS})).nodes
+        assert (node.config, node.creator) == (config, "queue.x")
+
     async def test_many_nodes_are_found_at_once(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=OTHER)))
         found = await load(store, nodes={OTHER, DEAD, JOBS})

@@ -244,7 +244,9 @@ def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | N
         case CreateNode():
             return change.node
         case ConfigureNode():
-            return None if before is None else replace(before, config=change.config)
+            if before is None:
+                return None
+            return replace(before, config=change.config, creator=change.maker or before.creator)
         case DeleteNode():
             return None
         case _:

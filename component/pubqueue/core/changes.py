@@ -37,10 +37,11 @@ class CreateNode(Struct, frozen=True, gc=False):
 
 
 class ConfigureNode(Struct, frozen=True, gc=False):
-    """New settings for a node that is there."""
+    """New settings for a node that is there; if somebody takes it over, it counts as made by that `maker`."""
 
     node: NodeName
     config: NodeConfig
+    maker: Jid | None = None
 
 
 class DeleteNode(Struct, frozen=True, gc=False):

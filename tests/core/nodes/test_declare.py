@@ -69,18 +69,65 @@ def test_accounts_are_brought_to_what_is_declared_and_others_stay_and_are_told()
     )
 
 
-def test_the_mode_of_a_node_in_use_stays_and_is_told_while_the_rest_is_brought():
-    decision = declared(plain(items=1), settings={"title": "work"})
+def test_a_queue_that_is_declared_plain_stays_one_and_is_told_while_the_rest_is_brought():
+    decision = declared(queue(items=1), settings={"title": "work", "queueing": False})
     why = "can change only while the node has no items and no subscribers"
     assert decision == Decision(
         Declared(
             JOBS,
             made=False,
             changed=(Difference("title", "", "work"),),
-            kept=(Difference("queueing", "0", "1", why),),
+            kept=(
+                Difference("queueing", "1", "0", why),
+                Difference("access_model", "open", "", OPEN_TO_ALL),
+            ),
         ),
-        (ConfigureNode(JOBS, NodeConfig(title="work")),),
+        (ConfigureNode(JOBS, NodeConfig(queueing=True, title="work")),),
     )
+
+
+def test_a_plain_node_in_use_that_is_declared_a_queue_is_refused_and_nothing_is_changed():
+    decision = declared(plain(items=1), settings={"title": "work"}, owners=(Jid("ann@x"),))
+    assert isinstance(decision.reply, Refused)
+    assert (decision.changes, decision.reply.setting) == ((), "queueing")
+    assert "it is a plain node that boss@x has made" in decision.reply.reason
+
+
+def test_where_the_file_names_owners_nobody_else_is_one():
+    squatter = (Jid("boss@x"), Affiliation.OWNER)
+    node = queue(access_model=CLOSED)
+    decision = declared(
+        node, people=(squatter, (BOT, Affiliation.OWNER)), owners=(Jid("ann@x/1"), BOT)
+    )
+    told = Difference("boss@x", "owner", "none"), Difference("ann@x", "none", "owner")
+    assert decision == Decision(
+        Declared(JOBS, made=False, changed=told),
+        (
+            ConfigureNode(JOBS, node.config, Jid("queue.x")),
+            SetAffiliation(JOBS, Jid("boss@x"), Affiliation.NONE),
+            SetAffiliation(JOBS, Jid("ann@x"), Affiliation.OWNER),
+        ),
+    )
+    after = replace(node, creator=Jid("queue.x"))
+    people = (Jid("ann@x"), Affiliation.OWNER), (BOT, Affiliation.OWNER)
+    assert declared(after, people=people, owners=(Jid("ann@x"), BOT)).changes == ()
+
+
+def test_who_owned_it_before_and_is_named_for_less_is_that():
+    decision = declared(
+        queue(access_model=CLOSED),
+        people=((Jid("boss@x"), Affiliation.OWNER),),
+        owners=(Jid("ann@x"),),
+        members=(Jid("boss@x"),),
+        audience=(EVE,),
+    )
+    assert SetAffiliation(JOBS, Jid("boss@x"), Affiliation.MEMBER) in decision.changes
+    assert EndSubscription(JOBS, EVE) in decision.changes
+
+
+def test_without_owners_in_the_file_those_who_are_there_stay():
+    squatter = (Jid("eve@x"), Affiliation.OWNER)
+    assert declared(queue(access_model=CLOSED), people=(squatter,)).changes == ()
 
 
 def test_a_queue_that_is_open_though_the_file_does_not_say_so_is_told_and_works_on():
@@ -102,7 +149,7 @@ def test_what_does_not_fit_changes_nothing():
     assert isinstance(decision.reply, Refused)
     assert decision.reply.refusal is Refusal.INVALID_CONFIG
     assert decision.changes == ()
-    decision = declared(plain(items=1), settings={"dead_letter_node": JOBS})
+    decision = declared(queue(items=1), settings={"dead_letter_node": JOBS})
     assert (decision.reply.reason, decision.changes) == (
         "a node cannot be its own dead-letter node",
         (),

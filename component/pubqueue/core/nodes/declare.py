@@ -1,7 +1,9 @@
 """Nodes of the configuration file: made where they are not, and brought to what is declared where they are.
 
 Only what is declared is changed: settings that the file does not name, and accounts that it does not name, stay as
-the owners have left them. What cannot be brought, or what an operator should look at, is told as a difference.
+the owners have left them. Where it names owners, these are the owners and nobody else is: whoever took the name before the file did
+has it no longer. What cannot be brought, or what an operator should look at, is told as a difference; a node that is to be a
+queue and cannot become one is refused, for what is published to it would be confirmed and never worked on.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
 from pubqueue.core.nodes.references import bind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 
 class Declare(Struct, frozen=True, gc=False):
@@ -34,6 +36,8 @@ class Declare(Struct, frozen=True, gc=False):
     members: tuple[Jid, ...] = ()
     outcasts: tuple[Jid, ...] = ()
 
+
+_PLAIN: Final = "it is a plain node that {} has made; start without it, purge or delete it, and have the file read again"
 
 OPEN_TO_ALL: Final = "anybody may subscribe, and no setting in the file says so"
 
@@ -69,7 +73,11 @@ def _bring(
         return Decision(config)
     kept: list[Difference] = []
     misfit = refit(node, config)
-    if misfit is not None and config.queueing is not node.config.queueing:
+    if misfit is not None and misfit.setting == "queueing":
+        if config.queueing:
+            return Decision(
+                replace(misfit, reason=f"{misfit.reason}: {_PLAIN.format(node.creator)}")
+            )
         kept.append(_mode_kept(node, config, misfit))
         config = _with_mode_of(node, config, request.settings)
         misfit = refit(node, config)
@@ -82,9 +90,13 @@ def _bring(
     if config.queueing and _open_unsaid(config, request.settings):
         kept.append(_difference("access_model", "open", "", OPEN_TO_ALL))
     before = dict(facts.affiliations)
+    owners = _owners(request)
+    people = dict.fromkeys(_deposed(before, owners), Affiliation.NONE) | dict(people)
     joined = {jid: is_a for jid, is_a in people.items() if before.get(jid) is not is_a}
     after = before | dict(people)
-    changes: list[Change] = [] if config == node.config else [ConfigureNode(node.name, config)]
+    maker = _maker(request, node, owners)
+    changed = config != node.config or maker is not None
+    changes: list[Change] = [ConfigureNode(node.name, config, maker)] if changed else []
     changes += [SetAffiliation(node.name, *entry) for entry in joined.items()]
     changes += trimmed(node, config)
     reply = Declared(
@@ -96,6 +108,23 @@ def _bring(
     )
     subscriptions = facts.subscriptions if changes else ()
     return reviewed(replace(node, config=config), reply, tuple(changes), subscriptions, after)
+
+
+def _owners(request: Declare) -> frozenset[Jid]:
+    return frozenset(account_of(jid) for jid in request.owners)
+
+
+def _deposed(before: Mapping[Jid, Affiliation], owners: Collection[Jid]) -> list[Jid]:
+    """Return who owns the node though the file names others as its owners."""
+    if not owners:
+        return []
+    return [jid for jid, is_a in before.items() if is_a is Affiliation.OWNER and jid not in owners]
+
+
+def _maker(request: Declare, node: Node, owners: Collection[Jid]) -> Jid | None:
+    """Return the service where it takes over a node that neither it nor an owner has made, else None."""
+    mine = request.by.account
+    return mine if owners and node.creator not in {mine, *owners} else None
 
 
 def _mode_kept(node: Node, wanted: NodeConfig, misfit: Refused) -> Difference:

@@ -26,7 +26,7 @@ UPDATE node SET spent = v.spent FROM (
 SELECT config FROM node WHERE id = $1;
 
 -- configure: other settings
-UPDATE node SET config = $1 WHERE id = $2;
+UPDATE node SET config = $1, creator = $2 WHERE id = $3;
 
 -- drop_node: a node; its contents are nobody's then
 DELETE FROM node WHERE id = $1;

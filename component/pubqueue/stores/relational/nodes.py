@@ -52,9 +52,9 @@ def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
             continue
         node = _id(session, now.name)
         more = now.items - before.items, now.subscriptions - before.subscriptions
-        if before.config != now.config:
+        if (before.config, before.creator) != (now.config, now.creator):
             _check_config(session, node, before)
-            session.must("configure", 1, packed_config(now.config), node)
+            session.must("configure", 1, packed_config(now.config), now.creator, node)
         if more != (0, 0):
             counts.append((*more, node))
         if before.spent != now.spent:

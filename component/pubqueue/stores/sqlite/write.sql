@@ -18,7 +18,7 @@ UPDATE node SET spent = ? WHERE id = ? AND spent = ?;
 SELECT config FROM node WHERE id = ?;
 
 -- configure: other settings
-UPDATE node SET config = ? WHERE id = ?;
+UPDATE node SET config = ?, creator = ? WHERE id = ?;
 
 -- drop_node: a node; its contents are nobody's then
 DELETE FROM node WHERE id = ?;
