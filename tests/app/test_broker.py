@@ -234,22 +234,6 @@ async def test_a_failing_request_is_undone_alone(stage, monkeypatch):
     assert await stage.item("d") is None
 
 
-async def test_whoever_asks_a_broker_that_a_fault_ends_meets_the_fault(stage, monkeypatch):
-    """And whoever stops it: nobody waits for an answer that will not come."""
-
-    def breaks(*_):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(stage.broker, "_work_in", breaks)
-    with pytest.raises(ZeroDivisionError):
-        await stage.broker.handle(publishes("a"))
-    with pytest.raises(ZeroDivisionError):
-        await stage.broker.handle(publishes("b"))
-    with pytest.raises(ZeroDivisionError):
-        await stage.broker.stop()
-    await stage.broker.stop()
-
-
 async def test_a_store_that_fails_is_told_to_everybody_and_the_next_batch_goes_on(stage):
     stage.store.failures = 1
     await stage.do(publishes("a"), publishes("b"))
@@ -375,17 +359,6 @@ async def test_stopping_and_starting_twice_do_no_harm(stage):
     stage.broker.start()
     await stage.do(publishes("a"))
     assert Published(JOBS, (A,)) in stage.log
-
-
-async def test_a_fault_of_ours_ends_the_broker_and_nobody_waits_for_it(stage):
-    def broken(_notices):
-        raise ZeroDivisionError
-
-    stage.face.speak = broken
-    await stage.do(joins(ANN), publishes("a"))
-    with pytest.raises(ZeroDivisionError):
-        await stage.broker.stop()
-    stage.broker._task = None
 
 
 async def test_who_reads_waits_for_no_batch(stage):

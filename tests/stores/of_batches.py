@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, window
+from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, waiting, window
 from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
@@ -25,7 +25,7 @@ from stores.steps import (
 )
 
 from pubqueue.app.listings import ItemIds, Nodes
-from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.rows import AffiliationRow, Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, State
@@ -175,6 +175,46 @@ class OfBatches:
         assert await store.batch(everything) == before
         assert await store.batch(look) == (ready, due)
 
+    @pytest.mark.parametrize(
+        "failing",
+        [
+            lambda tx: tx.write(Writes(NOW, nodes=[Write(ABSENT["nodes"], None)])),
+            lambda tx: do(tx, add("b"), c.RemoveItem(waiting(99), NOW)),
+            lambda tx: tx.page("no listing"),
+            lambda tx: tx.load("no needs"),
+            lambda tx: tx.number(None, "no count"),
+            lambda tx: tx.write(Writes(NOW, bulk=["no change"])),
+        ],
+    )
+    async def test_a_batch_in_which_anything_has_failed_is_not_committed_whoever_caught_it(
+        self, store, failing
+    ):
+        await make(store, add("there"))
+        before = await store.batch(everything)
+
+        def job(tx):
+            do(tx, add("a"))
+            with pytest.raises(StoreError):
+                fail(tx, failing)
+            with pytest.raises(StoreError, match="has failed"):
+                tx.page(Nodes())
+
+        with pytest.raises(StoreError, match="has failed"):
+            await store.batch(job)
+        assert await store.batch(everything) == before
+        await make(store, add("next"))
+        assert await ids(store) == ["there", "next"]
+
+    async def test_a_reader_in_which_anything_has_failed_returns_nothing(self, store):
+        def read(tx):
+            with pytest.raises(UnfitError):
+                tx.page("no listing")
+            return "a part"
+
+        with pytest.raises(StoreError, match="has failed"):
+            await store.read(read)
+        assert await store.read(lambda tx: tx.page(ItemIds(JOBS), None, 9)) == []
+
     async def test_a_batch_sees_what_it_has_written(self, store):
         def job(tx):
             do(tx, add("a"))
@@ -298,6 +338,12 @@ def other(row):
     }
     name = next(name for name in known if hasattr(row, name))
     return replace(row, **{name: known[name](row)})
+
+
+def fail(tx, failing):
+    """Meet the failure, at the latest with the next answer."""
+    failing(tx)
+    tx.page(Nodes())
 
 
 def look(tx):

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import pytest
 from harness.facts import JOBS, NOW, held, window
-from harness.store_contents import recount
+from harness.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, add, do, items, lock, make
 
 from pubqueue.app.listings import Nodes
-from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.stores.relational import nodes
+
+
+class Subclass(str):
+    """Text as some XML libraries hand it out: more than a string."""
+
+    __slots__ = ()
 
 
 class OfRelational:
@@ -57,6 +63,32 @@ class OfRelational:
         rows = await store.batch(lambda tx: tx.load(Needs(resources={Jid("ann@x")})))
         assert rows.resources == ["ann@x/2", "ann@x/3"]
         await make(store, c.ForgetResource(Jid("ann@x/0")))  # it needs no row to leave
+
+    @pytest.mark.parametrize(
+        "unfit",
+        [
+            lambda tx: do(tx, add("b", headers=((Subclass("name"), "value"),))),
+            lambda tx: do(tx, add("b", headers=(("name", "\ud800"),))),
+            lambda tx: do(tx, add("\ud800")),
+            lambda tx: do(tx, add("b", priority=1 << 70)),
+            lambda tx: do(tx, add(object())),
+            lambda tx: tx.load(Needs(nodes={NodeName("\ud800")})),
+            lambda tx: tx.number("token", 1 << 70),
+        ],
+    )
+    async def test_what_cannot_be_kept_is_unfit_and_nothing_of_its_batch_is(self, store, unfit):
+        await make(store, add("there"))
+        before = await store.batch(everything)
+
+        def job(tx):
+            do(tx, add("a"))
+            unfit(tx)
+            tx.page(Nodes())
+
+        with pytest.raises(UnfitError):
+            await store.batch(job)
+        assert await store.batch(everything) == before
+        await make(store, add("next"))
 
     async def test_settings_of_an_older_program_are_guarded_by_what_they_mean(self, store):
         await self.ask(store, """UPDATE node SET config = '{"queueing":true}'""")

@@ -21,7 +21,9 @@ class TestPostgres(SharedStoreContract, OfRelational):
         return lambda: PostgresStore(postgres.address)
 
     async def ask(self, store, statement):
-        await store.batch(lambda tx: tx._session._connection.execute(statement.encode()) and None)
+        await store.batch(
+            lambda tx: tx._tx._session._connection.execute(statement.encode()) and None
+        )
 
 
 # --- schemas ---------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ async def test_what_is_confirmed_is_on_disk_whatever_the_server_says(postgres):
     try:
         await store.open()
         setting = await store.batch(
-            lambda tx: tx._session._connection.execute("SHOW synchronous_commit").fetchone()
+            lambda tx: tx._tx._session._connection.execute("SHOW synchronous_commit").fetchone()
         )
     finally:
         postgres.ask("ALTER ROLE queue RESET synchronous_commit")

@@ -247,7 +247,7 @@ async def test_a_full_disk_leaves_nothing_of_the_batch(store, postgres):
 
 def fill(tx):
     do(tx, add("small"))
-    tx._session.each("add_receipt", [(1, "ann@x/1")])
+    tx._tx._session.each("add_receipt", [(1, "ann@x/1")])
 
 
 async def test_a_batch_whose_asker_has_gone_is_over_before_the_next(store):

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from harness.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.contract import SharedStoreContract
 from stores.of_relational import OfRelational
-from stores.steps import EMPTY, add, do, items, make
+from stores.steps import EMPTY, add, do, ids, items, make
 
 from pubqueue.app.listings import Nodes
 from pubqueue.app.ports import ForeignStoreError, StoreError
@@ -60,7 +61,7 @@ async def other(store, tmp_path):
 async def ask(store, statement, *values):
     """Run a statement of the test's own on the store's connection."""
     return await store.batch(
-        lambda tx: tx._session.connection.execute(statement, values).fetchall()
+        lambda tx: tx._tx._session.connection.execute(statement, values).fetchall()
     )
 
 
@@ -232,14 +233,94 @@ async def test_what_follows_in_a_batch_that_the_disk_has_ended_is_not_made(full)
     before = await full.batch(everything)
 
     def job(tx):
-        with pytest.raises(sqlite3.OperationalError, match="full"):
+        with pytest.raises(StoreError, match="full"):
             do(tx, add("large", payload=b"x" * 65_536))
-        do(tx, add("small"))
+        with pytest.raises(StoreError, match="has failed"):
+            do(tx, add("small"))
 
     with pytest.raises(StoreError):
         await full.batch(job)
     assert await full.batch(everything) == before
     assert await full.batch(recount) == []
+
+
+async def test_a_batch_that_caught_the_error_of_a_full_disk_is_not_committed(full):
+    """SQLite itself would commit it: it has undone no more than the statement that met the end of the disk."""
+    before = await full.batch(everything)
+
+    def job(tx):
+        do(tx, add("small"))
+        with suppress(StoreError):
+            do(tx, add("large", payload=b"x" * 65_536))
+
+    with pytest.raises(StoreError, match="full"):
+        await full.batch(job)
+    assert await full.batch(everything) == before
+
+
+class Stubborn:
+    """SQLite's connection, on which some statements fail in a way of the test's own."""
+
+    def __init__(self, raw, *failing):
+        self._raw = raw
+        self.failing = set(failing)
+
+    def execute(self, statement, *values):
+        if statement in self.failing:
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._raw.execute(statement, *values)
+
+    def __getattr__(self, name):
+        return getattr(self._raw, name)
+
+    def connect(self, *_where, **_how):
+        return self
+
+    def close(self):
+        if self._raw is not None:
+            self._raw.close()
+
+
+async def test_a_batch_that_cannot_be_undone_is_not_gone_on_with(store):
+    await make(store, c.CreateNode(EMPTY))
+    raw = store._connection._connection
+    store._connection._connection = stubborn = Stubborn(raw, "COMMIT", "ROLLBACK")
+    for _ in range(3):
+        with pytest.raises(StoreError, match="disk I/O"):
+            await make(store, add("in-vain"))
+    stubborn.failing.clear()
+    await make(store, add("a"))
+    assert await ids(store) == ["a"]
+
+
+async def test_whatever_sqlite_meets_is_the_stores_error(store, tmp_path, monkeypatch):
+    await make(store, c.CreateNode(EMPTY))
+    await store.read(lambda tx: tx.page(Nodes()))
+    store._reader._connection = Stubborn(store._reader._connection, "BEGIN")
+    with pytest.raises(StoreError, match="disk I/O"):
+        await store.read(lambda tx: tx.page(Nodes()))
+    store._connection._connection = Stubborn(store._connection._connection, "PRAGMA data_version")
+    with pytest.raises(StoreError, match="disk I/O"):
+        await store.changes()
+    os.close(os.open(f"{tmp_path / 'queue.db'}-alone", os.O_CREAT))
+    monkeypatch.setattr(sqlite3, "connect", Stubborn(None, "BEGIN").connect)
+    with pytest.raises(StoreError, match="disk I/O"):
+        await store.instances.enter()
+
+
+async def test_a_connection_that_cannot_be_closed_keeps_no_other_from_it(store):
+    await store.read(lambda tx: tx.page(Nodes()))
+    reader, writer = store._reader, store._connection
+
+    async def fail():
+        await type(reader).close(reader)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    reader.close = fail
+    with pytest.raises(StoreError, match="disk I/O"):
+        await store.close()
+    assert writer._connection is None
+    await store.close()
 
 
 # --- several processes -------------------------------------------------------------------------------

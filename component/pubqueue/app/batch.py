@@ -2,6 +2,9 @@
 
 Each request sees what those before it have done, in the working set. One that fails while its changes are made has
 spoilt the batch: that comes to nothing and is run again, and the one that failed is refused there.
+
+Only what a request does alone is within its boundary: to say what it needs, to decide, to make its changes. To load and to
+write are steps of the batch: what they meet is nobody's fault before it is known whose, and ends the batch.
 """
 
 from __future__ import annotations
@@ -68,6 +71,10 @@ class SpoiltError(Exception):
         self.at = at
 
 
+class UndeliverableError(Exception):
+    """Nothing could be handed out, by a fault of ours: what was asked is to be decided without it."""
+
+
 class Batch:
     """Decides requests within one transaction; those at the places in `spoilt` failed in it before."""
 
@@ -88,7 +95,7 @@ class Batch:
         """
         decisions: list[Decision] = []
         for at, request in enumerate(requests):
-            decision = FAILED if at in self._spoilt else self._decided(requests, at)
+            decision = FAILED if at in self._spoilt else self._decide(requests, at)
             if self._rows.cache.silent:
                 self._hear(request)
             if decision.changes:
@@ -96,21 +103,14 @@ class Batch:
             decisions.append(decision)
         return decisions
 
-    def _decided(self, requests: Sequence[Request], at: int) -> Decision:
-        try:
-            return self._decide(requests, at)
-        except StoreError:
-            raise
-        except Exception:  # the boundary between requests: this one has failed, and changed nothing
-            _tell(requests[at])
-            return FAILED
-
     def _make(self, at: int, request: Request, decision: Decision) -> None:
+        if self._changes.writes(decision.changes):
+            self._changes.flush()  # what others have done is not written within this one's boundary
         try:
             self._changes.make(request, decision.changes)
         except StoreError:
             raise
-        except Exception as problem:  # the same boundary
+        except Exception as problem:  # the boundary between requests
             _tell(request)
             raise SpoiltError(at) from problem
 
@@ -126,17 +126,26 @@ class Batch:
 
     def _decide(self, requests: Sequence[Request], at: int) -> Decision:
         """Decide one request, once all that it needs is known."""
-        request, rows = requests[at], self._rows
-        facts_of, rule = RULES[type(request)]
+        rows = self._rows
+        rows.begin_request()
         for _ in range(ROUNDS):
-            facts = facts_of(self._context, request)
-            if not rows.lacking:
-                decision = rule(request, facts)
-                refused = type(decision.reply) is Refused
-                return _redirected(rows, request, decision) if refused else decision
+            decision = self._try_to_decide(requests[at])
+            if decision is not None:
+                return decision
             self._gather(requests[at + 1 : at + AHEAD])
             rows.load()
-        raise RuntimeError(f"{type(request).__name__} needs ever more")
+        log.error("request.failed", request=type(requests[at]).__name__, why="it needs ever more")
+        return FAILED
+
+    def _try_to_decide(self, request: Request) -> Decision | None:
+        """Decide on what is known, None if more is needed. What fails has changed nothing."""
+        try:
+            return decided(self._context, request)
+        except StoreError:
+            raise
+        except Exception:  # the boundary between requests
+            _tell(request)
+            return FAILED
 
     def _gather(self, requests: Iterable[Request]) -> None:
         """Let the next requests say what they need, so that it is loaded with what is needed now."""
@@ -150,7 +159,19 @@ class Batch:
         rows.gathering = False
 
 
-def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decision:
+def decided(context: Context, request: Request) -> Decision | None:
+    """Decide a request on what is known, None if more is needed."""
+    facts_of, rule = RULES[type(request)]
+    facts = facts_of(context, request)
+    if context.rows.lacking:
+        return None
+    decision = rule(request, facts)
+    if type(decision.reply) is Refused:
+        return _redirected(context.rows, request, decision)
+    return decision
+
+
+def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decision | None:
     """Tell who asks for a node that is no more what has taken its place, if anything has (XEP-0060 8.4.1)."""
     reply = decision.reply
     if not isinstance(reply, Refused) or reply.refusal is not Refusal.NODE_NOT_FOUND:
@@ -159,6 +180,8 @@ def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decis
     if name is None or rows.cache.nodes.get(name, ABSENT) is not None:
         return decision
     moved = rows.page(MovedTo(name))
+    if rows.lacking:
+        return None
     return refuse(Refusal.MOVED, moved[0]) if moved else decision
 
 
@@ -187,6 +210,7 @@ def run(
 
     Raises:
         SpoiltError: the changes of a request could not be made; nothing of this may be kept.
+        UndeliverableError: nothing could be handed out; likewise.
 
     """
     decisions = Batch(context, changes, spoilt).decide_all(requests)
@@ -196,10 +220,15 @@ def run(
     left: list[NodeName] = []
     if dispatching:
         nodes = dict.fromkeys(rest)
-        if everywhere:
-            found, looked = look_around(context.rows, looked)
-            nodes |= dict.fromkeys(found)
-        deliveries, left = hand_out(context, changes, nodes)
+        try:
+            if everywhere:
+                found, looked = look_around(context.rows, looked)
+                nodes |= dict.fromkeys(found)
+            deliveries, left = hand_out(context, changes, nodes)
+        except StoreError:
+            raise
+        except Exception as problem:  # the boundary between what is asked and what is handed out
+            raise UndeliverableError from problem
     changes.flush()
     exact = everywhere or changes.unsure
     soonest = tx.next_due() if exact else changes.soonest_or_none()
@@ -211,10 +240,9 @@ def run(
 
 def read(context: Context, request: Request) -> Decision:
     """Decide a request that changes nothing, on rows that only it sees."""
-    facts_of, rule = RULES[type(request)]
     for _ in range(ROUNDS):
-        facts = facts_of(context, request)
-        if not context.rows.lacking:
-            return _redirected(context.rows, request, rule(request, facts))
+        decision = decided(context, request)
+        if decision is not None:
+            return decision
         context.rows.load()
     raise RuntimeError(f"{type(request).__name__} needs ever more")

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from pubqueue.app.batch import BatchResult, SpoiltError, run
+from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
+from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import SERVICE, Context
 from pubqueue.app.long_work import LongWork, at_the_end
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
-from pubqueue.app.ports import Instance, StaleError, StoreError
+from pubqueue.app.ports import Instance, StaleError, StoreError, UnfitError
 from pubqueue.app.rates import Rates
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
 from pubqueue.app.share import LARGEST, share
+from pubqueue.app.speaking import Speaker
 from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import Unrepeated
@@ -36,8 +38,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
 from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Asker, Jid, Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
-    from pubqueue.core.notices import News, Notice
     from pubqueue.core.reading.overviews import About
     from pubqueue.core.transactions.model import Limits
 
@@ -65,6 +65,9 @@ ALONE: Final = Instance(0)
 
 RETRY: Final = 1.0
 """Seconds until what nobody repeats is tried again, after the store could not take it."""
+
+LATER: Final = 10.0
+"""Seconds until another look around, after a fault of ours let nothing be handed out."""
 
 
 class Broker:
@@ -102,6 +105,13 @@ class Broker:
         self.unsaid = Unsaid(store, instance, self.submit, clock)
         self._news = CrowdNews(self.outbox, self._ask)
         self._long_work = LongWork(self._news, self.submit)
+        self._speaker = Speaker(
+            self.outbox,
+            self._news,
+            self._long_work,
+            submit=self.submit,
+            on_unsent=self._fail_unsaid,
+        )
         self._moment: Millis | None = None
         self._watch = Nobody() if watch is None else Careful(watch)
         self._began = self._decided = 0.0
@@ -214,6 +224,9 @@ class Broker:
             task.result()
         return await reply
 
+    def _fail_unsaid(self) -> None:
+        self.unsaid.fail()
+
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
         self._others_reached = True
@@ -256,7 +269,7 @@ class Broker:
             if isinstance(request, Arrive | Leave | Bounce):
                 self._waiting.append((request, answer))  # said once: nobody would repeat it
             else:
-                answer(at_the_end(request))
+                answer_with(answer, at_the_end(request))
         log.warning("drain.refused", requests=len(left) - len(self._waiting))
         return await self.settled()
 
@@ -277,11 +290,22 @@ class Broker:
                 await self._work.wait()
                 self._work.clear()
                 while self._has_work():
-                    await self._one_batch()
+                    await self._one_round()
                     self._rounds += 1
                 self._quiet.set()
         finally:
-            self._quiet.set()  # after a fault nobody shall wait for what will not come
+            self._quiet.set()  # after the end nobody shall wait for what will not come
+
+    async def _one_round(self) -> None:
+        try:
+            await self._one_batch()
+        except (
+            Exception
+        ):  # the outermost boundary: what nobody has foreseen does not end the service
+            log.exception("broker.failed", refused=len(self._waiting))
+            taken, self._waiting = self._waiting, []
+            self._refuse(taken, Refusal.INTERNAL_FAULT)
+            await asyncio.sleep(RETRY)
 
     def _has_work(self) -> bool:
         unfinished = self._rest or self._looked is not None
@@ -303,14 +327,12 @@ class Broker:
                 requests = self._unrepeated.before(requests)
             try:
                 done = await self._commit([request for request, _ in requests], kicked=kicked)
-            except StaleError as problem:
-                if len(requests) < 2:  # noqa: PLR2004  # it fails alone
-                    await self._lose(requests, problem, kicked=kicked)
-                else:
+            except Exception as problem:  # the boundary between this batch and the next one
+                if len(requests) > 1 and _is_of_one(problem):
                     half = len(requests) // 2
                     slices[:0] = [requests[:half], requests[half:]]
-            except StoreError as problem:
-                await self._lose(requests, problem, kicked=kicked)
+                else:
+                    await self._lose(requests, problem, kicked=kicked)
             else:
                 self._finish(requests, done)
                 kicked = False
@@ -321,14 +343,20 @@ class Broker:
         A request whose changes cannot be made is refused in a run of its own, whatever that costs.
         """
         spoilt: set[int] = set()
-        stale = False
+        stale, dispatching = False, self._dispatching
         while True:
             try:
                 with no_longer_behind(self._refuse_waiting):
-                    return await self._store.batch(partial(self._work_in, requests, kicked, spoilt))
+                    job = partial(self._work_in, requests, kicked, dispatching, spoilt)
+                    return await self._store.batch(job)
             except SpoiltError as problem:
                 self._changes.forget()
                 spoilt.add(problem.at)
+            except UndeliverableError:
+                self._changes.forget()
+                dispatching = False
+                log.exception("dispatch.failed")
+                asyncio.get_running_loop().call_later(LATER, self._look_again)
             except StaleError:
                 self._changes.forget()
                 if stale:
@@ -339,11 +367,20 @@ class Broker:
                 self._changes.forget()
                 raise
 
-    async def _lose(self, taken: Sequence[Taken], problem: StoreError, *, kicked: bool) -> None:
-        """Tell those whose batch came to nothing."""
-        log.error("batch.lost", requests=len(taken), why=str(problem))
+    def _look_again(self) -> None:
+        if self._dispatching:
+            self.look_around()
+
+    async def _lose(self, taken: Sequence[Taken], problem: Exception, *, kicked: bool) -> None:
+        """Tell those whose batch came to nothing: the store's trouble passes, a fault of ours stays."""
+        whose = _refusal(problem, taken)
+        if whose is Refusal.STORE_FAILED:
+            log.error("batch.lost", requests=len(taken), why=str(problem))
+        else:
+            names = sorted({type(request).__name__ for request, _ in taken})
+            log.error("batch.failed", requests=names, exc_info=problem)
         self._kicked = self._dispatching and (self._kicked or kicked)
-        self._refuse(taken)
+        self._refuse(taken, whose)
         if not taken:
             await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
 
@@ -354,11 +391,11 @@ class Broker:
             log.error("batch.stalled", refused=len(taken))
         self._refuse(taken)
 
-    def _refuse(self, taken: Sequence[Taken]) -> None:
+    def _refuse(self, taken: Sequence[Taken], refusal: Refusal = Refusal.STORE_FAILED) -> None:
         for request, answer in taken:
-            if isinstance(request, Arrive | Leave | Bounce):
+            if isinstance(request, Arrive | Leave | Bounce) and refusal is Refusal.STORE_FAILED:
                 self._keep(request)
-            answer(Refused(Refusal.STORE_FAILED))
+            answer_with(answer, Refused(refusal))
 
     def _keep(self, word: Arrive | Leave | Bounce) -> None:
         """Keep what nobody repeats, and try it again in a while."""
@@ -379,23 +416,28 @@ class Broker:
 
     def _finish(self, taken: Sequence[Taken], done: BatchResult) -> None:
         """Speak of what is committed now."""
-        self._rows.cache.shrink()
-        for (_, answer), decision in zip(taken, done.decisions, strict=True):
-            if decision.then is None or self._cutting:  # what is left is found at the next start
-                answer(decision.reply)
-            self._say(decision.notices)
-            if decision.then is not None and not self._cutting:
-                self._long_work.go_on(decision, answer)
-        tell((request for request, _ in taken), done.decisions)
-        self._rates.note(self._clock(), (request for request, _ in taken), done.decisions)
+        requests = [request for request, _ in taken]
+        self._shrink()
+        self._speaker.answer(taken, done.decisions, last=self._cutting)
+        with apart("told.failed"):
+            tell(requests, done.decisions)
+        with apart("rates.failed"):
+            self._rates.note(self._clock(), requests, done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
-        self._say(done.deliveries)
-        self._watch.committed(
-            (request for request, _ in taken), done.decisions, done.deliveries, self._took()
-        )
-        self.unsaid.said(self._changes.next_token())
-        self._note_moment(done)
+        self._speaker.say(done.deliveries)
+        self._watch.committed(requests, done.decisions, done.deliveries, self._took())
+        with apart("unsaid.failed"):
+            self.unsaid.said(self._changes.next_token())
+        with apart("moment.failed"):
+            self._note_moment(done)
+
+    def _shrink(self) -> None:
+        try:
+            self._rows.cache.shrink()
+        except Exception:  # what is in mind is a copy: it is loaded anew
+            log.exception("cache.failed")
+            self._changes.forget()
 
     def _took(self) -> Took:
         """Return how long the batch took that was committed just now."""
@@ -427,6 +469,7 @@ class Broker:
         self,
         requests: Sequence[Request],
         everywhere: bool,  # noqa: FBT001
+        dispatching: bool,  # noqa: FBT001
         spoilt: set[int],
         tx: Transaction,
     ) -> BatchResult:
@@ -442,7 +485,7 @@ class Broker:
             self._changes,
             tx,
             requests,
-            dispatching=self._dispatching,
+            dispatching=dispatching,
             everywhere=everywhere,
             rest=self._rest,
             looked=self._looked,
@@ -472,16 +515,19 @@ class Broker:
     def _rate(self, node: NodeName) -> float:
         return self._rates.per_minute(node, self._clock())
 
-    def _say(self, notices: Sequence[Notice | News]) -> None:
-        """Speak; an item that could not be sent goes back to the queue, and nobody is blamed.
 
-        Not one that its holder may have: that is tried once more.
-        """
-        if not notices:
-            return
-        for notice in self.outbox.send(self._news.keep(notices)):
-            if isinstance(notice, Deliver) and notice.again:
-                self.unsaid.fail()
-            elif isinstance(notice, Deliver):
-                back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
-                self.submit(back, lambda _reply: None)
+def _is_of_one(problem: Exception) -> bool:
+    """Say whether it may be the fault of one request of a batch, so that the others are decided without it."""
+    return isinstance(problem, StaleError | UnfitError) or not isinstance(problem, StoreError)
+
+
+def _refusal(problem: Exception, taken: Sequence[Taken]) -> Refusal:
+    """Return what those are told whose batch came to nothing.
+
+    What the clock demands is decided on fresh rows: if that is stale, one of these rows is at odds with the others.
+    """
+    of_store = isinstance(problem, StoreError) and not isinstance(problem, UnfitError)
+    of_clock = any(isinstance(request, Expire) for request, _ in taken)
+    if of_store and not (of_clock and isinstance(problem, StaleError)):
+        return Refusal.STORE_FAILED
+    return Refusal.INTERNAL_FAULT

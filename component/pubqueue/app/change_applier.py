@@ -55,6 +55,13 @@ class ChangeApplier(ItemChanges):
         for change in changes:
             self._MAKE[type(change)](self, asked, change)
 
+    def writes(self, changes: Iterable[Change]) -> bool:
+        """Say whether any of the changes is written at once, and with it what the batch has done before."""
+        return any(
+            type(change) is c.DeleteNode or self._MAKE[type(change)] in self._AT_ONCE
+            for change in changes
+        )
+
     def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
         name = change.node.name if isinstance(change, c.CreateNode) else change.node
         before = self._cache.nodes.get(name)
@@ -192,6 +199,9 @@ class ChangeApplier(ItemChanges):
         self._tell(asked, change, None, None)
         self._write(change)
         self.touched[change.node] = None
+
+    _AT_ONCE: ClassVar = (_bulk, _end_many)
+    """How changes are made that are written at once, behind all that was done before them."""
 
     # fmt: off
     _MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {

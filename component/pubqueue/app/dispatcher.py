@@ -82,7 +82,7 @@ def look_around(rows: WorkingSet, behind: Place | None) -> tuple[list[NodeName],
     """Return queues that may have something to hand out, and the place to go on behind, if there is more to see."""
     if rows.lacking:
         rows.load()  # what a request that failed has left behind: no page is read before it
-    seen = rows.page(ReadyNodes(), behind, LOOKED_AT)
+    seen = rows.page_now(ReadyNodes(), behind, LOOKED_AT)
     names = [look.node for look in seen if look.node is not None]
     return names, seen[-1].place if len(seen) == LOOKED_AT else None
 

@@ -43,7 +43,7 @@ class Gathered:
         self._rows = rows
         self._reaches = reaches
         self._cache = rows.cache
-        rows.before_reading = self.flush
+        rows.flush, rows.is_unwritten = self.flush, self.is_unwritten
         self._tokens = Numbers("token")
         self._numbers = Numbers("item")
         self.now = Millis(0)
@@ -177,7 +177,7 @@ class Gathered:
         if (everybody := self._cache.in_node.get(node)) is not None:
             found = self._cache.windows[node] = FreeWindows(everybody, reaches)
         elif (row := self._cache.nodes.get(node)) is not None and row.subscriptions > CROWD:
-            page = partial(self._rows.page, FreeSubscriptions(node))
+            page = partial(self._rows.page_now, FreeSubscriptions(node))
             found = self._cache.windows[node] = CrowdWindows(page, reaches)
         return found
 
@@ -223,6 +223,10 @@ class Gathered:
                 self._unwritten.events.append(entry)
 
     # --- writing ---
+
+    def is_unwritten(self) -> bool:
+        """Say whether the batch has done anything that is not written yet."""
+        return bool(self._counters) or not self._unwritten.is_empty()
 
     def flush(self) -> None:
         """Write what has gathered, so that what is read next shows it."""

@@ -6,6 +6,7 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from pubqueue.app.boundaries import answer_with
 from pubqueue.app.reader import ENDING
 from pubqueue.core.decision import Done
 from pubqueue.core.nodes.review import ReviewSubscribers
@@ -48,7 +49,7 @@ class LongWork:
         """Answer all who wait: the service stops."""
         left, self._waiting = self._waiting, {}
         for request, answer in left.values():
-            answer(at_the_end(request))
+            answer_with(answer, at_the_end(request))
 
 
 def at_the_end(request: Request) -> Reply:

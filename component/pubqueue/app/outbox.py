@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
+
 from pubqueue.core.notices import ToEach
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Jid, NodeName
     from pubqueue.core.notices import Notice
+
+
+log = structlog.get_logger(__name__)
 
 
 class Face(Protocol):
@@ -86,7 +91,11 @@ class Outbox:
                 call()
 
         for face in self._faces:
-            face.when_told(node, told)
+            try:
+                face.when_told(node, told)
+            except Exception:  # a face that cannot say when does not keep the others from going on
+                log.exception("face.failed", node=node)
+                told()
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether a face has so much to say of the node that it should have no more."""
@@ -95,7 +104,7 @@ class Outbox:
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""
         if len(self._faces) == 1:
-            return list(self._faces[0].speak(notices))
+            return _speak(self._faces[0], notices)
         unsent: list[Notice] = []
         by_face: dict[int, tuple[Face, list[Notice | ToEach]]] = {}
         known: dict[int, list[tuple[Face | None, tuple[Jid, ...]]]] = {}
@@ -106,7 +115,7 @@ class Outbox:
                 else:
                     by_face.setdefault(id(face), (face, []))[1].append(part)
         for face, own in by_face.values():
-            unsent += face.speak(own)
+            unsent += _speak(face, own)
         return unsent
 
     def _parts(
@@ -130,3 +139,15 @@ class Outbox:
             face = self._face_of(jid)
             audiences.setdefault(id(face), (face, []))[1].append(jid)
         return [(face, tuple(to)) for face, to in audiences.values()]
+
+
+def _speak(face: Face, notices: Sequence[Notice | ToEach]) -> list[Notice]:
+    """Have a face send its notices; what a fault of the face keeps back is lost, as with a stream.
+
+    A delivery among them is not handed out again at once, for it would meet the same: its lock ends in time.
+    """
+    try:
+        return list(face.speak(notices))
+    except Exception:  # the boundary between this face and all else
+        log.exception("face.failed", notices=len(notices))
+        return []

@@ -41,6 +41,10 @@ class FencedError(StoreError):
     """
 
 
+class UnfitError(StoreError):
+    """The store cannot keep or read a value; nothing of the batch has happened, and trying again is in vain."""
+
+
 class ForeignStoreError(StoreError):
     """What is at the store's address is not a store of ours, or cannot be used."""
 
@@ -50,7 +54,11 @@ class UnreachableStoreError(ForeignStoreError):
 
 
 class Transaction(Protocol):
-    """One transaction: rows as they are by now, and what is written to them."""
+    """One transaction: rows as they are by now, and what is written to them.
+
+    Whatever goes wrong in it is a StoreError. A transaction in which anything has gone wrong does nothing more and
+    is never committed, also if whoever asked has caught the error.
+    """
 
     @property
     def foreign(self) -> bool:
@@ -90,6 +98,7 @@ class Transaction(Protocol):
 
         Raises:
             StaleError: a row was not what was believed.
+            UnfitError: a value cannot be kept.
 
         """
 
@@ -152,8 +161,11 @@ class Store(Protocol):
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is safely on disk.
 
+        What the job itself raises is raised, and nothing is kept.
+
         Raises:
-            StoreError: the transaction could not be made durable; nothing of it has happened.
+            StoreError: an operation of the transaction has failed, whatever the job made of that, or the transaction
+                could not be made durable; nothing of it has happened.
 
         """
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import structlog
 
 from pubqueue.app.batch import read
+from pubqueue.app.boundaries import answer_with
 from pubqueue.app.ports import StoreError
 from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.working_set import WorkingSet
@@ -157,9 +158,4 @@ class Reader:
 
     def _tell(self, answer: Callable[[Reply], None], reply: Reply) -> None:
         self._watch.answered(reply)
-        try:
-            answer(reply)
-        except (
-            Exception
-        ):  # the same boundary: who cannot be told shall not make others wait for ever
-            log.exception("answer.failed", reply=type(reply).__name__)
+        answer_with(answer, reply)

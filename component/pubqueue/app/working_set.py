@@ -3,6 +3,9 @@
 A fact that is not known is noted in `needs` and answered as if there were nothing; whoever asked is asked again
 when it is loaded. So the needs of a whole batch come together before a statement is run. What a batch did to a
 row is gathered, and written once. Between batches rows stay, as long as nobody else writes to the store.
+
+Whoever asks for facts writes nothing. A page has to show what the batch has done so far: while that is not written, the
+page is lacking as well, and `load`, which is a step of the batch and of nobody's request, writes it first.
 """
 
 from __future__ import annotations
@@ -19,15 +22,21 @@ from pubqueue.core.several import subids_of
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from pubqueue.app.listings import Listing
+    from pubqueue.app.listings import Contests, Listing, NodeWinners, Winners
     from pubqueue.app.ports import Transaction
+    from pubqueue.app.rows import Contest, Writes
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
     from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import App, Mark
 
 R = TypeVar("R")
+
+ALL: Final = 1 << 30
+
+COMPARED: Final = 500
+"""Payloads that are compared by meaning at a time."""
 
 NOTHING_DUE: Final = Due([], [], [], [], [])
 
@@ -43,8 +52,12 @@ class WorkingSet:
         self.gathering = False
         """Needs are being gathered: pages, which are read in their turn, are empty meanwhile."""
         self._tx: Transaction | None = None
-        self.before_reading = _nothing
-        """Called before anything is read that has to show what the batch has done so far."""
+        self.flush: Callable[[], None] = _nothing
+        """Writes what the batch has done so far."""
+        self.is_unwritten: Callable[[], bool] = _never
+        """Says whether there is anything of that."""
+        self._to_write = False
+        self._of_one = _OfOneRequest()
 
     @property
     def tx(self) -> Transaction:
@@ -58,12 +71,25 @@ class WorkingSet:
         if tx.foreign:
             self.cache.forget_foreign()
 
+    def begin_request(self) -> None:
+        """Begin to ask for the facts of another request."""
+        self._of_one = _OfOneRequest()
+
     def load(self) -> None:
-        """Load what has been asked for in vain."""
+        """Load what has been asked for in vain: a step of the batch, for all whose needs are noted by now."""
         asked, self.needs, self.lacking = self.needs, Needs(), False
-        if asked.subscriptions or asked.subscribers or asked.accounts or asked.jids or asked.held:
-            self.before_reading()  # whole groups, as they are by now
+        whole = asked.subscriptions or asked.subscribers or asked.accounts or asked.jids
+        if self._to_write or whole or asked.held:
+            self._to_write = False
+            self.flush()  # whole groups, as they are by now
         self.cache.fill(asked, self.tx.load(asked))
+        self._of_one.load(self.tx)
+
+    def _waits_for_writes(self) -> bool:
+        """Say whether what is asked for cannot be read yet: what the batch has done is to be written first."""
+        if self.is_unwritten():
+            self._to_write = self.lacking = True
+        return self._to_write
 
     # --- nodes and those around them ---
 
@@ -79,7 +105,7 @@ class WorkingSet:
     def counted(self, name: NodeName) -> Node | None:
         """Return the node, its counts as the requests before this one have left them."""
         if not self.gathering:
-            self.before_reading()
+            self._waits_for_writes()
         return self.node(name)
 
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
@@ -298,18 +324,89 @@ class WorkingSet:
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
         """Return rows of a listing, as the requests before this one have left them."""
-        if self.gathering or self.lacking:  # whoever asks is asked again
+        if (
+            self.gathering or self.lacking or self._waits_for_writes()
+        ):  # whoever asks is asked again
             return []
-        self.before_reading()
+        return self.tx.page(which, after, limit)
+
+    def page_now(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
+        """Return rows of a listing, for a step of the batch: what it has done is written before."""
+        self.flush()
         return self.tx.page(which, after, limit)
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return what has run out, of each kind so many at most."""
-        if self.gathering:
+        if self.gathering or self.lacking or self._waits_for_writes():
             return NOTHING_DUE
-        self.before_reading()
         return self.tx.due(now, limit)
+
+    def next_number(self, sequence: str) -> int:
+        """Return the next number of a sequence, without taking it."""
+        found = self._of_one.numbers.get(sequence)
+        if found is None:
+            self._of_one.numbers_wanted.add(sequence)
+            self.lacking = True
+            return 0
+        return found
+
+    def winners(self, which: Winners) -> list[NodeWinners]:
+        """Return the winners of a version by node. They are chosen once, so that they stay compared."""
+        if self._of_one.winners is None:
+            found = self.page(which, None, ALL)
+            if self.gathering or self.lacking:
+                return []
+            self._of_one.winners = found
+        return self._of_one.winners
+
+    def compare(self, which: Contests, judge: Callable[[list[Contest]], Writes]) -> None:
+        """Have what the winners of a node have met compared before anything is read of it; not while gathering.
+
+        What `judge` raises is raised when it is asked for again: it is the fault of whoever asks.
+        """
+        if self._of_one.fault is not None:
+            raise self._of_one.fault
+        if which not in self._of_one.compared:
+            self._of_one.to_compare[which] = judge
+            self.lacking = True
+
+
+class _OfOneRequest:
+    """What one request has asked for that no other may see."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.numbers_wanted: set[str] = set()
+        self.winners: list[NodeWinners] | None = None
+        self.compared: set[Contests] = set()
+        self.to_compare: dict[Contests, Callable[[list[Contest]], Writes]] = {}
+        self.fault: Exception | None = None
+
+    def load(self, tx: Transaction) -> None:
+        """Load the numbers that are wanted, and have compared what is to be compared."""
+        for sequence in self.numbers_wanted:
+            self.numbers[sequence] = tx.number(sequence, 0)
+        self.numbers_wanted.clear()
+        for which, judge in self.to_compare.items():
+            while self.fault is None and (contests := tx.page(which, None, COMPARED)):
+                self._judge(tx, contests, judge)
+            self.compared.add(which)
+        self.to_compare.clear()
+
+    def _judge(
+        self, tx: Transaction, contests: list[Contest], judge: Callable[[list[Contest]], Writes]
+    ) -> None:
+        try:
+            writes = judge(contests)
+        except Exception as problem:  # raised where it is asked for
+            self.fault = problem
+        else:
+            tx.write(writes)
 
 
 def _nothing() -> None:
     """Do nothing: a working set that only reads has nothing to write."""
+
+
+def _never() -> bool:
+    return False

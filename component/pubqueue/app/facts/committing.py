@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -42,9 +43,6 @@ MOST_WINNERS: Final = 2000
 MOST_OCTETS: Final = 4 << 20
 """Items, and bytes of their payloads, that are committed in one batch; more of them are moved in slices."""
 
-COMPARED: Final = 500
-"""Payloads that are compared by meaning at a time."""
-
 LONGEST_PAGE: Final = 200
 """Records in one answer at most."""
 
@@ -65,7 +63,7 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
     many = sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS
     if many or facts.grouped:
         return replace(facts, too_many=True)
-    nodes = rows.page(Winners(request.app, request.version, named), None, ALL)
+    nodes = rows.winners(Winners(request.app, request.version, named))
     found = tuple(_of_node(context, request, winners) for winners in nodes)
     place = request.dead_letter_node
     if place is not None and any(winners.taken for winners in found):
@@ -120,10 +118,12 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
 
 def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
     """Have every winner whose id is known to the node compared with what is there, by meaning."""
-    rows = context.rows
-    while contests := rows.page(Contests(node, absorbing), None, COMPARED):
-        verdicts = tuple((contest, _same(context, contest)) for contest in contests)
-        rows.tx.write(Writes(context.now, bulk=[Judged(verdicts)]))
+    context.rows.compare(Contests(node, absorbing), partial(_judged, context))
+
+
+def _judged(context: Context, contests: list[Contest]) -> Writes:
+    verdicts = tuple((contest, _same(context, contest)) for contest in contests)
+    return Writes(context.now, bulk=[Judged(verdicts)])
 
 
 def _same(context: Context, contest: Contest) -> bool:

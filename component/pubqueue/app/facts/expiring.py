@@ -50,7 +50,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     rows, now = context.rows, context.now
     if rows.gathering:
         return ResendFacts(now, (0, 0), (), {})
-    span = request.span or (rows.tx.number(told(request.instance), 0), rows.tx.number("token", 0))
+    span = request.span or (rows.next_number(told(request.instance)), rows.next_number("token"))
     if span[0] >= span[1]:
         return ResendFacts(now, span, (), {})
     locks = rows.page(Locks(), request.after, LOOKED_AT)

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.app.ports import StoreError
+from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.memory.contents import Contents
 from pubqueue.stores.memory.instances import Instances
 from pubqueue.stores.memory.transaction import MemoryTransaction
@@ -49,7 +50,7 @@ class MemoryStore:
         """Run the job in one transaction and return its result.
 
         Raises:
-            StoreError: the store is closed.
+            StoreError: the store is closed, or an operation of the transaction has failed.
 
         """
         await self._turn()
@@ -57,7 +58,9 @@ class MemoryStore:
         seen, self._seen_by_batch = self._seen_by_batch, self._of_others
         foreign = seen != self._seen_by_batch
         try:
-            result = job(MemoryTransaction(self._contents, writing=True, foreign=foreign))
+            transaction = Guarded(MemoryTransaction(self._contents, writing=True, foreign=foreign))
+            result = job(transaction)
+            transaction.check()
         except BaseException:
             journal.undo()
             raise
@@ -75,7 +78,10 @@ class MemoryStore:
 
         """
         await self._turn()
-        return job(MemoryTransaction(self._contents, writing=False, foreign=True))
+        transaction = Guarded(MemoryTransaction(self._contents, writing=False, foreign=True))
+        result = job(transaction)
+        transaction.check()
+        return result
 
     async def changes(self) -> bool:
         """Say whether another store on these contents has changed them since the last call.

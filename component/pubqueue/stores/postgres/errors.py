@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 from psycopg import errors
 
-from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.ports import StaleError, StoreError, UnfitError
+from pubqueue.stores.guarded import unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,15 +25,26 @@ STALE: Final = (
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it warns of what it raises as well
 
 
+def words(problem: Exception) -> StoreError:
+    """Return the error of the seam for what PostgreSQL, its client or the way between them has refused."""
+    match problem:
+        case psycopg.Error() if isinstance(problem, STALE):
+            return StaleError(said(problem))
+        case psycopg.DataError():
+            return UnfitError(said(problem))
+        case psycopg.Error():
+            return StoreError(said(problem))
+        case _:
+            return unfit(problem)
+
+
 @contextmanager
 def translated() -> Iterator[None]:
-    """Tell what is refused as a StaleError or a StoreError."""
+    """Tell what is refused as a StoreError."""
     try:
         yield
-    except STALE as problem:
-        raise StaleError(said(problem)) from problem
     except psycopg.Error as problem:
-        raise StoreError(said(problem)) from problem
+        raise words(problem) from problem
 
 
 def said(problem: psycopg.Error) -> str:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import psycopg
 
 from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.doubts import doubts
+from pubqueue.stores.postgres.errors import words
 from pubqueue.stores.postgres.hanging import cut_off, cutting_off
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
@@ -171,9 +173,11 @@ class PostgresStore:
                 standing = _standing(connection)
                 mark = self._id, self._batch, self.instances.number
                 session = Session(connection, self._names, mark, standing.numbers)
-                transaction = PostgresTransaction(session, foreign=self._others_wrote(standing))
+                foreign = self._others_wrote(standing)
+                transaction = Guarded(PostgresTransaction(session, foreign=foreign), words)
                 batch.begun = True
                 result = job(transaction)
+                transaction.check()
                 batch.ending = session.written
                 line.warned = False
                 committing = connection.execute("COMMIT", prepare=False)
@@ -253,6 +257,9 @@ def _look(line: Line, job: Callable[[Transaction], T]) -> T:
         with connection.pipeline():
             connection.execute(READING)
             session = Session(connection, NodeIds(), None)
-            return job(PostgresTransaction(session, foreign=True))
+            transaction = Guarded(PostgresTransaction(session, foreign=True), words)
+            result = job(transaction)
+            transaction.check()
+            return result
     finally:
         line.undo()

@@ -12,13 +12,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiosqlite
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite import private
+from pubqueue.stores.sqlite.errors import translated, words
 from pubqueue.stores.sqlite.instances import Instances
 from pubqueue.stores.sqlite.opened_file import OpenedFile
 from pubqueue.stores.sqlite.schema import prepare
@@ -124,23 +127,28 @@ class SqliteStore:
         self._connection = connection
 
     async def close(self) -> None:
-        """Close the file. Closing twice does no harm."""
+        """Close the file. Closing twice does no harm.
+
+        Raises:
+            StoreError: SQLite has met trouble with that; all is let go of.
+
+        """
         async with self._opening:
-            if self._reader is not None:
-                reader, self._reader = self._reader, None
-                await reader.close()
-            if self._connection is not None:
-                connection, self._connection = self._connection, None
-                await connection.close()
-                self._file.forget()
+            connections = self._reader, self._connection
+            self._reader = self._connection = None
             self.instances.close()
+            async with AsyncExitStack() as ends:  # one that cannot be closed keeps no other from it
+                ends.callback(self._file.forget)
+                for connection in connections:
+                    if connection is not None:
+                        ends.push_async_callback(_close, connection)
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is on disk."""
         async with self._writing:
             connection = self._opened()
             if self._pace < QUICK and connection.idle and _begun_at_once(connection.raw):
-                result = self._timed(connection.raw, job)
+                result = self._timed(connection.raw, job, begun=True)
                 await asyncio.sleep(0)  # whoever asks again and again lets others in between
                 return result
             return await connection.run(lambda raw: self._timed(raw, job))
@@ -192,27 +200,42 @@ class SqliteStore:
             check_same_thread=False,  # two threads, but never both at once
         )
 
-    def _timed(self, connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+    def _timed(
+        self,
+        connection: sqlite3.Connection,
+        job: Callable[[Transaction], T],
+        *,
+        begun: bool = False,
+    ) -> T:
         """Run a batch, and note how long batches take of late."""
         began = time.perf_counter()
         try:
-            return self._transact(connection, job)
+            return self._transact(connection, job, begun=begun)
         finally:
             self._pace += (time.perf_counter() - began - self._pace) / 8
 
-    def _transact(self, connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+    def _transact(
+        self,
+        connection: sqlite3.Connection,
+        job: Callable[[Transaction], T],
+        *,
+        begun: bool = False,
+    ) -> T:
         try:
-            if not connection.in_transaction:
-                _begin(connection)
-            self._file.check()
-            transaction = SqliteTransaction(
-                connection, self._names, foreign=self._others_wrote(connection)
-            )
-            result = job(transaction)
-            connection.execute("COMMIT")
-        except sqlite3.Error as problem:
-            self._roll_back(connection)
-            raise StoreError(str(problem)) from problem
+            with translated():
+                if not begun:
+                    _roll_back(connection)  # what could not be undone before is not gone on with
+                    _begin(connection)
+                self._file.check()
+                transaction = Guarded(
+                    SqliteTransaction(
+                        connection, self._names, foreign=self._others_wrote(connection)
+                    ),
+                    words,
+                )
+                result = job(transaction)
+                transaction.check()
+                connection.execute("COMMIT")
         except BaseException:
             self._roll_back(connection)
             raise
@@ -228,16 +251,21 @@ class SqliteStore:
         return True
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
+        """Undo what has failed; where even that fails, the next batch does it before it begins."""
         self._names.clear()
-        _roll_back(connection)
+        with suppress(sqlite3.Error):
+            _roll_back(connection)
+
+
+async def _close(connection: _Connection) -> None:
+    with translated():
+        await connection.close()
 
 
 def _version(connection: sqlite3.Connection) -> int:
     """Return a number that changes when another connection commits, and never by our own commits."""
-    try:
+    with translated():
         (version,) = connection.execute("PRAGMA data_version").fetchone()
-    except sqlite3.Error as problem:
-        raise StoreError(str(problem)) from problem
     return int(version)
 
 
@@ -267,13 +295,16 @@ def _begin(connection: sqlite3.Connection) -> None:
 
 def _look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
     """Run a job on one snapshot; in WAL mode it neither waits for the writer nor makes it wait."""
-    try:
-        connection.execute("BEGIN")
-        return job(SqliteTransaction(connection, NodeIds(), foreign=True))
-    except sqlite3.Error as problem:
-        raise StoreError(str(problem)) from problem
-    finally:
-        _roll_back(connection)
+    with translated():
+        try:
+            _roll_back(connection)
+            connection.execute("BEGIN")
+            transaction = Guarded(SqliteTransaction(connection, NodeIds(), foreign=True), words)
+            result = job(transaction)
+            transaction.check()
+            return result
+        finally:
+            _roll_back(connection)
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING
 
-from pubqueue.app.ports import StaleError
 from pubqueue.stores.relational.transaction import RelationalTransaction
 from pubqueue.stores.sqlite.session import Session
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from pubqueue.app.rows import Writes
     from pubqueue.stores.relational.node_ids import NodeIds
 
@@ -30,7 +30,4 @@ class SqliteTransaction(RelationalTransaction):
     def write(self, writes: Writes) -> None:
         """Make these writes, or raise StaleError."""
         self._session.check()
-        try:
-            super().write(writes)
-        except sqlite3.IntegrityError as problem:  # a constraint is a guard as well
-            raise StaleError(str(problem)) from problem
+        super().write(writes)

@@ -1,0 +1,95 @@
+"""A transaction that cannot be committed once anything in it has failed, whoever has caught the error.
+
+What has failed may have done a part of its work: of ten rows six are written. So there is one state, broken, and no
+way out of it but to undo the whole transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pubqueue.app.ports import FAR, StoreError, UnfitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pubqueue.app.listings import Listing
+    from pubqueue.app.ports import Transaction
+    from pubqueue.app.rows import Due, Needs, Reach, Ready, Rows, Writes
+    from pubqueue.core.model import Millis, NodeName
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def unfit(problem: Exception) -> StoreError:
+    """Return the error of the seam for what no library has refused: a value that cannot be encoded."""
+    return UnfitError(f"{type(problem).__name__}: a value cannot be kept or read")
+
+
+class Guarded:
+    """Implements `pubqueue.app.ports.Transaction` around another; `words` makes a StoreError of what that raises."""
+
+    def __init__(self, tx: Transaction, words: Callable[[Exception], StoreError] = unfit) -> None:
+        self._tx = tx
+        self._words = words
+        self._failure: BaseException | None = None
+
+    def check(self) -> None:
+        """See that nothing has failed, before the commit.
+
+        Raises:
+            StoreError: something has, and nothing may be kept.
+
+        """
+        if self._failure is not None:
+            raise StoreError(f"the transaction has failed: {self._failure}") from self._failure
+
+    @property
+    def foreign(self) -> bool:
+        """Whether somebody else has written since the last transaction that this store began."""
+        return self._tx.foreign
+
+    def load(self, needs: Needs) -> Rows:
+        """Return the rows that are there."""
+        return self._do(self._tx.load, needs)
+
+    def ready(
+        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+    ) -> Ready:
+        """Return for each node so many items that can be handed out."""
+        return self._do(self._tx.ready, rooms, now, octets, reach)
+
+    def due(self, now: Millis, limit: int) -> Due:
+        """Return what has run out by now."""
+        return self._do(self._tx.due, now, limit)
+
+    def next_due(self) -> Millis | None:
+        """Return when the next thing runs out."""
+        return self._do(self._tx.next_due)
+
+    def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
+        """Return rows of a listing behind `after`."""
+        return self._do(self._tx.page, which, after, limit)
+
+    def number(self, sequence: str, count: int) -> int:
+        """Reserve so many numbers of a sequence and return the first."""
+        return self._do(self._tx.number, sequence, count)
+
+    def write(self, writes: Writes) -> None:
+        """Make these writes, or raise StaleError."""
+        self._do(self._tx.write, writes)
+
+    def _do(self, operation: Callable[..., T], *given: Any) -> T:  # noqa: ANN401  # what it takes
+        self.check()
+        try:
+            return operation(*given)
+        except StoreError as problem:
+            self._failure = problem
+            raise
+        except Exception as problem:
+            self._failure = self._words(problem)
+            raise self._failure from problem
+        except BaseException as problem:
+            self._failure = problem
+            raise

@@ -1,0 +1,395 @@
+"""Who pays for a fault: whoever has caused it, and nobody else; and nothing that is confirmed is lost by it."""
+
+import asyncio
+import itertools
+import sqlite3
+from functools import partial
+
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.shell import Shell
+from harness.store_contents import recount
+from harness.store_reader import StoreReader
+from harness.transactions import commits, stages
+from harness.witness import WatchedFace
+from structlog.testing import capture_logs
+
+from pubqueue.app import batch as batch_module
+from pubqueue.app import broker as broker_module
+from pubqueue.app.broker import Broker
+from pubqueue.core.decision import Published, Refusal, Refused
+from pubqueue.core.model import ItemId, Millis
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.manage import Purge
+from pubqueue.core.notices import Deliver
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.queue.resend import Resend
+from pubqueue.stores.guarded import Guarded
+from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.memory.transaction import MemoryTransaction
+from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.transaction import SqliteTransaction
+
+FAILED = Refused(Refusal.STORE_FAILED)
+FAULT = Refused(Refusal.INTERNAL_FAULT)
+NAMES = [f"i{number}" for number in range(20)]
+
+
+class Stage:
+    """A broker on a store; `replies` are in the order of the requests."""
+
+    def __init__(self, store, **settings):
+        self.store = store
+        self.log = []
+        self.clock = NOW
+        self.broker = Broker(
+            store,
+            clock=lambda: self.clock,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+            **settings,
+        )
+        self.face = WatchedFace(self.broker, self.log)
+
+    async def do(self, *requests):
+        """Have the requests done in one batch, as long as nothing fails."""
+        replies = [None] * len(requests)
+        for at, request in enumerate(requests):
+            self.broker.submit(request, partial(replies.__setitem__, at))
+        await self.broker.settled()
+        return replies
+
+    async def items(self):
+        """Return the names of what is in the queue."""
+        assert await self.store.batch(recount) == []
+        return await self.store.batch(lambda tx: StoreReader(tx).item_ids(JOBS, 999))
+
+    def deliveries(self):
+        return [one.item.id for one in self.log if isinstance(one, Deliver)]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request, tmp_path):
+    made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "queue.db")
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def stage(store):
+    stage = Stage(store)
+    stage.broker.start()
+    await stage.do(a_queue())
+    yield stage
+    await stage.broker.stop()
+
+
+@pytest.fixture
+async def on_sqlite(tmp_path):
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    stage = Stage(store)
+    stage.broker.start()
+    await stage.do(a_queue())
+    yield stage
+    await stage.broker.stop()
+    await store.close()
+
+
+def failing_write(monkeypatch, error, at, *, times=1):
+    """Let a write of a batch fail when a part of it is done, and so often."""
+    turns = itertools.count()
+
+    def broken(write, self, writes):
+        turn = next(turns)
+        if at <= turn < at + times:
+            del writes.items[len(writes.items) // 2 :]
+            write(self, writes)
+            raise error
+        write(self, writes)
+
+    for kind in (MemoryTransaction, SqliteTransaction):
+        monkeypatch.setattr(kind, "write", partial_method(broken, kind.write))
+
+
+def partial_method(call, first):
+    return lambda self, *given: call(first, self, *given)
+
+
+# --- what fails in the store -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize(
+    "error", [sqlite3.OperationalError("database or disk is full"), ZeroDivisionError()]
+)
+async def test_a_write_that_fails_in_the_middle_of_a_batch_loses_nothing_that_is_confirmed(
+    stage, monkeypatch, error, at
+):
+    """Expire looks at what is stored, so what was published before it is written at its turn."""
+    failing_write(monkeypatch, error, at)
+    asked = [*map(publishes, NAMES), Expire(), publishes("behind")]
+    replies = await stage.do(*asked)
+    monkeypatch.undo()
+    confirmed = [reply.ids[0] for reply in replies if isinstance(reply, Published)]
+    assert await stage.items() == confirmed
+    if isinstance(error, ZeroDivisionError) and isinstance(stage.store, MemoryStore):
+        assert len(confirmed) == len(NAMES) + 1, "a fault that passes is nobody's"
+
+
+async def test_a_store_that_fails_at_a_write_fails_for_all_of_the_batch_alike(
+    on_sqlite, monkeypatch
+):
+    failing_write(monkeypatch, sqlite3.OperationalError("disk I/O error"), 0)
+    assert await on_sqlite.do(*map(publishes, NAMES), Expire()) == [FAILED] * (len(NAMES) + 1)
+    assert await on_sqlite.do(publishes("next")) == [Published(JOBS, (ItemId("next"),))]
+    assert await on_sqlite.items() == ["next"]
+
+
+async def test_on_a_disk_that_is_full_what_is_confirmed_is_there(on_sqlite):
+    """SQLite undoes the statement that met the end of the disk, and would commit the others."""
+    connection = on_sqlite.store._connection
+    await connection.run(lambda raw: raw.execute("PRAGMA max_page_count = 200"))
+    confirmed, refused = [], 0
+    for turn in range(40):
+        names = [f"{turn}.{number}" for number in range(10)]
+        asked = [publishes(name, payload=b"<a>" + b"x" * 2000 + b"</a>") for name in names]
+        replies = await on_sqlite.do(*asked[:5], Expire(), *asked[5:])
+        confirmed += [reply.ids[0] for reply in replies if isinstance(reply, Published)]
+        refused += replies.count(FAILED)
+    assert confirmed
+    assert refused
+    await connection.run(lambda raw: raw.execute("PRAGMA max_page_count = 100000"))
+    assert await on_sqlite.items() == confirmed
+
+
+async def test_a_store_that_fails_at_a_question_is_not_asked_on(stage, monkeypatch):
+    """Its transaction is broken, whoever has asked."""
+
+    def broken(*_):
+        raise ZeroDivisionError
+
+    for kind in (MemoryTransaction, SqliteTransaction):
+        monkeypatch.setattr(kind, "due", broken)
+    replies = await stage.do(publishes("a"), Expire(), publishes("b"))
+    assert replies == [Published(JOBS, ("a",)), FAULT, Published(JOBS, ("b",))]
+    assert await stage.items() == ["a", "b"]
+
+
+class Name(str):
+    """Text as some XML libraries hand it out: more than a string."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"headers": ((Name("type"), "x"),)},
+        {"headers": (("type", "\ud800"),)},
+        {"names": ("\ud800",)},
+    ],
+    ids=str,
+)
+async def test_what_the_store_cannot_encode_is_the_fault_of_whoever_sent_it(on_sqlite, facts):
+    names = facts.pop("names", ("odd",))
+    asked = [*map(publishes, NAMES)]
+    asked.insert(7, publishes(*names, **facts))
+    with capture_logs() as said:
+        replies = await on_sqlite.do(*asked)
+    assert replies.pop(7) == FAULT
+    assert [reply.ids[0] for reply in replies] == NAMES
+    assert await on_sqlite.items() == NAMES
+    told = [entry for entry in said if entry["event"] in {"batch.failed", "request.failed"}]
+    assert [entry.get("request") or entry["requests"] for entry in told] in (
+        [["Publish"]],
+        ["Publish"],
+    )
+    assert not on_sqlite.broker.task.done()
+
+
+# --- what fails in deciding and handing out ----------------------------------------------------------
+
+
+async def test_whoever_asks_for_facts_writes_nothing(tmp_path, monkeypatch):
+    """To load and to write are steps of the batch: their faults are not the fault of whoever asks."""
+    shell, asking = Shell(tmp_path / "queue.db"), []
+    decide, write, number = batch_module.decided, Guarded.write, Guarded.number
+
+    def decided(context, request):
+        asking.append(request)
+        try:
+            return decide(context, request)
+        finally:
+            asking.pop()
+
+    def noted(call, self, *given):
+        assert not asking, asking
+        return call(self, *given)
+
+    monkeypatch.setattr(batch_module, "decided", decided)
+    monkeypatch.setattr(Guarded, "write", partial_method(noted, write))
+    monkeypatch.setattr(Guarded, "number", partial_method(noted, number))
+    shell.batch(a_queue(dedup_window=60), joins(ANN, 3), publishes("a", "b"))
+    shell.batch(publishes("c", "d"), Expire(), publishes("e"), Resend())
+    shell.batch(stages("a", "f"), publishes("g"), commits((0, 0, 2)), Purge(who(BOSS), JOBS))
+    assert [type(one.reply).__name__ for one in shell.batch(Expire(), Resend()).decisions] == [
+        "Done",
+        "Resent",
+    ]
+    shell.close()
+
+
+async def test_what_fails_in_handing_out_is_no_fault_of_those_who_ask(stage, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    stage.face.up()
+    await stage.do(joins(ANN, 9))
+    monkeypatch.setattr(broker_module, "LATER", 0)
+    with capture_logs() as said, monkeypatch.context() as patched:
+        patched.setattr(batch_module, "hand_out", broken)
+        patched.setattr(stage.broker, "_look_again", lambda: None)
+        assert await stage.do(publishes("a"), publishes("b")) == [
+            Published(JOBS, ("a",)),
+            Published(JOBS, ("b",)),
+        ]
+    assert [entry["event"] for entry in said] == ["dispatch.failed"]
+    stage.broker._look_again()
+    await stage.broker.settled()
+    assert stage.deliveries() == ["a", "b"]
+
+
+async def test_after_a_fault_in_handing_out_it_is_tried_again(stage, monkeypatch):
+    looked = asyncio.Event()
+
+    def broken(*_):
+        raise ZeroDivisionError
+
+    stage.face.up()
+    await stage.do(joins(ANN, 9))
+    monkeypatch.setattr(broker_module, "LATER", 0)
+    hand_out = batch_module.hand_out
+    monkeypatch.setattr(batch_module, "hand_out", broken)
+    monkeypatch.setattr(stage.broker, "look_around", looked.set)
+    await stage.do(publishes("a"))
+    monkeypatch.setattr(batch_module, "hand_out", hand_out)
+    await looked.wait()
+
+
+async def test_a_fault_of_a_whole_batch_is_answered_and_the_next_one_goes_on(stage, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.broker, "_work_in", broken)
+        assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
+    assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
+
+
+async def test_what_nobody_has_foreseen_ends_no_service(stage, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched, capture_logs() as said:
+        patched.setattr(broker_module, "RETRY", 0)
+        patched.setattr(broker_module, "share", broken)
+        assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
+    assert [entry["event"] for entry in said] == ["broker.failed"]
+    assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
+
+
+# --- what fails in speaking --------------------------------------------------------------------------
+
+
+async def test_one_answer_that_fails_keeps_no_other_from_being_given(stage):
+    def broken(_reply):
+        raise ZeroDivisionError
+
+    told = []
+    with capture_logs() as said:
+        for name, answer in (("a", told.append), ("b", broken), ("c", told.append)):
+            stage.broker.submit(publishes(name), answer)
+        await stage.broker.settled()
+    assert [reply.ids for reply in told] == [("a",), ("c",)]
+    assert [entry["event"] for entry in said] == ["answer.failed"]
+    assert await stage.items() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("failing", ["refused", "drained"])
+async def test_one_refusal_that_fails_keeps_no_other_from_being_given(stage, monkeypatch, failing):
+    def broken(_reply):
+        raise ZeroDivisionError
+
+    told = []
+    if failing == "refused":
+        failing_write(monkeypatch, sqlite3.OperationalError("disk I/O error"), 0, times=9)
+        monkeypatch.setattr(broker_module, "_is_of_one", lambda _problem: False)
+    stage.broker.submit(publishes("a"), broken)
+    stage.broker.submit(publishes("b"), told.append)
+    await (stage.broker.settled() if failing == "refused" else stage.broker.drain(-1))
+    assert len(told) == 1
+
+
+async def test_a_face_that_fails_ends_nothing(stage):
+    def broken(_notices):
+        raise ZeroDivisionError
+
+    stage.face.up()
+    speak, stage.face.speak = stage.face.speak, broken
+    with capture_logs() as said:
+        replies = await stage.do(joins(ANN), publishes("a"))
+    assert isinstance(replies[1], Published)
+    assert "face.failed" in {entry["event"] for entry in said}
+    stage.face.speak = speak
+    await stage.do(joins(BOB), publishes("b"))
+    assert stage.deliveries() == ["b"], "the other is locked until its time is over"
+
+
+async def test_a_face_that_cannot_say_when_holds_up_nobody(stage):
+    def broken(_node, _call):
+        raise ZeroDivisionError
+
+    called = []
+    stage.face.when_told = broken
+    stage.broker.outbox.when_told(JOBS, partial(called.append, "told"))
+    assert called == ["told"]
+
+
+@pytest.mark.parametrize(
+    ("place", "event"),
+    [
+        ("tell", "told.failed"),
+        ("_rates.note", "rates.failed"),
+        ("unsaid.said", "unsaid.failed"),
+        ("_on_moment", "moment.failed"),
+        ("_rows.cache.shrink", "cache.failed"),
+        ("_news.keep", "notices.failed"),
+        ("_long_work.go_on", "work.failed"),
+    ],
+)
+async def test_what_is_done_after_a_commit_fails_alone(stage, monkeypatch, place, event):
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    stage.face.up()
+    await stage.do(joins(ANN, 9))
+    *path, name = place.split(".")
+    owner = stage.broker if place != "tell" else broker_module
+    for step in path:
+        owner = getattr(owner, step)
+    with capture_logs() as said, monkeypatch.context() as patched:
+        patched.setattr(owner, name, broken)
+        if name == "go_on":
+            patched.setattr("pubqueue.core.queue.expire.FORGOTTEN", -1)
+            patched.setattr("pubqueue.app.facts.expiring.FORGOTTEN", -1)
+            await asyncio.wait_for(stage.do(Expire()), 5)
+        replies = await stage.do(publishes("a"), publishes("b"))
+    assert [reply.ids for reply in replies] == [("a",), ("b",)]
+    assert event in {entry["event"] for entry in said}
+    stage.clock = Millis(NOW + 1)
+    assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
+    assert "c" in stage.deliveries()
+    assert set(await stage.items()) == {"a", "b", "c"}
