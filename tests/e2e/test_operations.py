@@ -189,7 +189,9 @@ async def test_a_queue_is_steered_and_who_did_it_is_logged(server, tmp_path):
         assert refused.code == 2
         assert "Nothing is done without --yes" in refused.err
         assert len(await root.rows("items", "jobs")) == 3
-        await root.does("purge", "jobs", "--yes")
+        assert await root.does("purge", "jobs", "--yes") == "3 items of jobs deleted.\n"
+        (again,) = await root.rows("purge", "jobs", "--yes")
+        assert (again["done"], again["count"]) == ("purge", 0)
         assert await root.rows("items", "jobs") == []
     lines = [line for line in program.log.splitlines() if "event=operation " in line]
     said = [dict(word.split("=", 1) for word in shlex.split(line)) for line in lines]
@@ -197,7 +199,7 @@ async def test_a_queue_is_steered_and_who_did_it_is_logged(server, tmp_path):
         (name, "jobs")
         for name in (
             *("pause", "release", "redrive", "pause-publishing", "resume-publishing"),
-            *("end-subscription", "resume", "purge"),
+            *("end-subscription", "resume", "purge", "purge"),
         )
     ]
     assert {one["by"].partition("/")[0] for one in said} == {"root@localhost"}
@@ -210,8 +212,22 @@ async def test_nodes_are_made_changed_and_deleted(server, tmp_path):
         made = await root.does("node", "create", "mail", "lock_timeout=60", "max_failures=3")
         assert made == "mail is there, and you own it.\n"
         (settings,) = await root.rows("node", "settings", "mail")
-        known = {name: settings[name] for name in ("queueing", "lock_timeout", "max_failures")}
-        assert known == {"queueing": "1", "lock_timeout": "60", "max_failures": "3"}
+        expected = {
+            "queueing": True,
+            "lock_timeout": 60,
+            "max_failures": 3,
+            "rate": None,
+            "dead_letter_node": None,
+            "access_model": "whitelist",
+        }
+        assert {name: settings[name] for name in expected} == expected
+        said = await root.does("events", "mail")
+        assert said == (
+            "mail keeps no event log. Switch it on with: pubqueue node set mail event_log=1\n"
+        )
+        assert await root.rows("events", "mail") == []
+        wrong = await root.says("node", "set", "mail", "lock_timeot=60")
+        assert (wrong.code, "did you mean lock_timeout?" in wrong.err) == (2, True)
         await root.does("node", "set", "mail", "lock_timeout=90", "title=Out it goes")
         assert "90" in await root.does("node", "settings", "mail")
         assert "Out it goes" in await root.does("node", "settings", "mail")
@@ -340,7 +356,8 @@ async def test_a_payload_may_come_from_standard_input(prosody, tmp_path):
         (({"account": "boss"}, ["service"]), 1, "boss@localhost is no administrator"),
         (({"service": "nobody.localhost"}, ["queues"]), 1, "nobody.localhost"),
         (({}, ["items", "gone"]), 1, "has no node gone"),
-        (({}, ["redrive", "jobs", "zz"]), 1, "or not all of these items"),
+        (({}, ["redrive", "jobs", "zz"]), 1, "jobs has no item zz."),
+        (({}, ["release", "jobs", "zz"]), 1, "jobs has no item zz."),
         (({}, ["peek", "jobs", "zz"]), 1, "there is no item zz in jobs"),
         (({"account": "boss"}, ["schedule", "list"]), 1, "boss@localhost is no administrator of"),
         (({}, ["schedule", "show", "gone"]), 1, "there is no schedule 'gone'"),

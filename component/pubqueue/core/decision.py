@@ -162,6 +162,13 @@ class Done(Struct, frozen=True, gc=False):
     """Yes, and there is nothing to tell."""
 
 
+class Emptied(Struct, frozen=True, gc=False):
+    """The node has no items any more; so many it had."""
+
+    node: NodeName
+    items: int
+
+
 class Published(Struct, frozen=True, gc=False):
     """The items are durable, under these ids; `dead` are those of them that are there, but dead.
 
@@ -338,6 +345,7 @@ class Retrieved(Struct, frozen=True, gc=False):
 Reply = (
     Refused
     | Done
+    | Emptied
     | Published
     | Subscribed
     | Unsubscribed

@@ -18,6 +18,7 @@ from pubqueue.core.decision import (
     Decision,
     Described,
     Done,
+    Emptied,
     Listed,
     Refusal,
     Refused,
@@ -215,7 +216,7 @@ def test_deletion_is_told_to_subscribers_if_the_node_says_so(told):
 def test_a_purge_is_one_event_for_each_subscriber():
     decision = purge(Purge(who(BOSS), JOBS), facts(queue(items=9), OWNER, audience=(ANN, BOB)))
     assert decision == Decision(
-        Done(), (PurgeNode(JOBS, 9),), (ToEach((ANN, BOB), Purged(NOBODY, JOBS)),)
+        Emptied(JOBS, 9), (PurgeNode(JOBS, 9),), (ToEach((ANN, BOB), Purged(NOBODY, JOBS)),)
     )
 
 

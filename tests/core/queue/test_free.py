@@ -47,7 +47,9 @@ def test_locks_end_without_blame_and_each_holder_is_told_once():
 
 
 def test_all_locks_end_or_none():
-    assert refusal(free(held(1), None)) is Refusal.ITEM_NOT_FOUND
+    decision = free(held(1), None)
+    assert refusal(decision) is Refusal.ITEM_NOT_FOUND
+    assert decision.reply.reason == "jobs has no item i2"
     assert refusal(free(held(1), waiting(2))) is Refusal.LOCK_LOST
 
 

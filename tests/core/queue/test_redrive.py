@@ -80,6 +80,8 @@ def test_without_names_those_go_that_can(candidate, target, _expected):
 def test_what_lives_is_not_moved(item, to):
     decision = ask(Candidate(item, taken=False), ids=["i1"], to=to)
     assert refusal(decision) in {Refusal.ITEM_NOT_FOUND, Refusal.ITEM_LOCKED}
+    if to is None and item.state is State.QUEUED:
+        assert decision.reply.reason == "item i1 is not dead"
 
 
 FULL = {SOURCE: (queue(name=SOURCE, items=2, max_items=3), PUBLISHER)}
@@ -100,6 +102,7 @@ def test_a_full_target_refuses_named_items():
 def test_a_missing_item_refuses_them_all():
     decision = ask(dead_here(), ids=["i1", "i9"], missing=(ItemId("i9"),))
     assert refusal(decision) is Refusal.ITEM_NOT_FOUND
+    assert decision.reply.reason == f"{JOBS} has no item i9"
 
 
 def test_the_target_has_to_be_there():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pubqueue.app.operations.given import Given
     from pubqueue.app.operations.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Redriven
+    from pubqueue.core.decision import Emptied, Redriven
     from pubqueue.core.model import Asker, Item
     from pubqueue.core.reading.overviews import Freed, Peeked
     from pubqueue.core.reading.pages import EventEntry, EventPage, ItemEntry, ItemPage
@@ -368,15 +368,21 @@ RELEASE: Final = Operation(
     changes=True,
 )
 
+
+def _purged(reply: Emptied, _given: Given) -> Answer:
+    return Answer(f"{count(reply.items, 'item')} of {reply.node} deleted.", ((reply.items,),))
+
+
 PURGE: Final = Operation(
     "purge",
     "Delete all items of a node",
     "All items of the node go, those that workers hold too.",
     Power.NODES,
     (NODE,),
-    (),
+    (Column("count", "Deleted", Cell.COUNT),),
     lambda by, given: Purge(by, node_of(given)),
-    lambda _reply, given: Answer(f"All items of {node_of(given)} are deleted."),
+    _purged,
+    single=True,
     changes=True,
     sure="All items of {} will be deleted, those that workers hold too. They cannot be brought back.",
 )

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pubqueue.app.operations.items import EVENTS
+from pubqueue.app.operations.nodes import SETTINGS
 from pubqueue.cli.operations import show
+from pubqueue.cli.operations.link import RefusedError
 from pubqueue.cli.operations.options import NODE, answering, run, words
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 SHORTEST: Final = 1.0
 LONGEST: Final = 5.0
 """Seconds between two questions."""
+
+OFF: Final = "{0} keeps no event log. Switch it on with: pubqueue node set {0} event_log=1"
+NONE: Final = (
+    "There are no such events. A node keeps a log once it is on: pubqueue node set NODE event_log=1"
+)
 
 LAST: Final = 20
 """Events that are shown where nobody says from where."""
@@ -52,15 +59,32 @@ def events(
             page = await link.perform(EVENTS, words(node=node, max=1))
             begin = max(0, (page.newest or 0) - LAST)
         through, shown = await _read(link, node, begin, most, for_programs=as_json)
+        await _say_if_it_is_off(link, node, shown, aside=follow or as_json)
         if follow:
             await _follow(link, node, through, most, shown, for_programs=as_json)
-        elif not shown and not as_json:
-            click.echo("There are no such events.")
 
     try:
         run(url, work)
     except KeyboardInterrupt:  # the way to end --follow
         return
+
+
+async def _say_if_it_is_off(link: Link, node: str | None, shown: int, *, aside: bool) -> None:
+    """Say how the log of a node is switched on, or that there is nothing; aside where programs read the rest."""
+    if node is not None and await _is_off(link, node):
+        click.echo(OFF.format(show.plain(node)), err=aside)
+        return
+    if not shown and not aside:
+        click.echo("There are no such events." if node else NONE)
+
+
+async def _is_off(link: Link, node: str) -> bool:
+    """Ask for the setting; publishers may read the log of a node and not its settings, and are not told."""
+    try:
+        page = await link.perform(SETTINGS, words(node=node))
+    except RefusedError:
+        return False
+    return any(row["setting"] == "event_log" and row["value"] == "0" for row in page.rows)
 
 
 async def _read(

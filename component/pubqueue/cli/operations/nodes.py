@@ -21,8 +21,12 @@ from pubqueue.cli.operations.deeds import do
 from pubqueue.cli.operations.lists import paging, write_list
 from pubqueue.cli.operations.options import NODE, answering, confirm, run, sure, words
 from pubqueue.cli.suggesting import Suggesting
+from pubqueue.core.nodes.nodeconfig import SETTINGS as OF_NODES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.app.operations.cells import Value
     from pubqueue.cli.operations.link import Link
 
 
@@ -69,11 +73,23 @@ def settings(url: str | None, node: str, *, as_json: bool) -> None:
     async def work(link: Link) -> None:
         page = await link.perform(SETTINGS, words(node=node))
         if as_json:
-            show.write_json({str(row["setting"]): row["value"] for row in page.rows})
+            show.write_json({str(row["setting"]): _typed(row) for row in page.rows})
         else:
             show.rows(SETTINGS, page, for_programs=False)
 
     run(url, work)
+
+
+def _typed(row: Mapping[str, Value]) -> object:
+    """Return the value of a setting as what it is: a number, a truth value, null for none, and else text.
+
+    What a later version of the service has is text.
+    """
+    name, text = str(row["setting"]), str(row["value"] or "")
+    known = OF_NODES.get(name)
+    if not text:
+        return None
+    return text if known is None else known.read(text)
 
 
 @node.command()

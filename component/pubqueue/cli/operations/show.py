@@ -17,6 +17,7 @@ from rich.text import Text
 
 from pubqueue.app.operations.cells import MOMENTS, Cell, stamp
 from pubqueue.app.operations.words import told
+from pubqueue.cli.operations.fitting import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,20 +66,42 @@ def rows(operation: Operation, page: Page, *, for_programs: bool) -> None:
         for row in page.rows:
             write_json(as_json(row, operation.columns))
     elif page.rows:
-        console().print(table(operation.columns, page.rows, page.now))
+        where = console()
+        where.print(table(operation.columns, page.rows, page.now, where.width))
 
 
 def table(
-    columns: Iterable[Column], found: Iterable[Mapping[str, Value]], now: int | None
+    columns: Iterable[Column],
+    found: Iterable[Mapping[str, Value]],
+    now: int | None,
+    room: int = UNBOUNDED,
 ) -> Table:
-    """Return rows as a table."""
+    """Return rows as a table that is no wider than there is room.
+
+    Where names are so long that they do not fit beside each other, each row becomes lines of its own.
+    """
     shown = [column for column in columns if not column.more]
+    cells = [[plain(told(one.cell, row[one.name], now)) for one in shown] for row in found]
+    kept = fitted(shown, cells, room)
+    if kept is None:
+        return _lines(shown, cells)
     made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in shown:
+    for number, width in kept:
+        column = shown[number]
         justify: Any = "right" if column.cell in RIGHT else "left"
-        made.add_column(column.label, justify=justify, overflow="fold")
-    for row in found:
-        made.add_row(*(Text(plain(told(one.cell, row[one.name], now))) for one in shown))
+        made.add_column(column.label, justify=justify, overflow="fold", width=width)
+    for row in cells:
+        made.add_row(*(Text(row[number]) for number, _ in kept))
+    return made
+
+
+def _lines(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table:
+    made = Table.grid(padding=(0, 2))
+    for row in cells:
+        for column, text in zip(columns, row, strict=True):
+            if text:
+                made.add_row(Text(column.label, style="bold"), Text(text, overflow="fold"))
+        made.add_row()
     return made
 
 

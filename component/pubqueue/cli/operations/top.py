@@ -68,7 +68,8 @@ def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
                 show.write_json(show.as_json(row, QUEUES.columns))
         else:
             click.echo(_head(link, found, more=more))
-            show.console().print(show.table(QUEUES.columns, found, now))
+            where = show.console()
+            where.print(show.table(QUEUES.columns, found, now, where.width))
 
     run(url, work)
 
@@ -116,7 +117,7 @@ async def _watch(link: Link, every: float) -> None:
             room = max(1, console.size.height - AROUND)
             parts: list[RenderableType] = [
                 Text(_head(link, found, more=more), style="bold", overflow="ellipsis"),
-                show.table(QUEUES.columns, found[:room], now),
+                show.table(QUEUES.columns, found[:room], now, console.width),
                 Text("q ends it", style="dim"),
             ]
             live.update(Group(*parts), refresh=True)

@@ -25,6 +25,7 @@ from pubqueue.core.decision import (
     Decision,
     Described,
     Done,
+    Emptied,
     Listed,
     Refusal,
     Refused,
@@ -276,7 +277,8 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
     if not node.config.persists:  # XEP-0060 8.5.3.3
         return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
     notices = tell(node, facts.audience, Purged(NOBODY, node.name))
-    return Decision(Done(), (PurgeNode(node.name, node.items),), notices)
+    gone = PurgeNode(node.name, node.items)
+    return Decision(Emptied(node.name, node.items), (gone,), notices)
 
 
 def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:

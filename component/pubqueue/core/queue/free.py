@@ -20,10 +20,18 @@ from pubqueue.core.reading.oversee import OWNERS, objection
 from pubqueue.core.reading.overviews import Freed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Millis, Node, NodeName
 
 NOT_LOCKED: Final = "nobody holds item {}"
+
+
+def absent(node: NodeName, ids: Sequence[ItemId]) -> str:
+    """Return a sentence that names the first of the items that are not there."""
+    more = f", and {len(ids) - 1} more of these" if len(ids) > 1 else ""
+    return f"{node} has no item {ids[0]}{more}"
 
 
 class FreeLocks(Struct, frozen=True, gc=False):
@@ -60,7 +68,9 @@ def free_locks(request: FreeLocks, facts: FreeFacts) -> Decision:
         return node
     items = [item for item in facts.items if item is not None]
     if len(items) < len(facts.items):
-        return refuse(Refusal.ITEM_NOT_FOUND)
+        there = {item.id for item in items}
+        gone = [name for name in request.ids if name not in there]
+        return refuse(Refusal.ITEM_NOT_FOUND, absent(node.name, gone))
     for item in items:
         if item.state is not State.LOCKED:
             return refuse(Refusal.LOCK_LOST, NOT_LOCKED.format(item.id))

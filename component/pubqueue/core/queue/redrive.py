@@ -17,6 +17,7 @@ from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.ending import room_in
+from pubqueue.core.queue.free import absent
 from pubqueue.core.queue.publish import turned_away
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND)
     if facts.missing:
-        return refuse(Refusal.ITEM_NOT_FOUND)
+        return refuse(Refusal.ITEM_NOT_FOUND, absent(request.node, facts.missing))
     if request.to is not None and request.to not in facts.targets:
         return refuse(Refusal.NODE_NOT_FOUND)
     changes: list[Revive] = []
@@ -83,7 +84,7 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
         if no is None:
             changes.append(Revive(candidate.item, to))
         elif request.ids is not None:
-            return refuse(no, f"item {candidate.item.id} cannot go to {to}")
+            return refuse(no, _sentence(no, candidate.item, to))
     return Decision(Redriven(facts.node.name, len(changes)), tuple(changes))
 
 
@@ -116,6 +117,12 @@ def _obstacle(
     if no is not None:
         return no.refusal
     return Refusal.ITEM_EXISTS if candidate.taken else None
+
+
+def _sentence(no: Refusal, item: Item, to: NodeName) -> str:
+    if no is Refusal.ITEM_NOT_FOUND:
+        return f"item {item.id} is not dead"
+    return f"item {item.id} cannot go to {to}"
 
 
 def _take_room(rooms: dict[NodeName, int | None], item: Item, to: NodeName) -> Refusal | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         DefaultOptions,
         Described,
         Done,
+        Emptied,
         MyAffiliations,
         MySubscriptions,
         NodeSubscriptions,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.stream import Element
 
 
-def done(_reply: Done, _service: str) -> bytes:
+def done(_reply: Done | Emptied, _service: str) -> bytes:
     """Return nothing: the result itself is the answer."""
     return b""
 
