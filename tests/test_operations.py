@@ -16,7 +16,7 @@ from pubqueue.cli.operations import show
 from pubqueue.cli.unread import unread
 
 LISTS = (
-    *("queues", "items", "dead", "peek", "workers", "events", "service", "members"),
+    *("queues", "items", "dead", "reasons", "peek", "workers", "events", "service", "members"),
     *("schedules", "schedule-show"),
 )
 
@@ -59,7 +59,7 @@ def test_json_is_one_line_whatever_stands_in_it(capsys):
     assert json.loads(out) == {"at": "1970-01-01T00:00:01.001Z", "names": ["a\nb", "ä"]}
 
 
-@pytest.mark.parametrize("name", ["purge", "redrive"])
+@pytest.mark.parametrize("name", ["purge", "redrive", "discard"])
 def test_who_is_no_terminal_has_to_say_yes(name):
     result = CliRunner().invoke(main, [name, "jobs"], env={"PUBQUEUE_URL": ""})
     assert result.exit_code == 2

@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 
 from pubqueue.app.operations import audit
 from pubqueue.app.operations.cells import Cell, texts, value_of
+from pubqueue.app.operations.deaths import DEAD, DISCARD, REASONS, REDRIVE
 from pubqueue.app.operations.given import Given
-from pubqueue.app.operations.items import DEAD, ITEMS, PURGE, REDRIVE, RELEASE
+from pubqueue.app.operations.items import CANCEL, ITEMS, PURGE, RELEASE
 from pubqueue.app.operations.model import Kind, Readers, UnfitError, fit
 from pubqueue.app.operations.nodes import AFFILIATE, CONFIGURE, CREATE, QUEUES
 from pubqueue.app.operations.schedules import ADD, CHANGE, DEFINING, FIRE, SHOW
@@ -18,10 +19,13 @@ from pubqueue.app.operations.service import END_SUBSCRIPTION
 from pubqueue.app.operations.table import OPERATIONS
 from pubqueue.app.operations.words import told
 from pubqueue.app.rules import RULES
+from pubqueue.core.decision import Cancelled
 from pubqueue.core.model import State, seconds
 from pubqueue.core.nodes.manage import Configure, Create, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.queue.cancel import Cancel, Discard
 from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.read import ReadItems
 from pubqueue.core.schedules.keep import AddSchedule
 from pubqueue.core.schedules.model import Definition, SchedulePage
@@ -74,6 +78,7 @@ def filled(operation):
         {
             one.name: (one.choices[0][0] if one.choices else SAMPLES[one.kind],)
             for one in operation.parameters
+            if one.name != "reason"  # items are named, or a reason
         }
     )
 
@@ -103,7 +108,7 @@ def test_pages_go_on_by_a_column(operation):
 
 
 def test_what_cannot_be_undone_changes_something():
-    assert {one.name for one in OPERATIONS.values() if one.sure} == {"purge", "delete"}
+    assert {one.name for one in OPERATIONS.values() if one.sure} == {"purge", "delete", "discard"}
     assert all(one.changes for one in OPERATIONS.values() if one.sure)
 
 
@@ -151,8 +156,38 @@ def test_requests_are_what_was_given():
     assert PURGE.ask(BOSS, Given(node=("jobs",))) == Purge(BOSS, "jobs")
     expected = ReadItems(BOSS, "jobs", 5, max=9, state=State.DEAD, payloads=False)
     assert DEAD.ask(BOSS, Given(node=("jobs",), after=("5",), max=("9",))) == expected
+    for operation, most in ((CANCEL, 500), (DISCARD, 500)):
+        many = Given(node=("jobs",), item=tuple(map(str, range(most + 1))))
+        with pytest.raises(UnfitError, match=r"^item: choose an item at least, and 500 at most"):
+            operation.ask(BOSS, many)
+    named = Given(node=("jobs",), item=("a",))
+    assert CANCEL.ask(BOSS, named) == Cancel(BOSS, "jobs", ("a",))
+    assert DISCARD.ask(BOSS, named) == Cancel(BOSS, "jobs", ("a",), dead=True)
+    of_reason = Given(node=("jobs",), reason=("no *",), after=("7",))
+    assert DISCARD.ask(BOSS, of_reason) == Discard(BOSS, "jobs", "no *", 7)
+    assert REDRIVE.ask(BOSS, of_reason) == Redrive(BOSS, "jobs", reason="no *", after=7)
+    assert DEAD.ask(BOSS, of_reason).reason == "no *"
+    assert REASONS.ask(BOSS, Given(node=("jobs",))) == ReadReasons(BOSS, "jobs")
+    for operation in (DISCARD, REDRIVE):
+        with pytest.raises(UnfitError, match=r"^reason: name items, or a reason"):
+            operation.ask(BOSS, Given(named | {"reason": ("no *",)}))
     with pytest.raises(UnfitError, match=r"^item: choose"):
         RELEASE.ask(BOSS, Given(node=("jobs",)))
+
+
+def test_what_was_taken_out_is_counted_and_what_was_not_there_is_named():
+    reply = Cancelled("jobs", 2, 1, ("c", "d"))
+    answer = CANCEL.answer(reply, Given())
+    assert (answer.rows, answer.warns) == (((2, 1, ("c", "d")),), True)
+    assert answer.note == (
+        "2 items of jobs cancelled. 1 of them was in flight: the workers are told."
+        " Not there, perhaps done already: c, d."
+    )
+    assert CANCEL.answer(Cancelled("jobs", 1), Given()).warns is False
+    many = CANCEL.answer(Cancelled("jobs", 0, 0, tuple(map(str, range(12)))), Given())
+    assert many.note.endswith("0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more.")
+    part = DISCARD.answer(Cancelled("jobs", 9, through=77), Given())
+    assert (part.rows, part.through, part.more) == (((9, 0, (), "77"),), "77", True)
 
 
 def test_settings_are_called_as_in_forms_or_shorter():

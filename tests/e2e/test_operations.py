@@ -1,6 +1,7 @@
 """A queue is run from a terminal, over XMPP, beside the service: each command behind Prosody and behind ejabberd."""
 
 import asyncio
+import json
 import shlex
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +18,8 @@ from harness.session import PUBSUB, condition, session
 from harness.terminal import terminal
 from harness.tls import secure
 
-from pubqueue.app.operations.items import DEAD, EVENTS, ITEMS, PEEK
+from pubqueue.app.operations.deaths import DEAD, REASONS
+from pubqueue.app.operations.items import EVENTS, ITEMS, PEEK
 from pubqueue.app.operations.nodes import MEMBERS, QUEUES
 from pubqueue.app.operations.schedules import SCHEDULES, SHOW
 from pubqueue.app.operations.service import SERVICE, WORKERS
@@ -163,6 +165,39 @@ async def test_people_read_tables(server, tmp_path):
         (hint,) = said.err.splitlines()
         *_, place = hint.split()
         assert "a2" in await root.does("items", "jobs", "--after", place)
+
+
+async def test_items_are_cancelled_and_dead_ones_handled_by_their_reasons(server, tmp_path):
+    root = Operator(server)
+    async with work(server, tmp_path) as (_, boss, bee):
+        assert condition(await boss.publish(a3=JOB, a4=JOB)) == "result"
+        (why,) = await root.rows("dead", "jobs", "--reasons")
+        assert list(why) == columns(REASONS)
+        assert (why["reason"], why["count"]) == ("no flight", 1)
+        assert "no flight" in await root.does("dead", "jobs", "--reasons")
+        assert await root.rows("dead", "jobs", "--reason", "no seat") == []
+        assert [row["id"] for row in await root.rows("dead", "jobs", "--reason", "no *")] == ["a1"]
+
+        said = await root.says("cancel", "jobs", "a2", "a3", "gone", "--json")
+        done = json.loads(said.out)
+        assert (said.code, done["count"], done["in_flight"]) == (1, 2, 1)
+        assert done["missing"] == ["gone"]
+        assert (await bee.next_message()).find(f".//{{{PUBSUB}#event}}retract").get("id") == "a2"
+        own = await Operator(server, "boss").says("cancel", "jobs", "a4")
+        assert (own.code, own.out.startswith("1 item of jobs cancelled.")) == (0, True)
+        refused = await Operator(server, "bee").says("cancel", "jobs", "a1")
+        assert (refused.code, refused.out) == (1, "")
+
+        (revived,) = await root.rows("redrive", "jobs", "--reason", "no bed*", "--yes")
+        assert revived["count"] == 0
+        refused = await root.says("discard", "jobs", "--reason", "no *")
+        assert refused.code == 2
+        assert "Nothing is done without --yes" in refused.err
+        (gone,) = await root.rows("discard", "jobs", "--reason", "no *", "--yes")
+        assert (gone["done"], gone["count"], gone["missing"]) == ("discard", 1, [])
+        missed = await root.says("discard", "jobs", "a1", "--yes")
+        assert (missed.code, "Not among the dead: a1." in missed.out) == (1, True)
+        assert [row["id"] for row in await root.rows("items", "jobs")] == []
 
 
 async def test_a_queue_is_steered_and_who_did_it_is_logged(server, tmp_path):
@@ -568,7 +603,7 @@ async def test_what_the_documentation_types_can_be_typed(prosody, tmp_path):
     assert len(typed) > 20
     async with work(prosody, tmp_path) as (_, boss, bee):
         assert condition(await bee.ask("set", unlock("a2", "reject", "no seat"))) == "result"
-        assert condition(await boss.publish(i1=JOB)) == "result"
+        assert condition(await boss.publish(i1=JOB, i2=JOB)) == "result"
         await bee.next_message()  # that a2 is unlocked
         await bee.next_message()  # the item
         assert condition(await bee.ask("set", unlock("i1", "reject", "no seat"))) == "result"

@@ -34,8 +34,18 @@ from pubqueue.core.nodes import (
 )
 from pubqueue.core.nodes import crowd as crowds
 from pubqueue.core.nodes import trimming as trims
-from pubqueue.core.queue import expire, free, publish, recover, redrive, resend, settle, touch
-from pubqueue.core.reading import oversee, read, retrieve, samples, trim
+from pubqueue.core.queue import (
+    cancel,
+    expire,
+    free,
+    publish,
+    recover,
+    redrive,
+    resend,
+    settle,
+    touch,
+)
+from pubqueue.core.reading import deaths, oversee, read, retrieve, samples, trim
 from pubqueue.core.schedules import fire, keep
 from pubqueue.core.transactions import commit, staging
 from pubqueue.core.transactions import moving as moves
@@ -79,6 +89,8 @@ Request = (
     | manage.ListItems
     | touch.Touch
     | redrive.Redrive
+    | cancel.Cancel
+    | cancel.Discard
     | retrieve.Retrieve
     | read.ReadEvents
     | read.ReadItems
@@ -89,6 +101,7 @@ Request = (
     | oversee.AskPowers
     | oversee.ReadWorkers
     | oversee.Peek
+    | deaths.ReadReasons
     | oversee.AskService
     | free.FreeLocks
     | free.Dismiss
@@ -174,6 +187,8 @@ RULES: Final[dict[type, Rule]] = {
     trims.ResumeTrims:           _rule(trimming.for_resume, trims.resume),
     touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
     redrive.Redrive:             _rule(retrieving.for_redrive, redrive.redrive, validity.of_redrive),
+    cancel.Cancel:               _rule(settling.for_settle, cancel.cancel, validity.of_cancel),
+    cancel.Discard:              _rule(settling.for_discard, cancel.discard, validity.of_node),
     retrieve.Retrieve:           _rule(retrieving.for_retrieve, retrieve.retrieve, validity.of_node),
     read.ReadEvents:             _rule(read_facts.for_events, read.read, validity.of_node),
     read.ReadItems:              _rule(read_facts.for_items, read.read, validity.of_node),
@@ -184,6 +199,7 @@ RULES: Final[dict[type, Rule]] = {
     oversee.AskPowers:           _rule(overseeing.for_powers, oversee.ask_powers),
     oversee.ReadWorkers:         _rule(overseeing.for_workers, oversee.read_workers, validity.of_node),
     oversee.Peek:                _rule(overseeing.for_peek, oversee.peek, validity.of_node),
+    deaths.ReadReasons:          _rule(overseeing.for_reasons, deaths.read_reasons, validity.of_node),
     oversee.AskService:          _rule(overseeing.for_service, oversee.ask_service),
     free.FreeLocks:              _rule(overseeing.for_free, free.free_locks, validity.of_free),
     free.Dismiss:                _rule(overseeing.for_free, free.dismiss, validity.of_node),
@@ -236,6 +252,7 @@ Read = (
     | oversee.AskPowers
     | oversee.ReadWorkers
     | oversee.Peek
+    | deaths.ReadReasons
     | oversee.AskService
     | staging.ListTransactions
     | keep.ListSchedules

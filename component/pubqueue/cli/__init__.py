@@ -13,10 +13,12 @@ from pubqueue.cli.suggesting import Suggesting
 
 COMMANDS: Final = {
     "backup": ("pubqueue.cli.backup", "server"),
+    "cancel": ("pubqueue.cli.operations.deeds", ""),
     "check": ("pubqueue.cli.check", "server"),
     "completion": ("pubqueue.cli.completion", ""),
     "dead": ("pubqueue.cli.operations.lists", ""),
     "demo": ("pubqueue.cli.demo", "demo"),
+    "discard": ("pubqueue.cli.operations.deeds", ""),
     "doctor": ("pubqueue.cli.operations.doctor", ""),
     "end-subscription": ("pubqueue.cli.operations.deeds", ""),
     "events": ("pubqueue.cli.operations.log", ""),

@@ -303,10 +303,24 @@ class Touched(Struct, frozen=True, gc=False):
 
 
 class Redriven(Struct, frozen=True, gc=False):
-    """So many dead items of the node live again."""
+    """So many dead items of the node live again; with `through`, more of the reason may be behind that number."""
 
     node: NodeName
     count: int
+    through: int = 0
+
+
+class Cancelled(Struct, frozen=True, gc=False):
+    """So many items of the node are taken out, of which so many were `held`; `missing` were not there.
+
+    With `through`, more that was meant may be behind that number.
+    """
+
+    node: NodeName
+    count: int
+    held: int = 0
+    missing: tuple[ItemId, ...] = ()
+    through: int = 0
 
 
 class Resent(Struct, frozen=True, gc=False):
@@ -361,6 +375,7 @@ Reply = (
     | MySubscriptions
     | Touched
     | Redriven
+    | Cancelled
     | Resent
     | Retrieved
     | SubscriberPage

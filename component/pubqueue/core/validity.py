@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
+from pubqueue.core.queue.cancel import MOST as MOST_CANCELLED
 from pubqueue.core.transactions.model import OnTaken
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Draft, Millis, NodeName
     from pubqueue.core.nodes.manage import Describe
+    from pubqueue.core.queue.cancel import Cancel
     from pubqueue.core.queue.free import FreeLocks
     from pubqueue.core.queue.publish import Publish
     from pubqueue.core.queue.redrive import Redrive
@@ -176,6 +178,13 @@ def of_touch(request: Touch) -> Refused | None:
 
 def of_free(request: FreeLocks) -> Refused | None:
     """Refuse a name beyond its bounds, and an id that comes twice."""
+    return of_node(request) or _distinct(request.ids)
+
+
+def of_cancel(request: Cancel) -> Refused | None:
+    """Refuse a name beyond its bounds, an id that comes twice, and more items than one request takes."""
+    if len(request.ids) > MOST_CANCELLED:
+        return Refused(Refusal.BAD_REQUEST, f"a request takes {MOST_CANCELLED} items at most")
     return of_node(request) or _distinct(request.ids)
 
 

@@ -4,7 +4,7 @@ What its console complains of, and a request to another host, fails each of thes
 """
 
 import pytest
-from harness.asks import a_queue, joins, publishes
+from harness.asks import a_queue, joins, publishes, retracts
 from harness.browser import CHANGE, DESK, LOOK, PHONE, log_in, visit
 from harness.facts import ANN, JOBS, who
 from harness.packaged import needs
@@ -15,6 +15,7 @@ from pubqueue.cli import COMMANDS
 from pubqueue.core.model import ItemId, Jid, NodeName
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.core.reading.oversee import Peek
+from pubqueue.core.reading.read import ReadItems
 
 pytestmark = needs("chromium")
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>&lt;{{7*7}}{% raw %}"""
@@ -114,6 +115,8 @@ async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
             *("", f"queue?node={node}", f"queue?node={long}", f"items?node={node}"),
             *(
                 f"items?node={node}&state=dead",
+                f"items?node={node}&state=dead&reason=a*",
+                f"reasons?node={node}",
                 f"item?node={node}&id=a",
                 f"item?node={node}&id={long}",
             ),
@@ -242,7 +245,13 @@ async def test_all_that_can_be_used_has_a_name_and_tables_have_headers(service, 
     await service.do(fails(ANN, "a", "no"))
     async with visit(browser) as page:
         await log_in(page, service.place, CHANGE)
-        for path in ("", "queue?node=jobs", "items?node=jobs&state=dead", "item?node=jobs&id=a"):
+        for path in (
+            "",
+            "queue?node=jobs",
+            "items?node=jobs&state=dead",
+            "item?node=jobs&id=a",
+            "reasons?node=jobs",
+        ):
             await page.goto(f"{service.place}/ui/{path}")
             assert await page.evaluate(NAMELESS) == [], path
             assert await page.evaluate("document.documentElement.lang") == "en"
@@ -319,6 +328,72 @@ async def test_what_is_chosen_is_released_and_revived_after_a_question(service, 
         await page.click("#choose")
         await page.click("#yes")
         assert "ended; the items wait again" in await page.inner_text(".said")
+
+
+async def test_what_waits_or_is_held_is_cancelled_after_a_question(service, browser):
+    await service.do(a_queue(), publishes("a", "b", "c", "d"), joins(ANN, 1))
+    async with visit(browser) as page:
+        await log_in(page, service.place, CHANGE)
+        await page.goto(f"{service.place}/ui/item?node=jobs&id=d")
+        await page.click("#deed:text-is('Cancel…')")
+        await page.wait_for_selector("text=Shall 1 item of jobs be taken out before they are done?")
+        await page.click("#yes")
+        assert await page.inner_text(".said") == "1 item of jobs cancelled."
+        await page.goto(f"{service.place}/ui/items?node=jobs")
+        await page.check("#all")
+        await service.do(retracts(ANN, "a"))
+        await page.click("#choose:text-is('Cancel what is chosen…')")
+        await page.click("#yes")
+        said = "2 items of jobs cancelled. 1 of them was in flight: the workers are told."
+        said += " Not there, perhaps done already: a."
+        assert await page.inner_text(".said") == said
+        assert (await service.do(ReadItems(SERVICE, JOBS)))[0].entries == ()
+
+
+async def test_dead_items_are_counted_by_reason_and_discarded_or_revived_by_it(service, browser):
+    reasons = ["no row 1", "no row 22", "timed out", "odd", "odd"]
+    await service.do(a_queue(), publishes(*"abcde"), joins(ANN, 5))
+    await service.do(*(fails(ANN, name, why) for name, why in zip("abcde", reasons, strict=True)))
+    async with visit(browser) as page:
+        await log_in(page, service.place, CHANGE)
+        await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
+        await page.click("#reasons")
+        await page.wait_for_selector("#of-reasons")
+        rows = await page.locator("#of-reasons tbody tr").all_inner_texts()
+        assert [row.split("\t")[:2] for row in rows] == [
+            ["no row *", "2"],
+            ["odd", "2"],
+            ["timed out", "1"],
+        ]
+        await page.click("#row1")
+        await page.wait_for_selector("#reason:text-is('no row *')")
+        assert await page.locator("tbody tr").count() == 2
+        await page.click("#discard-reason")
+        question = "Shall the dead items of jobs that died of “no row *” be deleted?"
+        assert (await page.inner_text("#question")).startswith(question)
+        await page.click("#yes")
+        assert await page.inner_text(".said") == "2 items of jobs discarded."
+        await page.goto(f"{service.place}/ui/reasons?node=jobs")
+        await page.click("#redrive-reason1")
+        await page.click("#yes")
+        assert await page.inner_text(".said") == "2 dead items of jobs live again."
+        await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
+        await page.check("#all")
+        await page.click("#choose2:text-is('Discard what is chosen…')")
+        await page.click("#yes")
+        assert await page.inner_text(".said") == "1 item of jobs discarded."
+        left = (await service.do(ReadItems(SERVICE, JOBS)))[0].entries
+        assert [entry.item.id for entry in left] == ["d", "e"]
+
+
+async def test_items_of_a_plain_node_have_no_buttons(service, browser):
+    await service.do(a_queue(queueing=False), publishes("a"))
+    async with visit(browser) as page:
+        await log_in(page, service.place, CHANGE)
+        for path in ("items?node=jobs", "item?node=jobs&id=a"):
+            await page.goto(f"{service.place}/ui/{path}")
+            await page.wait_for_selector("text=etl@x" if "id" in path else "#row1")
+            assert await page.locator("#choose, #deed").count() == 0
 
 
 async def test_why_an_item_failed_last_stands_beside_it(service, browser):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.listings import Nodes, NodesOfAccount, SubscriptionsOf, Total
+from pubqueue.app.listings import DeadItems, Nodes, NodesOfAccount, SubscriptionsOf, Total
 from pubqueue.core.addresses import account_of
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.free import Dismiss, FreeFacts, FreeLocks
+from pubqueue.core.reading.deaths import SLICE, ReasonFacts
 from pubqueue.core.reading.oversee import (
     PeekFacts,
     PowersFacts,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Jid, NodeName, Subscription
+    from pubqueue.core.reading.deaths import ReadReasons
     from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 
 MANAGERS: Final = access.holders_of(Action.MANAGE)
@@ -85,6 +87,17 @@ def for_peek(context: Context, request: Peek) -> PeekFacts:
         return PeekFacts(node, affiliation)
     item = rows.item(request.node, request.id)
     return PeekFacts(node, affiliation, item, b"" if item is None else rows.payload(item))
+
+
+def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
+    """Return the next dead items of the node, if the asker may run it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return ReasonFacts(node, affiliation)
+    found = rows.page(DeadItems(node.name), request.behind or None, SLICE)
+    return ReasonFacts(node, affiliation, tuple(found))
 
 
 def for_service(context: Context, request: AskService) -> ServiceFacts:

@@ -24,6 +24,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading import pages
 from pubqueue.core.reading.read import Counting, NodeAccess, ReadFacts, owns, readable
 from pubqueue.core.reading.trim import SLICE, TrimFacts
+from pubqueue.core.reasons import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,12 +94,33 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
         looked_at = min([end, *far])
     limit = _bounded(request.max, MOST_ITEMS)
     listing = ItemEntries(request.node, looked_at, request.state, request.payloads, request.room)
+    if dead and request.reason:
+        return ReadFacts(nodes, _of_reason(rows, request, listing, limit, newest))
     found = rows.page(listing, request.after, limit + 1)
     shown = tuple(found[:limit])
     more = len(found) > limit or _goes_on(rows, listing, shown)
     through = _number(shown[-1], dead=dead) if more else max(looked_at, request.after)
     more = more or looked_at < end
     return ReadFacts(nodes, pages.ItemPage(request.node, shown, newest, through, more, dead))
+
+
+def _of_reason(
+    rows: WorkingSet, request: ReadItems, listing: ItemEntries, limit: int, newest: int
+) -> pages.ItemPage:
+    """Return the dead items of a reason among the next ones, which may be few or none."""
+    found = rows.page(listing, request.after, MOST_ITEMS + 1)
+    matching = [
+        entry
+        for entry in found[:MOST_ITEMS]
+        if entry.item.dead_letter and matches(request.reason, entry.item.dead_letter.reason)
+    ]
+    shown, more = tuple(matching[:limit]), len(found) > MOST_ITEMS
+    through = (
+        _number(found[MOST_ITEMS - 1], dead=True) if more else max(listing.until, request.after)
+    )
+    if len(matching) > limit:
+        more, through = True, _number(shown[-1], dead=True)
+    return pages.ItemPage(request.node, shown, newest, through, more, dead=True)
 
 
 def _goes_on(rows: WorkingSet, listing: ItemEntries, shown: tuple[ItemEntry, ...]) -> bool:

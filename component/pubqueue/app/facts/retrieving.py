@@ -10,6 +10,7 @@ from pubqueue.app.facts.listing import backward, part_with, place_of
 from pubqueue.app.facts.managing import owners_who_hear
 from pubqueue.app.listings import DeadItems, Items, PlaceOf, Places
 from pubqueue.core.queue import redrive
+from pubqueue.core.queue.cancel import SLICE, is_of
 from pubqueue.core.queue.redrive import Candidate, RedriveFacts
 from pubqueue.core.reading import retrieve
 from pubqueue.core.reading.listing import Part, part_of, room_of
@@ -40,6 +41,10 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
     affiliation = rows.affiliation(request.node, request.by.account)
     may = redrive.objection(request.by, node, affiliation) is None
     dead, missing = _dead(rows, request) if may else ([], ())
+    looked, through = len(dead), 0
+    if request.reason and request.ids is None:
+        through = dead[-1].seq if len(dead) == SLICE else 0
+        dead = [item for item in dead if is_of(request.reason, item)]
     candidates = tuple(_candidate(context, request, item) for item in dead)
     names = {request.to} if request.to else {one.origin for one in candidates}
     nodes = [(name, rows.counted(name)) for name in names if name]
@@ -54,10 +59,14 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
             for name, target in nodes
             if target is not None
         },
+        looked=looked,
+        through=through,
     )
 
 
 def _dead(rows: WorkingSet, request: Redrive) -> tuple[list[Item], tuple[ItemId, ...]]:
+    if request.ids is None and request.reason:
+        return rows.page(DeadItems(request.node), request.after or None, SLICE), ()
     if request.ids is None:
         return rows.page(DeadItems(request.node), None, REVIVED), ()
     found = [rows.item(request.node, name) for name in request.ids]

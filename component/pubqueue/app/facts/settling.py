@@ -8,19 +8,23 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.dying import places
 from pubqueue.app.facts.publishing import audience
+from pubqueue.app.listings import DeadItems
 from pubqueue.core.lifecycle import exhausted
 from pubqueue.core.model import Affiliation, State
+from pubqueue.core.queue.cancel import SLICE, DiscardFacts
 from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb, holds
+from pubqueue.core.reading.oversee import objection
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Asker, Item, Jid
+    from pubqueue.core.queue.cancel import Cancel, Discard
     from pubqueue.core.queue.settle import Settle
     from pubqueue.core.queue.touch import Touch
 
 
-def for_settle(context: Context, request: Settle | Touch) -> SettleFacts:
+def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFacts:
     """Return the items that are to be settled, and who held them."""
     rows, asker = context.rows, request.by
     node = rows.node(request.node)
@@ -37,6 +41,17 @@ def for_settle(context: Context, request: Settle | Touch) -> SettleFacts:
         rows.subscribed(node.name, account),
         audience(rows, node),
     )
+
+
+def for_discard(context: Context, request: Discard) -> DiscardFacts:
+    """Return the next dead items of the node, if the asker may run it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return DiscardFacts(node, affiliation)
+    found = rows.page(DeadItems(node.name), request.after or None, SLICE)
+    return DiscardFacts(node, affiliation, tuple(found))
 
 
 def _receipts(

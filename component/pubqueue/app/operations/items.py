@@ -1,4 +1,4 @@
-"""Operations on items: list them, look at one, give dead ones another life, end locks, delete all; and what happened to them."""
+"""Operations on items: list them, look at one, cancel them, end locks, delete all; and what happened to them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from pubqueue.app.operations.nodes import node_of
 from pubqueue.app.operations.words import count
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.core.nodes.manage import Purge
+from pubqueue.core.queue.cancel import MOST as MOST_CANCELLED
+from pubqueue.core.queue.cancel import Cancel
 from pubqueue.core.queue.free import FreeLocks
-from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.reading.oversee import Peek
 from pubqueue.core.reading.overviews import Power
 from pubqueue.core.reading.read import ReadEvents, ReadItems
@@ -30,16 +31,13 @@ if TYPE_CHECKING:
     from pubqueue.app.operations.given import Given
     from pubqueue.app.operations.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Emptied, Redriven
+    from pubqueue.core.decision import Cancelled, Emptied
     from pubqueue.core.model import Asker, Item
     from pubqueue.core.reading.overviews import Freed, Peeked
     from pubqueue.core.reading.pages import EventEntry, EventPage, ItemEntry, ItemPage
 
 SHOWN: Final = 49_152
 """Bytes of a payload that `peek` tells, so that each has room in a stanza however it is written there."""
-
-REVIVED: Final = 1_000
-"""As many as one redrive without names takes; there may be more then."""
 
 ALL: Final = "all"
 
@@ -71,34 +69,12 @@ ABOUT_ITEMS: Final = (
     Column("expires", "Dead after", Cell.MOMENT, more=True),
 )
 
-ABOUT_DEATHS: Final = (
-    Column("id", "Item"),
-    Column("died", "Died", Cell.SINCE),
-    Column("error", "Last error"),
-    Column("failed", "Failed, times", Cell.COUNT),
-    Column("last_holder", "Last held by"),
-    Column("origin", "Came dead from"),
-    Column("size", "Bytes", Cell.COUNT),
-    Column("death", "Number", Cell.COUNT, more=True),
-    Column("published", "Published at", Cell.MOMENT, more=True),
-    Column("publisher", "Published by", more=True),
-)
-
-
 # --- lists --------------------------------------------------------------------------------------
 
 
 def _ask_items(by: Asker, given: Given) -> Request:
     which = given.one("state")
     state = None if which in {"", ALL} else State(which)
-    return _reading(by, given, state)
-
-
-def _ask_dead(by: Asker, given: Given) -> Request:
-    return _reading(by, given, State.DEAD)
-
-
-def _reading(by: Asker, given: Given, state: State | None) -> Request:
     after, most = given.number("after") or 0, given.number("max")
     return ReadItems(by, node_of(given), after, max=most, state=state, payloads=False)
 
@@ -108,13 +84,6 @@ def _items(page: ItemPage, _given: Given) -> Answer:
     rows = tuple(map(row, page.entries))
     return Answer(
         f"{count(len(rows), 'item')} of {page.node}.", rows, str(page.through), more=page.more
-    )
-
-
-def _dead(page: ItemPage, _given: Given) -> Answer:
-    rows = tuple(map(_of_death, page.entries))
-    return Answer(
-        f"{count(len(rows), 'dead item')} of {page.node}.", rows, str(page.through), more=page.more
     )
 
 
@@ -145,13 +114,6 @@ def _of_item_dead(entry: ItemEntry) -> Row:
     return tuple(row)
 
 
-def _of_death(entry: ItemEntry) -> Row:
-    item, letter = entry.item, entry.item.dead_letter
-    assert letter is not None  # it is by these that dead items are listed
-    why = item.error or None, item.failed, letter.holder, letter.origin
-    return item.id, letter.at, *why, entry.size, letter.number, item.published, item.publisher
-
-
 ITEMS: Final = Operation(
     "items",
     "List the items of a node",
@@ -163,19 +125,6 @@ ITEMS: Final = Operation(
     _items,
     place="seq",
 )
-
-DEAD: Final = Operation(
-    "dead",
-    "List the dead items of a node",
-    "Items that died here or came here dead, in the order of their deaths, each with its last error.",
-    Power.NODES,
-    (NODE, NUMBERED_AFTER, MOST),
-    ABOUT_DEATHS,
-    _ask_dead,
-    _dead,
-    place="death",
-)
-
 
 # --- events -------------------------------------------------------------------------------------
 
@@ -310,34 +259,51 @@ PEEK: Final = Operation(
 # --- what is done to them -----------------------------------------------------------------------
 
 
-def _ask_redrive(by: Asker, given: Given) -> Request:
-    ids, to = tuple(map(ItemId, given.lines("item"))), given.one("to")
-    return Redrive(by, node_of(given), ids or None, NodeName(to) if to else None)
+def named(given: Given, most: int) -> tuple[ItemId, ...]:
+    """Return the items that are named.
+
+    Raises:
+        UnfitError: there is none, or there are too many for one request.
+
+    """
+    names = given.lines("item")
+    if not 0 < len(names) <= most:
+        raise UnfitError(f"item: choose an item at least, and {most} at most")
+    return tuple(map(ItemId, names))
 
 
-def _redriven(reply: Redriven, given: Given) -> Answer:
-    note = f"{count(reply.count, 'dead item')} of {reply.node} live again."
-    more = reply.count >= REVIVED and not given.lines("item")
-    if more:
-        note += " There may be more: execute this once again."
-    elif not reply.count:
-        note += " There is none, or where they would go is no room for them."
-    return Answer(note, ((reply.count,),), more=more, warns=not reply.count)
+TAKEN_OUT: Final = (
+    Column("count", "Taken out", Cell.COUNT),
+    Column("in_flight", "Of these in flight", Cell.COUNT),
+    Column("missing", "Not there", Cell.NAMES),
+)
+
+NAMED: Final = 10
+"""Items that are named in a sentence, at most."""
 
 
-REDRIVE: Final = Operation(
-    "redrive",
-    "Give dead items another life",
-    "They go back to where they died, or to the node you name, and count as never having failed.",
+def taken_out(reply: Cancelled, done: str, missing: str) -> Answer:
+    """Return what became of items that were to go; those that were not there are named."""
+    note = f"{count(reply.count, 'item')} of {reply.node} {done}."
+    if reply.held:
+        note += f" {reply.held} of them {'was' if reply.held == 1 else 'were'} in flight: the workers are told."
+    if reply.missing:
+        left = len(reply.missing) - NAMED
+        names = ", ".join(reply.missing[:NAMED]) + (f" and {left} more" if left > 0 else "")
+        note += f" {missing}: {names}."
+    row = reply.count, reply.held, reply.missing
+    return Answer(note, (row,), warns=bool(reply.missing) or not reply.count)
+
+
+CANCEL: Final = Operation(
+    "cancel",
+    "Cancel items",
+    "Items are taken out of the queue before they are done, in whatever state: waiting, delayed, dead, or in flight, and then the worker is told.",
     Power.NODES,
-    (
-        NODE,
-        Parameter("item", Kind.LINES, "Only these items, by their ids, one a line"),
-        Parameter("to", Kind.NODE, "To this node, instead of where they came from"),
-    ),
-    (Column("count", "Live again", Cell.COUNT),),
-    _ask_redrive,
-    _redriven,
+    (NODE, Parameter("item", Kind.LINES, "Items, by their ids, one a line", required=True)),
+    TAKEN_OUT,
+    lambda by, given: Cancel(by, node_of(given), named(given, MOST_CANCELLED)),
+    lambda reply, _given: taken_out(reply, "cancelled", "Not there, perhaps done already"),
     single=True,
     changes=True,
 )
@@ -387,4 +353,4 @@ PURGE: Final = Operation(
     sure="All items of {} will be deleted, those that workers hold too. They cannot be brought back.",
 )
 
-OPERATIONS: Final = (ITEMS, DEAD, PEEK, REDRIVE, RELEASE, PURGE, EVENTS)
+OPERATIONS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)

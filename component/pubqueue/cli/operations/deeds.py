@@ -1,18 +1,26 @@
-"""`pubqueue pause`, `resume`, `purge`, `redrive`, `release`, `end-subscription`: commands that change something."""
+"""`pubqueue pause`, `resume`, `purge`, `cancel`, `redrive`, `discard`, `release`, `end-subscription`: commands that change something."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pubqueue.app.operations.items import PURGE, REDRIVE, RELEASE
+from pubqueue.app.operations.deaths import DISCARD, REDRIVE
+from pubqueue.app.operations.given import Given
+from pubqueue.app.operations.items import CANCEL, PURGE, RELEASE
 from pubqueue.app.operations.service import END_SUBSCRIPTION
 from pubqueue.app.operations.table import OPERATIONS
+from pubqueue.cli.ending import FAILED
 from pubqueue.cli.operations import show
 from pubqueue.cli.operations.options import NODE, answering, confirm, run, sure, words
+from pubqueue.core.decision import Cancelled
+from pubqueue.core.model import ItemId, NodeName
+from pubqueue.core.queue.cancel import MOST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pubqueue.app.operations.model import Operation
     from pubqueue.cli.operations.link import Link
 
@@ -72,37 +80,140 @@ def purge(url: str | None, node: str, *, yes: bool, as_json: bool) -> None:
     do(url, PURGE, words(node=node), for_programs=as_json)
 
 
+REASON: Final = click.option(
+    "--reason",
+    help="Only those that died of this, as `pubqueue dead --reasons` has it; * stands for any text.",
+)
+
+
 @click.command()
 @click.argument("node", type=NODE)
 @click.argument("items", nargs=-1, metavar="[ITEM]...")
+@REASON
 @click.option("--to", type=NODE, help="To this node, instead of where they came from.")
 @sure
 @answering
 def redrive(
-    url: str | None, node: str, items: tuple[str, ...], to: str | None, *, yes: bool, as_json: bool
+    url: str | None,
+    node: str,
+    items: tuple[str, ...],
+    reason: str | None,
+    to: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Give dead items another life.
 
-    All of a node, or those you name: they go back to where they died, and count as never
-    having failed. Of named items all go or none; without names those go that can.
+    All of a node, those that died of a reason, or those you name: they go back to where they died, and
+    count as never having failed. Of named items all go or none; else those go that can.
     """
     if not items:
-        confirm(f"All dead items of {node} will live again.", yes=yes)
+        confirm(f"All dead items of {node}{_of(reason)} will live again.", yes=yes)
+    given = words(node=node, item=items, reason=reason, to=to)
 
     async def work(link: Link) -> None:
-        count = 0
-        while True:
-            page = await link.perform(REDRIVE, words(node=node, item=items, to=to))
-            found = page.rows[0]["count"]
-            count += found if isinstance(found, int) else 0
-            if not page.more:
-                break
+        count = (await _to_the_end(link, REDRIVE, given))["count"]
         if as_json:
-            show.write_json({"done": REDRIVE.name, "count": count, "note": page.note})
+            note = f"{count} dead items of {node} live again."
+            show.write_json({"done": REDRIVE.name, "count": count, "note": note})
         else:
             click.echo(f"{count} dead item{'' if count == 1 else 's'} of {node} live again.")
 
     run(url, work)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("items", nargs=-1, metavar="[ITEM]...")
+@REASON
+@sure
+@answering
+def discard(
+    url: str | None,
+    node: str,
+    items: tuple[str, ...],
+    reason: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Delete dead items.
+
+    All of a node, those that died of a reason, or those you name; you are asked once more, unless you say --yes.
+    Exits with 1 if one that you name is not among the dead.
+    """
+    which = f"{len(items)} named dead items" if items else "All dead items"
+    confirm(f"{which} of {node}{_of(reason)} will be deleted.", yes=yes)
+    _take_out(url, DISCARD, node, items, reason, as_json=as_json)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("items", nargs=-1, required=True, metavar="ITEM...")
+@answering
+def cancel(url: str | None, node: str, items: tuple[str, ...], *, as_json: bool) -> None:
+    """Take items out of a queue before they are done.
+
+    In whatever state: waiting, delayed, dead, or in flight, and then the worker is told. A publisher may
+    cancel its own items, an owner all. Exits with 1 if one was not there, which may be done already.
+    """
+    _take_out(url, CANCEL, node, items, None, as_json=as_json)
+
+
+def _of(reason: str | None) -> str:
+    return f" that died of {reason!r}" if reason else ""
+
+
+def _take_out(
+    url: str | None,
+    operation: Operation,
+    node: str,
+    items: tuple[str, ...],
+    reason: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Have items taken out, any number, and say how many went and which were not there."""
+    parts = [items[at : at + MOST] for at in range(0, len(items), MOST)] or [()]
+    missing: list[str] = []
+
+    async def work(link: Link) -> None:
+        sums = {"count": 0, "in_flight": 0}
+        for part in parts:
+            given = words(node=node, item=tuple(dict.fromkeys(part)), reason=reason)
+            found = await _to_the_end(link, operation, given)
+            sums = {name: sums[name] + found[name] for name in sums}
+            missing.extend(found["missing"])
+        reply = Cancelled(
+            NodeName(node), sums["count"], sums["in_flight"], tuple(map(ItemId, missing))
+        )
+        answer = operation.answer(reply, Given())
+        if as_json:
+            told = {"done": operation.name, **sums, "missing": missing, "note": answer.note}
+            show.write_json(told)
+        else:
+            click.echo(show.plain(answer.note))
+
+    run(url, work)
+    if missing:
+        raise SystemExit(FAILED)
+
+
+async def _to_the_end(
+    link: Link, operation: Operation, given: Mapping[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    """Have an operation done part by part, and return its row with all that was counted."""
+    words_now = dict(given)
+    found: dict[str, Any] = {"count": 0, "in_flight": 0, "missing": ()}
+    while True:
+        page = await link.perform(operation, words_now)
+        (row,) = page.rows
+        found = {name: value + (row.get(name) or type(value)()) for name, value in found.items()}
+        if not page.more:
+            return found
+        if page.through:
+            words_now["after"] = (page.through,)
 
 
 @click.command()

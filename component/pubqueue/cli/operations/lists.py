@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pubqueue.app.operations.items import CHOICES, DEAD, ITEMS, PEEK
+from pubqueue.app.operations.deaths import DEAD, REASONS
+from pubqueue.app.operations.items import CHOICES, ITEMS, PEEK
 from pubqueue.app.operations.nodes import QUEUES
 from pubqueue.app.operations.service import SERVICE, WORKERS
 from pubqueue.cli.operations import show
@@ -97,15 +98,29 @@ def items(
 
 @click.command()
 @click.argument("node", type=NODE)
+@click.option("--reason", help="Only those that died of this; * stands for any text.")
+@click.option("--reasons", is_flag=True, help="Count them by their reasons instead.")
 @paging
 @answering
-def dead(url: str | None, node: str, after: str | None, most: int | None, *, as_json: bool) -> None:
+def dead(
+    url: str | None,
+    node: str,
+    reason: str | None,
+    after: str | None,
+    most: int | None,
+    *,
+    reasons: bool,
+    as_json: bool,
+) -> None:
     """List the dead items of a node.
 
     Those that died here and those that came here dead, in the order of their deaths, each with its
-    last error.
+    last error; or with --reasons why they died, the commonest reason first. `pubqueue redrive` and
+    `pubqueue discard` take a reason too.
     """
-    write_list(url, DEAD, words(node=node, after=after), most=most, for_programs=as_json)
+    operation = REASONS if reasons else DEAD
+    given = words(node=node, after=after, reason=None if reasons else reason)
+    write_list(url, operation, given, most=most, for_programs=as_json)
 
 
 @click.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.changes import Revive
 from pubqueue.core.decision import (
@@ -16,6 +17,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.queue.cancel import LOOKED_AT
 from pubqueue.core.queue.ending import room_in
 from pubqueue.core.queue.free import absent
 from pubqueue.core.queue.publish import turned_away
@@ -27,12 +29,20 @@ if TYPE_CHECKING:
 
 
 class Redrive(Struct, frozen=True, gc=False):
-    """Revive these dead items of the node, or all of them (None), in `to` or where they came from."""
+    """Revive these dead items of the node, or all of them (None), in `to` or where they came from.
+
+    With a `reason` (a pattern, `core.reasons`) those of all that died of it; then `after`, `looked` and `count` are of the steps
+    before.
+    """
 
     by: Asker
     node: NodeName
     ids: tuple[ItemId, ...] | None = None
     to: NodeName | None = None
+    reason: str = ""
+    after: int = 0
+    looked: int = 0
+    count: int = 0
 
 
 class Candidate(Struct, frozen=True, gc=False):
@@ -53,7 +63,10 @@ class Candidate(Struct, frozen=True, gc=False):
 
 
 class RedriveFacts(Struct, frozen=True, gc=False):
-    """The node, its dead, the ids that were asked for in vain, and the nodes they may go to."""
+    """The node, its dead, the ids that were asked for in vain, and the nodes they may go to.
+
+    Of a reason `looked` dead items were looked at, up to the number `through`, and more may be behind it.
+    """
 
     now: Millis
     node: Node | None
@@ -61,6 +74,8 @@ class RedriveFacts(Struct, frozen=True, gc=False):
     candidates: tuple[Candidate, ...]
     missing: tuple[ItemId, ...]
     targets: Mapping[NodeName, tuple[Node, Affiliation]]
+    looked: int = 0
+    through: int = 0
 
 
 def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
@@ -85,7 +100,18 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
             changes.append(Revive(candidate.item, to))
         elif request.ids is not None:
             return refuse(no, _sentence(no, candidate.item, to))
-    return Decision(Redriven(facts.node.name, len(changes)), tuple(changes))
+    return _in_steps(request, facts, facts.node.name, tuple(changes))
+
+
+def _in_steps(
+    request: Redrive, facts: RedriveFacts, name: NodeName, changes: tuple[Revive, ...]
+) -> Decision:
+    """Go on at once with the next dead items that may be of the reason, so many as one answer is for."""
+    count, looked = request.count + len(changes), request.looked + facts.looked
+    then = None
+    if facts.through and looked < LOOKED_AT:
+        then = replace(request, after=facts.through, looked=looked, count=count)
+    return Decision(Redriven(name, count, facts.through), changes, then=then)
 
 
 def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal | None:

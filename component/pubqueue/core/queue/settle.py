@@ -246,12 +246,12 @@ def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFa
         )
     else:
         changes = tuple(RemoveItem(item) for item in items)
-    return Decision(Done(), changes, _to_holders(Retracted, node.name, items))
+    return Decision(Done(), changes, to_holders(Retracted, node.name, items))
 
 
 def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Item]) -> Decision:
     """Let the items go, as the outcome says (2.4)."""
-    notices = _to_holders(Unlocked, node.name, items)
+    notices = to_holders(Unlocked, node.name, items)
     if request.outcome is Outcome.RELEASE:
         freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
         return Decision(Done(), freed, notices)
@@ -267,9 +267,10 @@ def _end(request: Settle, case: Case, now: Millis) -> Change:
     return fail(case, now, reason, delay=request.delay)
 
 
-def _to_holders(
+def to_holders(
     kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item]
 ) -> tuple[Notice, ...]:
+    """Return what those are told who hold some of the items."""
     if len(items) == 1:
         only = items[0]
         return () if only.holder is None else (kind(only.holder, node, (only.id,)),)

@@ -59,6 +59,25 @@ class Peeked(Struct, frozen=True, gc=False):
     payload: bytes
 
 
+class ReasonCount(Struct, frozen=True, gc=False):
+    """So many items have died of this, the first and the last of them then. In the reason `*` stands for what varies."""
+
+    reason: str
+    count: int
+    first: Millis
+    last: Millis
+
+
+class ReasonPage(Struct, frozen=True, gc=False):
+    """Reasons of deaths in a node, the commonest first; `more` are behind them. Of `whole`: all dead items were looked at."""
+
+    node: NodeName
+    reasons: tuple[ReasonCount, ...]
+    looked: int
+    more: bool
+    whole: bool
+
+
 class Freed(Struct, frozen=True, gc=False):
     """So many locks of the node have ended."""
 
@@ -85,4 +104,4 @@ class ServiceState(Struct, frozen=True, gc=False):
     nodes: int
 
 
-Reply = Powers | WorkerPage | Peeked | Freed | ServiceState
+Reply = Powers | WorkerPage | Peeked | ReasonPage | Freed | ServiceState

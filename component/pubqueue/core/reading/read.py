@@ -42,7 +42,7 @@ class ReadItems(Struct, frozen=True, gc=False):
     """Ask for items numbered behind `after` to `until`: all, or those in one state.
 
     With DEAD they are those that died here or came here dead, and the numbers are of their dead letters.
-    `room` is how many bytes of payload the face can take in one answer.
+    Then `reason` asks for those alone whose reasons match (`core.reasons`). `room` is how many bytes of payload the face can take in one answer.
     """
 
     by: Asker
@@ -53,6 +53,7 @@ class ReadItems(Struct, frozen=True, gc=False):
     state: State | None = None
     payloads: bool = True
     room: int = MOST_OCTETS
+    reason: str = ""
 
 
 class Counting(Struct, frozen=True, gc=False):

@@ -23,6 +23,8 @@ class Of(Enum):
     NODE = auto()
     ITEMS = auto()
     """Items that are named."""
+    REASON = auto()
+    """Dead items of a reason."""
 
 
 class Deed(Struct, frozen=True):
@@ -32,7 +34,7 @@ class Deed(Struct, frozen=True):
     operation: Operation
     label: str
     question: str
-    """`{node}` is the node, `{items}` how many items."""
+    """`{node}` is the node, `{items}` how many items, `{reason}` of what they died."""
     yes: str
     of: Of
     grave: bool = False
@@ -52,9 +54,10 @@ class Exact(Given):
         return tuple(dict.fromkeys(self.get(var, ())))
 
 
-def given(node: NodeName, ids: tuple[ItemId, ...]) -> Given:
+def given(node: NodeName, ids: tuple[ItemId, ...], reason: str = "") -> Given:
     """Return what an operation is given."""
-    return Exact({"node": (node,)} | ({"item": ids} if ids else {}))
+    words = {"node": (node,)} | ({"item": ids} if ids else {})
+    return Exact(words | ({"reason": (reason,)} if reason else {}))
 
 
 DEEDS: Final = {
@@ -80,6 +83,29 @@ DEEDS: Final = {
             *("Yes, redrive", Of.ITEMS),
         ),
         Deed(
+            *("redrive-reason", OPERATIONS["redrive"], "Redrive these"),
+            "Shall the dead items of {node} that died of “{reason}” have another life? They go back to where they came from, and count as never having failed.",
+            *("Yes, redrive them", Of.REASON),
+        ),
+        Deed(
+            *("discard", OPERATIONS["discard"], "Discard"),
+            "Shall {items} of {node} be deleted? They cannot be brought back.",
+            *("Yes, discard", Of.ITEMS),
+            grave=True,
+        ),
+        Deed(
+            *("discard-reason", OPERATIONS["discard"], "Discard these"),
+            "Shall the dead items of {node} that died of “{reason}” be deleted? They cannot be brought back.",
+            *("Yes, discard them", Of.REASON),
+            grave=True,
+        ),
+        Deed(
+            *("cancel", OPERATIONS["cancel"], "Cancel"),
+            "Shall {items} of {node} be taken out before they are done? A worker that holds one is told. They cannot be brought back.",
+            *("Yes, cancel", Of.ITEMS),
+            grave=True,
+        ),
+        Deed(
             *("release", OPERATIONS["release"], "Release"),
             "Shall the locks of {items} of {node} end? Others get them at once, and it counts as nobody's failure.",
             *("Yes, release", Of.ITEMS),
@@ -93,5 +119,14 @@ DEEDS: Final = {
     )
 }
 
-OF_STATE: Final = {State.DEAD: DEEDS["redrive-items"], State.LOCKED: DEEDS["release"]}
-"""What can be done to items in a state."""
+OF_STATE: Final = {
+    State.DEAD: (DEEDS["redrive-items"], DEEDS["discard"]),
+    State.LOCKED: (DEEDS["release"], DEEDS["cancel"]),
+    State.QUEUED: (DEEDS["cancel"],),
+    State.DELAYED: (DEEDS["cancel"],),
+    None: (DEEDS["cancel"],),
+}
+"""What can be done to items of a queue in a state, or in any."""
+
+OF_REASON: Final = (DEEDS["redrive-reason"], DEEDS["discard-reason"])
+"""What can be done to all that has died of a reason."""

@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 if TYPE_CHECKING:
     from aiohttp import web
 
-PLACES: Final = frozenset({"./", "queue", "items", "item", "ask"})
+PLACES: Final = frozenset({"./", "queue", "items", "item", "reasons", "ask"})
 """Pages to which a log-in returns."""
 
 LONGEST_PLACE: Final = 4_000

@@ -13,10 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pubqueue.app.operations.audit import performed
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import ItemId, Jid, NodeName
+from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.monitor.page import views, words
 from pubqueue.monitor.page.attempts import Attempts
-from pubqueue.monitor.page.deeds import DEEDS, OF_STATE, Of, given
+from pubqueue.monitor.page.deeds import DEEDS, OF_REASON, OF_STATE, Of, given
 from pubqueue.monitor.page.places import (
     address_of,
     is_from_here,
@@ -51,11 +51,16 @@ PART: Final = "X-Pubqueue-Part"
 PATIENCE: Final = 10.0
 """Seconds for the store to answer."""
 
-CHANGING: Final = frozenset({"queues.html", "queue.html", "items.html", "item.html"})
+CHANGING: Final = frozenset(
+    {"queues.html", "queue.html", "items.html", "item.html", "reasons.html"}
+)
 """Pages of which the script brings a part up to date, which is a template of its own."""
 
 LIVE: Final = 5_000
 """Milliseconds after which the script brings a page up to date."""
+
+LONGEST_REASON: Final = 1_000
+"""Characters of a reason that items are chosen by."""
 
 MOST_CHOSEN: Final = 200
 """Items in one form, at most."""
@@ -139,6 +144,7 @@ class Site:
         pages.router.add_get("/", self._open(self._queues))
         pages.router.add_get("/queue", self._open(self._queue))
         pages.router.add_get("/items", self._open(self._items))
+        pages.router.add_get("/reasons", self._open(self._reasons))
         pages.router.add_get("/item", self._open(self._item))
         pages.router.add_get("/ask", self._open(self._ask))
         pages.router.add_post("/do", self._open(self._do))
@@ -333,35 +339,49 @@ class Site:
 
     async def _items(self, request: web.Request, session: Session) -> web.StreamResponse:
         node, state = _node(request), views.state_of(request.query.get("state", ""))
-        page = await views.items(self.ask, self._by, node, state, _number(request, "after"))
-        deed = OF_STATE.get(state) if state is not None else None
-        title = f"Items of {node}"
+        reason = _reason(request.query) if state is State.DEAD else ""
+        after = _number(request, "after")
+        page = await views.items(self.ask, self._by, node, state, after, reason=reason)
         return self._shown(
-            request, "items.html", session, title=title, page=page, deed=deed, states=views.STATES
+            *(request, "items.html", session),
+            title=f"Items of {node}",
+            page=page,
+            deeds=OF_STATE[state] if page.queueing else (),
+            of_reason=OF_REASON,
+            states=views.STATES,
         )
+
+    async def _reasons(self, request: web.Request, session: Session) -> web.StreamResponse:
+        node = _node(request)
+        page = await views.reasons(self.ask, self._by, node, request.query.get("after", ""))
+        title = f"Reasons of deaths in {node}"
+        words = {"title": title, "page": page, "of_reason": OF_REASON}
+        return self._shown(request, "reasons.html", session, **words)
 
     async def _item(self, request: web.Request, session: Session) -> web.StreamResponse:
         node, item = _node(request), ItemId(request.query.get("id", ""))
         page = await views.item(self.ask, self._by, node, item, payload=session.may_change)
-        deed = OF_STATE.get(page.item.state)
+        deeds = OF_STATE[page.item.state] if page.queueing else ()
         title = f"Item {item} of {node}"
-        return self._shown(request, "item.html", session, title=title, page=page, deed=deed)
+        return self._shown(request, "item.html", session, title=title, page=page, deeds=deeds)
 
     # --- what is done ---------------------------------------------------------------------------
 
     async def _ask(self, request: web.Request, session: Session) -> web.StreamResponse:
         """Ask whether that is meant, and say what it would do."""
-        deed, node, ids = _meant(request.query.get("deed", ""), request.query, session)
+        deed, node, ids, reason = _meant(request.query.get("deed", ""), request.query, session)
         found = await views.queues(self.ask, self._by, "", None, only=(node,))
         if not found.rows:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
-        question = deed.question.format(node=node, items=words.count(len(ids), "item"))
+        items = words.count(len(ids), "item")
+        question = deed.question.format(node=node, items=items, reason=reason)
         return self._shown(
             *(request, "ask.html", session),
             title=f"{deed.label}?",
             deed=deed,
             node=node,
             ids=ids,
+            reason=reason,
             question=question,
             row=found.rows[0],
         )
@@ -369,8 +389,8 @@ class Site:
     async def _do(self, request: web.Request, session: Session) -> web.StreamResponse:
         """Do it, write that into the audit log, and say what came of it on the page of the node."""
         form = await self._form(request, session)
-        deed, node, ids = _meant(str(form.get("deed", "")), form, session)
-        operation, meant = deed.operation, given(node, ids)
+        deed, node, ids, reason = _meant(str(form.get("deed", "")), form, session)
+        operation, meant = deed.operation, given(node, ids, reason)
         reply = await self.ask(operation.ask(self._by, meant))
         performed(operation, self._by, meant, remote=address_of(request))
         said = operation.answer(reply, meant).note
@@ -382,8 +402,8 @@ def _meant(
     name: str,
     form: Any,  # noqa: ANN401  # a query or a form of aiohttp
     session: Session,
-) -> tuple[Deed, NodeName, tuple[ItemId, ...]]:
-    """Return what is to be done to what; refuses who may only look, and what cannot be meant."""
+) -> tuple[Deed, NodeName, tuple[ItemId, ...], str]:
+    """Return what is to be done to what, and of what reason; refuses who may only look, and what cannot be meant."""
     if not session.may_change:
         raise web.HTTPForbidden(reason="With this token you may look, and change nothing.")
     deed = DEEDS.get(name)
@@ -392,10 +412,18 @@ def _meant(
     node = NodeName(str(form.get("node", "")))
     ids = tuple(dict.fromkeys(ItemId(str(one)) for one in form.getall("item", ())))
     if deed.of is Of.NODE:
-        return deed, node, ()
+        return deed, node, (), ""
+    if deed.of is Of.REASON:
+        if not (reason := _reason(form)):
+            raise web.HTTPBadRequest(reason="Choose a reason.")
+        return deed, node, (), reason
     if not 0 < len(ids) <= MOST_CHOSEN:
         raise web.HTTPBadRequest(reason=f"Choose an item at least, and {MOST_CHOSEN} at most.")
-    return deed, node, ids
+    return deed, node, ids, ""
+
+
+def _reason(form: Any) -> str:  # noqa: ANN401  # a query or a form of aiohttp
+    return str(form.get("reason", ""))[:LONGEST_REASON]
 
 
 def _is_nobodys(text: str) -> bool:

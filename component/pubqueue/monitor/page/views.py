@@ -6,13 +6,15 @@ import hmac
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.app.operations.pretty import readable
 from pubqueue.core.decision import Described
 from pubqueue.core.model import Item, Jid, Millis, NodeName, State
 from pubqueue.core.nodes.manage import Describe
+from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.oversee import Peek, ReadWorkers
-from pubqueue.core.reading.overviews import Peeked, Worker, WorkerPage
+from pubqueue.core.reading.overviews import Peeked, ReasonCount, ReasonPage, Worker, WorkerPage
 from pubqueue.core.reading.pages import ItemEntry, ItemPage, NodeEntry, NodePage
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
@@ -102,6 +104,19 @@ class Items(Struct, frozen=True):
     more: bool
     through: int
     after: int
+    queueing: bool
+    reason: str = ""
+
+
+class Reasons(Struct, frozen=True):
+    """Why items of a node have died; of `whole`: all of them were looked at."""
+
+    node: NodeName
+    reasons: tuple[ReasonCount, ...]
+    looked: int
+    more: bool
+    whole: bool
+    after: str
 
 
 class OneItem(Struct, frozen=True):
@@ -113,6 +128,7 @@ class OneItem(Struct, frozen=True):
     text: str | None
     cut: bool
     json: bool
+    queueing: bool
 
 
 def same(one: str, other: str) -> bool:
@@ -205,23 +221,54 @@ async def queue(ask: Ask, by: Asker, name: NodeName, *, hours: int, after: Jid |
     return Queue(row, described.node, drawn, hours, workers.workers, workers.more)
 
 
-async def items(ask: Ask, by: Asker, name: NodeName, state: State | None, after: int) -> Items:
-    """Return the next items of a node, in one state or in all."""
-    reply = await ask(ReadItems(by, name, after, max=ROWS, state=state, payloads=False))
-    assert isinstance(reply, ItemPage)
+async def items(
+    ask: Ask, by: Asker, name: NodeName, state: State | None, after: int, *, reason: str = ""
+) -> Items:
+    """Return the next items of a node, in one state or in all; of dead ones those of a reason, as far as a few answers go."""
+    wanted = ReadItems(by, name, after, max=ROWS, state=state, payloads=False, reason=reason)
+    page = await _item_page(ask, wanted)
+    found = page.entries
+    for _ in range(1, SEARCHES):
+        if not reason or not page.more or len(found) >= ROWS:
+            break
+        page = await _item_page(ask, replace(wanted, after=page.through, max=ROWS - len(found)))
+        found += page.entries
     said = "" if state is None else state.value
-    return Items(name, said, reply.entries, reply.more, reply.through, after)
+    queueing = await _is_queue(ask, by, name)
+    return Items(name, said, found, page.more, page.through, after, queueing, reason)
+
+
+async def _item_page(ask: Ask, request: ReadItems) -> ItemPage:
+    reply = await ask(request)
+    assert isinstance(reply, ItemPage)
+    return reply
+
+
+async def _is_queue(ask: Ask, by: Asker, name: NodeName) -> bool:
+    described = await ask(Describe(by, name, manage=True))
+    assert isinstance(described, Described)
+    return described.node.config.queueing
+
+
+async def reasons(ask: Ask, by: Asker, name: NodeName, after: str) -> Reasons:
+    """Return why the dead items of a node have died."""
+    reply = await ask(ReadReasons(by, name, after or None))
+    assert isinstance(reply, ReasonPage)
+    return Reasons(name, reply.reasons, reply.looked, reply.more, reply.whole, after)
 
 
 async def item(ask: Ask, by: Asker, name: NodeName, which: ItemId, *, payload: bool) -> OneItem:
     """Return one item; the beginning of its payload only if that may be seen."""
     reply = await ask(Peek(by, name, which))
     assert isinstance(reply, Peeked)
-    size = len(reply.payload)
-    if not payload:
-        return OneItem(name, reply.item, size, None, cut=False, json=False)
-    json = readable(reply.payload)
+    text, cut, json = _shown(reply.payload) if payload else (None, False, False)
+    queueing = await _is_queue(ask, by, name)
+    return OneItem(name, reply.item, len(reply.payload), text, cut, json, queueing)
+
+
+def _shown(payload: bytes) -> tuple[str, bool, bool]:
+    """Return what is shown of a payload, whether it is cut, and whether it is JSON."""
+    json = readable(payload)
     if json is not None:
-        return OneItem(name, reply.item, size, json[:SHOWN], len(json) > SHOWN, json=True)
-    text = reply.payload[:SHOWN].decode("utf-8", "replace")
-    return OneItem(name, reply.item, size, text, size > SHOWN, json=False)
+        return json[:SHOWN], len(json) > SHOWN, True
+    return payload[:SHOWN].decode("utf-8", "replace"), len(payload) > SHOWN, False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.operations.items import CHOICES, DEAD, ITEMS, PEEK, PURGE, REDRIVE, RELEASE
+from pubqueue.app.operations.deaths import DEAD, DISCARD, REASONS, REDRIVE
+from pubqueue.app.operations.items import CANCEL, CHOICES, ITEMS, PEEK, PURGE, RELEASE
 from pubqueue.app.operations.words import count
 from pubqueue.core.model import State
 from pubqueue.core.reading.overviews import Power
@@ -15,7 +16,7 @@ from pubqueue.faces.xmpp.commands.made import (
     confirming,
     doing,
     facts_of,
-    field_of,
+    fields_of,
     sure,
 )
 from pubqueue.faces.xmpp.commands.stages import Field, Form, Result, Stage, of
@@ -105,6 +106,24 @@ def _choose_locks(page: ItemPage, _given: Given) -> Shown:
     return Form(f"Locks of {page.node}", words, (pick, other) if pick else (other,))
 
 
+# --- cancel -------------------------------------------------------------------------------------
+
+
+def _ask_all(by: Asker, given: Given) -> Request:
+    return ReadItems(by, node_of(given), max=NAMED, payloads=False)
+
+
+def _choose_cancelled(page: ItemPage, _given: Given) -> Shown:
+    if not page.entries and not page.more:
+        return Result(f"There are no items in {page.node}.")
+    options = tuple((entry.item.id, _about(entry)) for entry in page.entries)
+    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one a line")
+    pick = Field(ITEM, "list-multi", "Items", (), options) if options else None
+    words = f"Choose the items to take out of {page.node}. If a worker holds one, it is told. They cannot be brought back."
+    words += f" These are the first {len(options)}." if page.more else ""
+    return Form(f"Items of {page.node}", words, (pick, other) if pick else (other,))
+
+
 def _lock(item: Item) -> str:
     until = f" until {stamp(item.deadline)}" if item.deadline else ""
     return f"{item.id} (held by {item.holder}{until})"
@@ -117,6 +136,7 @@ def _first(title: str, instructions: str, *more: Field) -> Stage:
 COMMANDS: Final = (
     choosing(ITEMS),
     choosing(DEAD),
+    choosing(REASONS),
     of(
         PEEK,
         _first(
@@ -129,8 +149,15 @@ COMMANDS: Final = (
     ),
     of(
         REDRIVE,
-        _first(REDRIVE.label, REDRIVE.about, *map(field_of, REDRIVE.parameters[1:])),
+        _first(REDRIVE.label, REDRIVE.about, *fields_of(REDRIVE)),
         doing(REDRIVE),
+    ),
+    choosing(DISCARD),
+    of(
+        CANCEL,
+        _first("Cancel items", "Choose the queue."),
+        Stage(_ask_all, _choose_cancelled),
+        doing(CANCEL),
     ),
     of(
         RELEASE,

@@ -76,6 +76,11 @@ def field_of(parameter: Parameter, *, hint: str = "") -> Field:
     )
 
 
+def fields_of(operation: Operation) -> tuple[Field, ...]:
+    """Return the fields of what an operation on a node is given beside the node."""
+    return tuple(field_of(one) for one in operation.parameters[1:] if one.name not in OF_PAGES)
+
+
 def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> Stage:
     """Return the stage that does it; what comes of it is shown by `show`, or as the operation answers."""
 
@@ -162,7 +167,7 @@ def choosing(
     none: str = "You own no node here.",
 ) -> Command:
     """Return the command of an operation on a node: choose it, fill in the rest, be asked once more where that is due."""
-    more = tuple(field_of(one) for one in operation.parameters[1:] if one.name not in OF_PAGES)
+    more = fields_of(operation)
     choose = choose_node(operation.label, operation.about, fits=fits, none=none, more=more)
     first = Stage(ask_powers(operation.power), choose)
     if not operation.sure:

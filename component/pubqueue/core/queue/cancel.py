@@ -1,0 +1,116 @@
+"""Cancel: items are taken out of a queue before they are done, by their ids; and the dead ones of a reason are discarded.
+
+Who may cancel what is the row *retract* of the table SETTLE. An owner may in any state, also what a worker holds, which is told so as
+after any retract of an owner's (XEP-0254 2.3); the author of an item may take back its own. Other than a retract this
+does what it can: ids that are not there, perhaps because the work is done, are named in the answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.changes import RemoveItem
+from pubqueue.core.decision import Cancelled, Decision, Refusal, refuse
+from pubqueue.core.model import State
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.notices import Retracted
+from pubqueue.core.queue.settle import Verb, judge, to_holders
+from pubqueue.core.reading.oversee import OWNERS, objection
+from pubqueue.core.reasons import matches
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Node, NodeName
+    from pubqueue.core.queue.settle import SettleFacts
+
+MOST: Final = 500
+"""Items of one request."""
+
+SLICE: Final = 500
+"""Dead items that are looked at in one step."""
+
+LOOKED_AT: Final = 10_000
+"""Dead items that are looked at for one answer, in steps between which others are served."""
+
+
+class Cancel(Struct, frozen=True, gc=False):
+    """Take those of these items out of the queue that are there; with `dead`, only those that are dead."""
+
+    by: Asker
+    node: NodeName
+    ids: tuple[ItemId, ...]
+    dead: bool = False
+
+
+class Discard(Struct, frozen=True, gc=False):
+    """Take the dead items behind the number `after` whose reasons match out of the queue; `looked` and `count` are of the steps before."""
+
+    by: Asker
+    node: NodeName
+    reason: str = ""
+    after: int = 0
+    looked: int = 0
+    count: int = 0
+
+
+class DiscardFacts(Struct, frozen=True, gc=False):
+    """The node, and the next of its dead items."""
+
+    node: Node | None
+    affiliation: Affiliation
+    items: tuple[Item, ...] = ()
+
+
+def cancel(request: Cancel, facts: SettleFacts) -> Decision:
+    """Decide what of it goes."""
+    there = tuple(item for item in facts.items if item is not None)
+    node = _open_to(request.by, facts, there)
+    if isinstance(node, Decision):
+        return node
+    if not node.config.queueing:
+        return refuse(Refusal.NOT_A_QUEUE)
+    gone = tuple(item for item in there if is_dead(item) or not request.dead)
+    known = {item.id for item in gone}
+    missing = tuple(name for name in request.ids if name not in known)
+    held = sum(item.state is State.LOCKED for item in gone)
+    changes = tuple(map(RemoveItem, gone))
+    reply = Cancelled(node.name, len(gone), held, missing)
+    return Decision(reply, changes, to_holders(Retracted, node.name, gone))
+
+
+def _open_to(by: Asker, facts: SettleFacts, there: tuple[Item, ...]) -> Node | Decision:
+    """Return the node if the asker may retract all that is there, else the refusal."""
+    if facts.node is not None and access.may(
+        access.standing(by, facts.affiliation), Action.MANAGE, facts.node
+    ):
+        return facts.node  # it means to, whether or not it has held the items itself
+    return judge(by, Verb.RETRACT, replace(facts, items=there) if there else facts)
+
+
+def is_dead(item: Item) -> bool:
+    """Say whether an item is dead, here or where it came from, and nobody is at it."""
+    return item.dead_letter is not None and item.state is not State.LOCKED
+
+
+def discard(request: Discard, facts: DiscardFacts) -> Decision:
+    """Decide a step: which of these dead items go, and whether another step follows at once."""
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
+    gone = tuple(item for item in facts.items if is_of(request.reason, item))
+    count, looked = request.count + len(gone), request.looked + len(facts.items)
+    more = len(facts.items) == SLICE
+    through = facts.items[-1].seq if more else 0
+    then = None
+    if more and looked < LOOKED_AT:
+        then = replace(request, after=through, looked=looked, count=count)
+    reply = Cancelled(facts.node.name, count, through=through)
+    return Decision(reply, tuple(map(RemoveItem, gone)), then=then)
+
+
+def is_of(reason: str, item: Item) -> bool:
+    """Say whether a dead item has died of that."""
+    return item.dead_letter is not None and matches(reason, item.dead_letter.reason)

@@ -1,0 +1,91 @@
+"""Why the dead items of a node have died: reasons with their counts, the commonest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Decision, Refusal, refuse
+from pubqueue.core.reading.oversee import OWNERS, objection
+from pubqueue.core.reading.overviews import ReasonCount, ReasonPage
+from pubqueue.core.reasons import ANY, shape
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Affiliation, Asker, Item, Node, NodeName
+
+SLICE: Final = 500
+"""Dead items that are looked at in one step."""
+
+LOOKED_AT: Final = 50_000
+"""Dead items that are looked at for one answer, in steps between which others read."""
+
+MOST_SHAPES: Final = 500
+"""Reasons that are told apart; what dies of yet another is counted together, under `*`."""
+
+PAGE: Final = 50
+"""Reasons in one answer."""
+
+
+class ReadReasons(Struct, frozen=True, gc=False):
+    """Ask for the reasons behind the reason `after`; `known` is what the steps before have counted, behind the number `behind`."""
+
+    by: Asker
+    node: NodeName
+    after: str | None = None
+    most: int | None = None
+    known: tuple[ReasonCount, ...] = ()
+    behind: int = 0
+    looked: int = 0
+
+
+class ReasonFacts(Struct, frozen=True, gc=False):
+    """The node, and the next of its dead items."""
+
+    node: Node | None
+    affiliation: Affiliation
+    items: tuple[Item, ...] = ()
+
+
+def read_reasons(request: ReadReasons, facts: ReasonFacts) -> Decision:
+    """Count a step, and answer behind the last one."""
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
+    known, looked = _counted(request.known, facts.items), request.looked + len(facts.items)
+    goes_on = len(facts.items) == SLICE
+    ordered = sorted(known, key=lambda one: (-one.count, one.reason))
+    reply = _page(request, facts.node.name, ordered, looked, whole=not goes_on)
+    if not goes_on or looked >= LOOKED_AT:
+        return Decision(reply)
+    then = replace(request, known=known, behind=facts.items[-1].seq, looked=looked)
+    return Decision(reply, then=then)
+
+
+def _counted(known: tuple[ReasonCount, ...], items: tuple[Item, ...]) -> tuple[ReasonCount, ...]:
+    """Return the counts with these items."""
+    counts = {one.reason: one for one in known}
+    for item in items:
+        letter = item.dead_letter
+        if letter is None:
+            continue
+        name = shape(letter.reason)
+        if name not in counts and len(counts) >= MOST_SHAPES:
+            name = ANY
+        before = counts.get(name)
+        if before is None:
+            counts[name] = ReasonCount(name, 1, letter.at, letter.at)
+        else:
+            first, last = min(before.first, letter.at), max(before.last, letter.at)
+            counts[name] = ReasonCount(name, before.count + 1, first, last)
+    return tuple(counts.values())
+
+
+def _page(
+    request: ReadReasons, node: NodeName, ordered: list[ReasonCount], looked: int, *, whole: bool
+) -> ReasonPage:
+    at = next((n for n, one in enumerate(ordered, 1) if one.reason == request.after), 0)
+    room = PAGE if request.most is None else max(1, min(request.most, PAGE))
+    shown = tuple(ordered[at : at + room])
+    return ReasonPage(node, shown, looked, more=len(ordered) > at + room, whole=whole)

@@ -1,0 +1,51 @@
+"""Reasons of deaths, those together that differ in numbers and ids only.
+
+A shape is a reason with `*` for what varies from item to item, and as a pattern it matches the reasons that it was made of. So what a
+list of reasons shows can be given back to mean its items.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LONGEST: Final = 200
+"""Characters of a shape; what comes behind them varies."""
+
+ANY: Final = "*"
+
+_VARIES: Final = re.compile(
+    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
+    r"|\b0x[0-9a-fA-F]+"
+    r"|\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}\b"
+    r"|[0-9]+(?:[.:,][0-9]+)*"
+)
+_AGAIN: Final = re.compile(r"\*{2,}")
+
+
+def shape(reason: str) -> str:
+    """Return the first line of a reason with `*` for each number and id in it."""
+    first, line, _ = reason.partition("\n")
+    found = _VARIES.sub(ANY, first) + (ANY if line else "")
+    if len(found) > LONGEST:
+        found = found[:LONGEST] + ANY
+    return _AGAIN.sub(ANY, found) or ANY
+
+
+def matches(pattern: str, reason: str) -> bool:
+    """Say whether a reason is of a pattern, in which `*` stands for any text; an empty one is that of all reasons."""
+    if not pattern:
+        return True
+    first, *parts = pattern.split(ANY)
+    if not parts:
+        return reason == first
+    last = parts.pop()
+    at, end = len(first), len(reason) - len(last)
+    if end < at or not reason.startswith(first) or not reason.endswith(last):
+        return False
+    for part in parts:
+        at = reason.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
