@@ -14,7 +14,7 @@ from pubqueue import __version__, declared_nodes, declared_schedules, service_ma
 from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.ports import FencedError, UnreachableStoreError
+from pubqueue.app.ports import FencedError, StoreError, UnreachableStoreError
 from pubqueue.app.reaper import Reaper
 from pubqueue.app.watching import Phase
 from pubqueue.core.model import Jid, Millis
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
+
+CLOSING: Final = 1.5
+"""Seconds for the last words to a store, and again for closing it, at the end of the service."""
 
 KNOCK: Final = 1.0
 """Seconds between two attempts to reach a store that does not answer when the service starts."""
@@ -126,18 +129,28 @@ async def _stored(settings: Settings) -> AsyncIterator[Store]:
     try:
         yield store
     finally:
-        await store.close()
+        await _close(store)
+
+
+async def _close(store: Store) -> None:
+    """Close the store; one that does not come to an end of it keeps the process no longer from its own."""
+    try:
+        async with asyncio.timeout(CLOSING):
+            await store.close()
+    except (StoreError, TimeoutError) as problem:
+        log.error("store.not_closed", why=str(problem) or "it takes too long")  # noqa: TRY400  # no trace
 
 
 async def _reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, None]]) -> bool:
     """Do a job of the store, once it can be reached; say whether that was before `stop`."""
     while not stop.is_set():
         try:
-            await job()
+            async with _tasks([job()]) as (doing,):
+                await _until(stop, [doing])
+                if doing.done():
+                    return True
         except UnreachableStoreError as problem:
             log.warning("store.unreachable", why=str(problem))
-        else:
-            return True
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), KNOCK)
     return False
@@ -286,7 +299,10 @@ async def _serve(
                     monitor.at_rest(Phase.STOPPING)
                 log.info("service.stopping")
                 await _stop(faces)
-                await broker.unsaid.note_all_told()
+                if not broker.has_given_up:
+                    with suppress(TimeoutError):  # then some are sent again at the next start
+                        async with asyncio.timeout(CLOSING):
+                            await broker.unsaid.note_all_told()
 
 
 async def _stop(faces: Sequence[Face]) -> None:

@@ -43,7 +43,7 @@ from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from pubqueue.app.listings import Place
     from pubqueue.app.news import Ask
@@ -65,6 +65,9 @@ ALONE: Final = Instance(0)
 
 RETRY: Final = 1.0
 """Seconds until what nobody repeats is tried again, after the store could not take it."""
+
+ENDING: Final = 2.5
+"""Seconds from the beginning of the end until what the store has not done is left as it is: nobody was told that it is done."""
 
 LATER: Final = 10.0
 """Seconds until another look around, after a fault of ours let nothing be handed out."""
@@ -122,6 +125,9 @@ class Broker:
         self._retry: asyncio.TimerHandle | None = None
         self._dispatching = self._kicked = self._others_reached = False
         self._stopping = self._cutting = False
+        self._end_by: float | None = None
+        self.has_given_up = False
+        """The store did not do in time what was to be done before the end."""
         self._rest: tuple[NodeName, ...] = ()
         self._looked: Place | None = None
         self._work = asyncio.Event()
@@ -151,12 +157,13 @@ class Broker:
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
         if self._task is None:
-            self._stopping = self._cutting = False
+            self._stopping = self._cutting = self.has_given_up = False
+            self._end_by = None
             self._task = asyncio.create_task(self._run(), name="broker")
 
     @property
     def task(self) -> asyncio.Task[None]:
-        """The task that does the work; it ends only by `stop`, or by a fault that it raises."""
+        """The task that does the work; it ends only by `stop`."""
         assert self._task is not None, "the broker has not been started"
         return self._task
 
@@ -168,20 +175,34 @@ class Broker:
     async def stop(self) -> None:
         """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm.
 
-        Raises the fault that has ended the work before, if there was one.
+        What the store has not done in time is left to the next start, as after a kill: see `ENDING`.
         """
         self._stopping = True
         self._cut()
         self.pause()
         self._try_unrepeated()
+        await self._in_time(self._reader.settled())
         await self._reader.stop()
         task, self._task = self._task, None
         if task is not None:
             if not task.done():
-                await self._quiet.wait()
+                await self._in_time(self._quiet.wait())
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+    async def _in_time(self, end: Awaitable[object]) -> None:
+        """Wait for it as long as an end may take, from the first call on."""
+        loop = asyncio.get_running_loop()
+        if self._end_by is None:
+            self._end_by = loop.time() + ENDING
+        try:
+            async with asyncio.timeout_at(self._end_by):
+                await end
+        except TimeoutError:
+            self.has_given_up = True
+            counts = {"requests": len(self._waiting), "reads": self._reader.waiting}
+            log.error("end.given_up", **counts)  # noqa: TRY400  # no trace
 
     def now(self) -> Millis:
         """Return the time by which requests are judged."""
@@ -208,7 +229,7 @@ class Broker:
     async def handle(self, request: Request) -> Reply:
         """Have the request decided and return the reply after the commit that holds it.
 
-        Raises the fault that has ended the work, if there is one: then nobody answers any more.
+        Is cancelled with the broker, if that stops before it has an answer.
         """
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
@@ -255,8 +276,11 @@ class Broker:
     async def drain(self, patience: float) -> None:
         """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
 
+        A batch that is under way is waited for, but not for ever: see `ENDING`.
+
         The faces have to have stopped taking requests.
         """
+        self._end_by = asyncio.get_running_loop().time() + ENDING
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.settled()
@@ -271,7 +295,7 @@ class Broker:
             else:
                 answer_with(answer, at_the_end(request))
         log.warning("drain.refused", requests=len(left) - len(self._waiting))
-        return await self.settled()
+        return await self._in_time(self.settled())
 
     def _cut(self) -> None:
         """Begin no more slices of long work."""

@@ -97,10 +97,8 @@ class Reader:
                 self._tell(answer, reply)
 
     async def stop(self) -> None:
-        """Answer what is waiting, then stop. Stopping twice does no harm."""
+        """Stop; whoever is `settled` has answered all. Stopping twice does no harm."""
         if self._task is not None:
-            if not self._task.done():
-                await self._quiet.wait()
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task

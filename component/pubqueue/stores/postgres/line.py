@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+import os
+import socket
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
+import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pubqueue.app.ports import StoreError, UnreachableStoreError
 from pubqueue.stores.postgres.errors import said, translated
+from pubqueue.stores.postgres.own_thread import OwnThread
 from pubqueue.stores.postgres.schema import prepare
 
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from psycopg.errors import Diagnostic
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 CONNECTION: Final = {
     "connect_timeout": "5",
@@ -33,6 +39,9 @@ CONNECTION: Final = {
 """Unless the address says otherwise: a server that is gone without a word is noticed in seconds, and of several that are
 named the one is taken that can be written to."""
 
+PATIENCE: Final = 0.5
+"""Seconds that a thread has to come to an end when its connection is closed, and again when that is cut."""
+
 PREPARED: Final = 512
 """Prepared statements to keep: more than there are."""
 
@@ -42,8 +51,11 @@ class Line:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
-        self._thread = ThreadPoolExecutor(1, "postgres")
+        self._thread = OwnThread("postgres")
         self._connection: psycopg.Connection | None = None
+        self._made: psycopg.Connection | None = None
+        self.closing = threading.Event()
+        """It is being closed: nothing is waited for any more."""
         self.warned = False
         """The server has warned: so it does of a commit that no standby has."""
 
@@ -70,7 +82,7 @@ class Line:
         """Return the connection, made ready anew if it was lost."""
         connection = self._connection
         if connection is None or connection.closed:
-            connection = connected(self._conninfo)
+            connection = self._made = connected(self._conninfo)
             connection.add_notice_handler(self._warn)
             try:
                 prepare(connection)
@@ -101,9 +113,35 @@ class Line:
                 connection.close()
 
     async def close(self) -> None:
-        """Let go of the connection and of the thread, once it has done what it was asked for."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self.drop)
-        self._thread.shutdown()
+        """Let go of the connection and of the thread.
+
+        What the thread is doing it may bring to an end, if that is soon; else the connection is cut under it. A thread
+        that even then does not come back is left alone: it keeps no process from ending.
+        """
+        self.closing.set()
+        loop = asyncio.get_running_loop()
+        dropped = loop.run_in_executor(self._thread, self.drop)
+        if not await _is_done(dropped):
+            log.warning("store.cut_off")
+            self._cut()
+            await _is_done(dropped)
+        self._thread.shutdown(wait=False)
+
+    def _cut(self) -> None:
+        """End the connection from outside, whatever its thread waits for."""
+        if self._made is None:
+            return
+        with (
+            suppress(psycopg.Error, OSError),
+            socket.socket(fileno=os.dup(self._made.fileno())) as wire,
+        ):
+            wire.shutdown(socket.SHUT_RDWR)
+
+
+async def _is_done(work: asyncio.Future[None]) -> bool:
+    """Wait a moment for the end of the work; say whether it came."""
+    done, _ = await asyncio.wait([work], timeout=PATIENCE)
+    return bool(done)
 
 
 def completed(address: str) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import threading
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
@@ -76,7 +75,6 @@ class PostgresStore:
         self._changes_seen = 0
         self._nodes_seen = 0
         self._batch_seen: int | None = None
-        self._closing = threading.Event()
 
     @property
     def conninfo(self) -> str:
@@ -94,7 +92,6 @@ class PostgresStore:
         if self._line is not None:
             return
         line = Line(self._conninfo)
-        self._closing.clear()
         try:
             self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
             await line.run(lambda: sweep(line.connection()))
@@ -103,19 +100,18 @@ class PostgresStore:
             if isinstance(problem, UnreachableStoreError):
                 raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
             raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
+        except BaseException:
+            await line.close()
+            raise
         self._batch_seen = None
         self._reader, self._line = Line(self._conninfo), line
 
     async def close(self) -> None:
-        """Let go of the connections. Closing twice does no harm."""
-        self._closing.set()
-        await self.instances.close()
+        """Let go of the connections, in about a second also where nobody answers. Closing twice does no harm."""
         async with self._opening:
-            lines = self._line, self._reader
+            lines = [line for line in (self._line, self._reader) if line is not None]
             self._line = self._reader = None
-            for line in lines:
-                if line is not None:
-                    await line.close()
+            await asyncio.gather(self.instances.close(), *(line.close() for line in lines))
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is on disk."""
@@ -216,7 +212,7 @@ class PostgresStore:
                     return last == self._batch
             except (psycopg.Error, ForeignStoreError):
                 line.drop()
-            if self._closing.wait(PAUSE):
+            if line.closing.wait(PAUSE):
                 raise StoreError(f"nobody knows whether a batch was committed: {problem}")
 
     def _last_batch(self, connection: psycopg.Connection) -> int | None:

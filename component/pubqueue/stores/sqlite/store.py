@@ -120,7 +120,7 @@ class SqliteStore:
         except sqlite3.Error as problem:
             await connection.leave()
             raise ForeignStoreError(f"{self.path}: {problem}") from problem
-        except ForeignStoreError:
+        except BaseException:
             await connection.leave()
             raise
         self._batch_seen = None

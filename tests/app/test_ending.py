@@ -1,0 +1,136 @@
+"""The end does not wait for a store that does not answer: what nobody was told of is left to the next start."""
+
+import asyncio
+
+import pytest
+from harness.asks import a_queue, publishes
+from harness.facts import BOSS, NOW, who
+from harness.patience import PATIENCE
+from structlog.testing import capture_logs
+
+from pubqueue import wiring
+from pubqueue.app import broker as broker_module
+from pubqueue.app.broker import Broker
+from pubqueue.app.ports import StoreError
+from pubqueue.app.reader import ENDING
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.reading.read import ReadNodes
+from pubqueue.stores.memory import MemoryStore
+
+
+class Silent(MemoryStore):
+    """A store that does not come back from what it is asked, from `is_silent` on."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_silent = False
+        self.asked = asyncio.Event()
+
+    async def _answer(self):
+        if self.is_silent:
+            self.asked.set()
+            await asyncio.Event().wait()
+
+    async def batch(self, job):
+        await self._answer()
+        return await super().batch(job)
+
+    async def read(self, job):
+        await self._answer()
+        return await super().read(job)
+
+    async def close(self):
+        await self._answer()
+        await super().close()
+
+
+@pytest.fixture
+async def store():
+    store = Silent()
+    await store.open()
+    return store
+
+
+@pytest.fixture
+async def broker(store, monkeypatch):
+    monkeypatch.setattr(broker_module, "ENDING", 0.05)
+    broker = Broker(
+        store, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+    )
+    broker.start()
+    await broker.handle(a_queue())
+    return broker
+
+
+@pytest.mark.parametrize("request_of", [lambda: publishes("a"), lambda: ReadNodes(who(BOSS))])
+async def test_a_store_that_does_not_answer_does_not_keep_the_broker_from_stopping(
+    store, broker, request_of
+):
+    told = []
+    store.is_silent = True
+    broker.submit(request_of(), told.append)
+    await store.asked.wait()
+    waiting = asyncio.create_task(broker.handle(publishes("b")))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        await broker.drain(0)
+        await broker.stop()
+    assert broker.has_given_up
+    assert told == [], "whether it is done is not known"
+    if isinstance(request_of(), ReadNodes):
+        waiting.cancel()
+    else:
+        assert await waiting == ENDING
+
+
+async def test_without_a_drain_the_end_is_bounded_as_well(store, broker):
+    store.is_silent = True
+    broker.submit(publishes("a"), lambda _reply: None)
+    await store.asked.wait()
+    async with asyncio.timeout(PATIENCE):
+        await broker.stop()
+    assert broker.has_given_up
+
+
+async def test_an_end_in_time_gives_nothing_up(broker):
+    told = []
+    broker.submit(publishes("a"), told.append)
+    await broker.drain(PATIENCE)
+    await broker.stop()
+    assert len(told) == 1
+    assert not broker.has_given_up
+
+
+async def test_a_store_that_cannot_be_closed_keeps_no_process(store, monkeypatch):
+    monkeypatch.setattr(wiring, "CLOSING", 0.05)
+    store.is_silent = True
+    with capture_logs() as said:
+        async with asyncio.timeout(PATIENCE):
+            await wiring._close(store)
+    assert [entry["event"] for entry in said] == ["store.not_closed"]
+
+
+async def test_what_a_store_meets_when_it_is_closed_is_a_line_in_the_log():
+    class Broken(MemoryStore):
+        async def close(self):
+            raise StoreError("disk I/O error")
+
+    with capture_logs() as said:
+        await wiring._close(Broken())
+    assert [(entry["event"], entry["why"]) for entry in said] == [
+        ("store.not_closed", "disk I/O error")
+    ]
+
+
+async def test_a_store_that_does_not_open_is_not_waited_for_at_the_end():
+    stop, begun = asyncio.Event(), asyncio.Event()
+
+    async def opens():
+        begun.set()
+        await asyncio.Event().wait()
+
+    reaching = asyncio.create_task(wiring._reached(stop, opens))
+    await begun.wait()
+    stop.set()
+    async with asyncio.timeout(PATIENCE):
+        assert await reaching is False
