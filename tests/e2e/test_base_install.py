@@ -17,6 +17,10 @@ CONFIG = """
 admins = ["root@localhost"]
 
 [[node]]
+name = "mail"
+queueing = true
+
+[[node]]
 name = "jobs"
 queueing = true
 options = { "x-queueing#event_log" = true }
@@ -26,6 +30,7 @@ SCHEDULE = ("--cron", "0 3 * * *", "--node", "jobs", "--payload", ITEM)
 
 DONE = {
     "schedule": (("schedule", "add", "nightly", *SCHEDULE), ("schedule", "fire", "nightly")),
+    "publish": (("publish", "mail", "{}"),),
     "queues": (("queues",),),
     "top": (("top", "--once"),),
     "service": (("service",),),
@@ -43,10 +48,10 @@ DONE = {
     "release": (),  # below: nobody holds the item
     "end-subscription": (),  # below: nobody subscribes
     "node": (
-        ("node", "create", "mail", "max_failures=3"),
-        ("node", "settings", "mail"),
-        ("node", "members", "mail"),
-        ("node", "delete", "mail", "--yes"),
+        ("node", "create", "letters", "max_failures=3"),
+        ("node", "settings", "letters"),
+        ("node", "members", "letters"),
+        ("node", "delete", "letters", "--yes"),
     ),
     "purge": (("purge", "jobs", "--yes"),),
     "completion": (("completion", "bash"),),

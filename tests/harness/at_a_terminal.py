@@ -48,7 +48,7 @@ class Operator:
         service: str = "queue.localhost",
         program: Path = PUBQUEUE,
     ) -> None:
-        self._program = program
+        self.program = program
         address = f"host={server.host}&port={server.c2s_port}&tls=off"
         self.url = f"xmpp://{account}@localhost/{service}?{address}"
         self.environment = {
@@ -61,7 +61,7 @@ class Operator:
     async def running(self, *words: str, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run `pubqueue` with these words; kill it if the test has not ended it."""
         process = await asyncio.create_subprocess_exec(
-            *(self._program, *words),
+            *(self.program, *words),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

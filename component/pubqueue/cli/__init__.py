@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "pause": ("pubqueue.cli.operations.deeds", ""),
     "pause-publishing": ("pubqueue.cli.operations.deeds", ""),
     "peek": ("pubqueue.cli.operations.lists", ""),
+    "publish": ("pubqueue.cli.operations.publish", ""),
     "purge": ("pubqueue.cli.operations.deeds", ""),
     "queues": ("pubqueue.cli.operations.lists", ""),
     "redrive": ("pubqueue.cli.operations.deeds", ""),

@@ -1,0 +1,118 @@
+"""Items are published from a shell, and confirmed before the command ends."""
+
+import asyncio
+
+import pytest
+import pytest_asyncio
+from harness.at_a_terminal import Operator
+from harness.live import component
+from harness.patience import PATIENCE
+
+from pubqueue_demo.prosody import Prosody
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+CONFIG = """
+admins = ["root@localhost"]
+[[node]]
+name = "jobs"
+queueing = true
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def operator(tmp_path_factory):
+    async with Prosody() as server:
+        for name in ("root", "eve"):
+            await server.account(name, "secret")
+        async with component(server, tmp_path_factory.mktemp("publish"), CONFIG):
+            yield Operator(server)
+
+
+@pytest_asyncio.fixture(loop_scope="module", autouse=True)
+async def emptied(operator):
+    yield
+    await operator.does("purge", "jobs", "--yes")
+
+
+async def peeked(operator, name):
+    (item,) = await operator.rows("peek", "jobs", name)
+    return item
+
+
+async def test_one_item_with_all_that_goes_beside_it(operator):
+    words = ("--id", "i1", "--priority", "7", "--delay", "3600", "--header", "kind: greeting")
+    said = await operator.does("publish", "jobs", '{"name": "world"}', *words)
+    assert said == "i1 is in jobs.\n"
+    item = await peeked(operator, "i1")
+    assert (item["state"], item["priority"]) == ("delayed", 7)
+    assert item["headers"] == ["kind: greeting"]
+    assert '{"name":"world"}' in item["payload"].replace("&quot;", '"')
+    again = await operator.rows("publish", "jobs", '{"name": "world"}', *words)
+    assert again == [{"done": "publish", "node": "jobs", "id": "i1", "duplicate": True}]
+    assert len(await operator.rows("items", "jobs")) == 1
+
+
+async def test_an_element_from_a_file(operator, tmp_path):
+    (tmp_path / "job.xml").write_text("<job xmlns='urn:example:job'>one</job>\n")
+    await operator.does("publish", "jobs", f"@{tmp_path}/job.xml", "--id", "x")
+    assert "urn:example:job" in (await peeked(operator, "x"))["payload"]
+
+
+async def piped(operator, text, *words):
+    process = await asyncio.create_subprocess_exec(
+        *(operator.program, "publish", "jobs", "-", *words),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=operator.environment,
+    )
+    out, err = await asyncio.wait_for(process.communicate(text.encode()), PATIENCE)
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_lines_can_be_published_again_and_nothing_doubles(operator):
+    words = ("--lines", "--id-prefix", "night-")
+    text = '{"n": 1}\n\n{"n": 3}\nno json\n{"n": 5}\n'
+    code, out, err = await piped(operator, text, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("pubqueue: line 4 is neither JSON nor an XML element (")
+    assert err.endswith(". 2 items of jobs confirmed.\n")
+    mended = text.replace("no json", '"now it is"')
+    assert await piped(operator, mended, *words) == (
+        *(0, "4 items of jobs confirmed, 2 of them were there already.\n", ""),
+    )
+    ids = [row["id"] for row in await operator.rows("items", "jobs")]
+    assert sorted(ids) == ["night-1", "night-3", "night-4", "night-5"]
+
+
+async def test_more_lines_than_are_read_at_once(operator):
+    text = "".join(f"{number}\n" for number in range(1100))
+    code, out, _ = await piped(operator, text, "--lines", "--json")
+    assert code == 0
+    assert '"count": 1100' in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("nowhere", "{}"), 1, "nowhere"),
+        (("jobs", "{"), 2, "the payload is neither JSON nor an XML element"),
+        (("jobs", "<a"), 2, "the payload is no XML element"),
+        (("jobs", "@/none/there"), 2, "/none/there cannot be read: No such file or directory"),
+        (("jobs", "{}", "--header", "kind"), 2, "--header takes 'NAME: VALUE'"),
+        (("jobs", "{}", "--lines", "--id", "a"), 2, "with --lines it is --id-prefix"),
+        (("jobs", "{}", "--id-prefix", "a"), 2, "the id of one item is --id"),
+        (("jobs", "{}", "--id", ""), 2, "--id is empty"),
+    ],
+)
+async def test_what_cannot_be_published_is_one_sentence(operator, words, code, sentence):
+    said = await operator.says("publish", *words)
+    assert (said.code, said.out, said.err.count("\n")) == (code, "", 1), said
+    assert sentence in said.err
+
+
+async def test_who_may_not_publish_is_told(operator):
+    url = operator.url.replace("root@", "eve@")
+    said = await operator.says("publish", "jobs", "{}", "--url", url)
+    assert (said.code, said.err.count("\n")) == (1, 1)
