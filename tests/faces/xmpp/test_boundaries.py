@@ -35,16 +35,9 @@ async def all_goes_on(stage, *, failed):
     assert SECRET not in str(stage.log)
 
 
-def refuse_eve(stage, monkeypatch):
-    known = stage.face._asker
-    monkeypatch.setattr(
-        stage.face, "_asker", lambda jid: broken() if jid.startswith("eve@") else known(jid)
-    )
-
-
 @pytest.mark.parametrize("payload", ["<x xmlns='x'/>", "<x/>"], ids=["at once", "the ordinary way"])
 async def test_a_request_that_cannot_be_read_is_answered(stage, monkeypatch, payload):
-    refuse_eve(stage, monkeypatch)
+    monkeypatch.setattr(stage.broker, "is_behind", broken)
     item = f"<publish node='news'><item id='i'>{payload}</item></publish>"
     await stage.server.send(stage.iq("bad", item, by=EVE))
     answer = await stage.answer("bad")

@@ -11,14 +11,15 @@ from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts import crowd as crowd_facts
 from pubqueue.app.facts import publishing
+from pubqueue.core.budgets import ACCOUNT, EVERYBODY
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes import crowd
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.faces.xmpp import XmppFace, to_many
+from pubqueue.faces.xmpp import XmppFace, pace
 from pubqueue.faces.xmpp import lanes as lanes_module
-from pubqueue.faces.xmpp.component import FULL, HIGH
-from pubqueue.faces.xmpp.intake import MOST, MOST_OCTETS
-from pubqueue.faces.xmpp.room import LARGEST
+from pubqueue.faces.xmpp.component import HIGH
+from pubqueue.faces.xmpp.reads import AT_ONCE
+from pubqueue.faces.xmpp.room import LARGEST, LARGEST_ANSWER
 from pubqueue.stores.memory.store import MemoryStore
 
 PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
@@ -45,7 +46,10 @@ class Stage:
             jid=SERVICE,
             secret=server.secret,
             server=(server.host, server.port),
-            askers=Askers(admins=[Jid("boss@localhost")], home="localhost"),
+            askers=Askers(
+                admins=[Jid("boss@localhost"), *(Jid(f"boss{n}@localhost") for n in range(10))],
+                home="localhost",
+            ),
         )
 
     @property
@@ -194,16 +198,19 @@ async def test_news_end_with_their_stream(stage):
 @pytest.mark.parametrize(("count", "size"), [(5_000, 10), (400, PAYLOAD)])
 async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
     stage.store.may_go.clear()
-    flood = "".join(stage.publish(f"i{number}", "other", size) for number in range(count))
+    flood = "".join(
+        stage.publish(f"i{number}", "other", size, by=f"boss{number % 10}@localhost/x")
+        for number in range(count)
+    )
     sending = asyncio.create_task(stage.server.send(flood))
     while not stage.face._intake.is_full:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
-    waiting = stage.face._intake
-    assert waiting.count == MOST or MOST_OCTETS <= waiting.octets < MOST_OCTETS + 2 * PAYLOAD
+    waiting, most = stage.face._intake, EVERYBODY.octets
+    assert waiting.count == EVERYBODY.requests or most <= waiting.octets < most + 2 * PAYLOAD
     assert not stage.face.component._reading
-    assert len(stage.face.component._stanzas) < 2 * MOST
+    assert len(stage.face.component._stanzas) < 2 * EVERYBODY.requests
     stage.store.may_go.set()
     await sending
     seen = [(await stage.server.receive()).tree for _ in range(count)]
@@ -212,21 +219,81 @@ async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
     assert (waiting.count, waiting.octets, stage.face.component._reading) == (0, 0, True)
 
 
+@pytest.mark.parametrize("written", ["at once", "the ordinary way"])
+async def test_an_account_with_enough_under_way_is_asked_to_wait_and_others_are_served(
+    stage, written
+):
+    stage.store.may_go.clear()
+    count = ACCOUNT.requests + 500
+    flood = "".join(stage.publish(f"i{number}", "other", 10) for number in range(count))
+    if written != "at once":
+        flood = flood.replace("<pubsub", " <pubsub")
+    other = stage.publish("others", "other", 10, by="boss1@localhost/x")
+    ping = stage.iq("ping", "", by="eve@localhost/x", kind="get")
+    sending = asyncio.create_task(stage.server.send(flood + other + ping))
+    # the answers that come while nothing is committed: refusals, and the ping behind the flood
+    heard = []
+    while not heard or heard[-1].get("id") != "ping":
+        heard.append((await stage.server.receive()).tree)
+    refused = heard[:-1]
+    assert [one.get("id") for one in refused] == [f"i{n}" for n in range(ACCOUNT.requests, count)]
+    for one in refused:
+        assert (one.find("{*}error").get("type"), len(one)) == ("wait", 1)
+        assert one.find("{*}error/{*}resource-constraint") is not None
+    assert not stage.face._intake.is_full
+    stage.store.may_go.set()
+    await sending
+    seen = [(await stage.server.receive()).tree for _ in range(ACCOUNT.requests + 1)]
+    assert {stanza.get("type") for stanza in seen} == {"result"}
+    assert await stage.ask("again", stage_items(1)) == "result"
+
+
 async def test_large_answers_are_made_as_the_server_reads_them(stage):
     for number in range(4):
         assert await stage.ask(f"i{number}", stage_items(number)) == "result"
     stage.server.stop_reading()
-    questions = [stage.iq(f"q{n}", "<items node='news'/>", kind="get") for n in range(300)]
+    questions = [
+        stage.iq(f"q{n}", "<items node='news'/>", kind="get", by=f"boss{n % 10}@localhost/x")
+        for n in range(300)
+    ]
     sending = asyncio.create_task(stage.server.send("".join(questions)))
-    while not stage.face.component._pauses:  # noqa: ASYNC110  # nothing tells of it
+    while not (stage.face.component._clogged and stage.face._reads.waiting):  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
-    assert stage.unwritten < FULL + MOST_OCTETS < 300 * 4 * PAYLOAD / 10
+    assert stage.unwritten < HIGH + AT_ONCE * LARGEST_ANSWER < 300 * 4 * PAYLOAD / 10
+    assert not stage.face.component._pauses, "who waits to read stops nobody"
     stage.server.read_on()
     await sending
-    for number in range(300):
-        assert (await stage.answer(f"q{number}")).get("type") == "result"
+    answers = [(await stage.server.receive()).tree for _ in range(300)]
+    answers = {one.get("id"): one.get("type") for one in answers if "told" not in one.get("id")}
+    while len(answers) < 300:
+        one = (await stage.server.receive()).tree
+        if "told" not in one.get("id"):
+            answers[one.get("id")] = one.get("type")
+    assert set(answers.values()) == {"result"}
+
+
+async def test_who_reads_much_at_once_is_asked_to_wait_and_others_are_served(stage):
+    """Pipelined reads of one account: what others ask comes behind a few of them at most."""
+    for number in range(4):
+        assert await stage.ask(f"i{number}", stage_items(number)) == "result"
+    questions = [stage.iq(f"q{n}", "<items node='news'/>", kind="get") for n in range(300)]
+    other = stage.iq("other", "<items node='other'/>", kind="get", by="boss1@localhost/x")
+    publish = stage.publish("publish", "other", 1, by="boss1@localhost/x")
+    await stage.server.send("".join(questions) + other + publish)
+    order, kinds = [], {}
+    while len(order) < 302:
+        one = (await stage.server.receive()).tree
+        if "told" not in one.get("id"):
+            order.append(one.get("id"))
+            kinds[one.get("id")] = one.get("type")
+    read = [name for name in order if kinds[name] == "result"]
+    assert len(read) <= ACCOUNT.reads + AT_ONCE + 2
+    assert set(read) >= {f"q{n}" for n in range(ACCOUNT.reads)} | {"other", "publish"}
+    assert read.index("publish") <= 2 * AT_ONCE
+    assert read.index("other") <= 2 * AT_ONCE
+    assert stage.face._intake.reads == 0
 
 
 def stage_items(number):
@@ -299,7 +366,7 @@ async def test_news_are_written_as_far_as_the_echo_of_those_before_has_been_hear
 
 
 async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypatch):
-    monkeypatch.setattr(to_many, "PATIENCE", 0.01)
+    monkeypatch.setattr(pace, "PATIENCE", 0.01)
     await an_audience(stage, count=50)
     echoing = Echoing(stage)
     await stage.server.send(stage.publish("i1", "news"))

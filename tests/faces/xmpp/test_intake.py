@@ -1,11 +1,29 @@
-"""How much may wait for its answer."""
+"""How much may wait for its answer: of all, of an account, of a server."""
 
 import pytest
 
-from pubqueue.core.queue.expire import Arrive
+from pubqueue.core.budgets import ACCOUNT, DOMAIN, EVERYBODY
+from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
+from pubqueue.core.queue.publish import Publish
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.faces.xmpp.intake import MOST, MOST_OCTETS, Intake, weight
-from pubqueue.faces.xmpp.room import LARGEST_ANSWER
+from pubqueue.faces.xmpp import intake as intake_module
+from pubqueue.faces.xmpp.intake import Intake
+
+EVE = Asker(Jid("eve@x/1"), local=True)
+EVES_OTHER = Asker(Jid("eve@x/2"), local=True)
+ANN = Asker(Jid("ann@x/1"), local=True)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
 
 
 @pytest.fixture
@@ -14,37 +32,122 @@ def told():
 
 
 @pytest.fixture
-def intake(told):
-    return Intake(lambda: told.append("full"), lambda: told.append("room"))
+def intake(told, clock):
+    return Intake(lambda: told.append("full"), lambda: told.append("room"), clock)
 
 
-def test_enough_is_so_many_requests_until_half_of_them_are_answered(intake, told):
-    for _ in range(MOST + 10):
-        intake.take(1)
+def local(number):
+    return Asker(Jid(f"a{number}@x/1"), local=True)
+
+
+def foreign(number):
+    return Asker(Jid(f"a{number}@far/1"))
+
+
+def publish(count):
+    drafts = tuple(Draft(ItemId(f"{n}"), b"<a/>") for n in range(count))
+    return Publish(EVE, NodeName("jobs"), drafts)
+
+
+def test_enough_for_all_is_so_many_requests_until_half_of_them_are_answered(intake, told):
+    loads = [intake.take(local(number), 1) for number in range(EVERYBODY.requests + 10)]
     assert told == ["full"]
-    for _ in range(MOST // 2 + 9):
-        intake.done(1)
+    for _ in range(EVERYBODY.requests // 2 + 9):
+        intake.done(loads.pop())
     assert told == ["full"]
-    intake.done(1)
+    intake.done(loads.pop())
     assert told == ["full", "room"]
 
 
-def test_enough_is_so_many_bytes_until_half_of_them_are_answered(intake, told):
-    for _ in range(4):
-        intake.take(MOST_OCTETS // 4)
+def test_enough_for_all_is_so_many_bytes_until_half_of_them_are_answered(intake, told):
+    loads = [intake.take(local(number), EVERYBODY.octets // 4) for number in range(4)]
     assert told == ["full"]
-    intake.done(MOST_OCTETS // 4)
+    intake.done(loads.pop())
     assert told == ["full"]
-    intake.done(MOST_OCTETS // 4)
+    intake.done(loads.pop())
     assert told == ["full", "room"]
 
 
 def test_one_that_is_larger_than_all_of_it_is_taken(intake, told):
-    intake.take(2 * MOST_OCTETS)
-    intake.done(2 * MOST_OCTETS)
+    assert not intake.beyond(EVE)
+    intake.done(intake.take(EVE, 2 * EVERYBODY.octets))
     assert told == ["full", "room"]
+    assert not intake.beyond(EVE)
 
 
-def test_a_request_with_a_large_answer_counts_as_much_as_that():
-    assert weight(ReadNodes(by=None), 100) == 100 + LARGEST_ANSWER
-    assert weight(Arrive("x"), 100) == 100
+@pytest.mark.parametrize(
+    ("word", "octets", "times"),
+    [
+        ("requests", 1, ACCOUNT.requests),
+        ("bytes", ACCOUNT.octets // 4, 4),
+        ("items", 1, ACCOUNT.items // 100 + 1),
+    ],
+)
+def test_an_account_with_enough_under_way_waits_and_nobody_else(intake, told, word, octets, times):
+    loads = []
+    for _ in range(times):
+        assert not intake.beyond(EVE)
+        loads.append(intake.take(EVE, octets, publish(100) if word == "items" else None))
+    assert word in intake.beyond(EVE)
+    assert word in intake.beyond(EVES_OTHER), "all its resources are one account"
+    assert not intake.beyond(ANN)
+    assert told == [], "one account cannot have the stream stopped"
+    intake.done(loads.pop())
+    assert not intake.beyond(EVE)
+    for load in loads:
+        intake.done(load)
+    assert (intake.count, intake.octets, intake.reads) == (0, 0, 0)
+
+
+def test_reads_have_a_bound_of_their_own_and_stop_nobody(intake, told):
+    loads = [intake.take(EVE, 100, ReadNodes(by=EVE)) for _ in range(ACCOUNT.reads)]
+    assert "read" in intake.beyond_reading(EVE)
+    assert not intake.beyond(EVE), "what changes something goes on"
+    assert not intake.beyond_reading(ANN)
+    others = [local(number) for number in range(EVERYBODY.reads - ACCOUNT.reads)]
+    loads += [intake.take(one, 100, ReadNodes(by=one)) for one in others]
+    assert "read" in intake.beyond_reading(ANN)
+    assert (told, intake.count) == ([], 0)
+    for load in loads:
+        intake.done(load)
+    assert not intake.beyond_reading(ANN)
+
+
+def test_a_server_that_is_not_ours_has_a_bound_for_all_its_accounts(intake):
+    loads = [intake.take(foreign(number), 1) for number in range(DOMAIN.requests)]
+    assert "the server far" in intake.beyond(foreign(10**6))
+    assert not intake.beyond(Asker(Jid("a1@near/1")))
+    assert not intake.beyond(ANN)
+    intake.done(loads.pop())
+    assert not intake.beyond(foreign(10**6))
+
+
+def test_refused_requests_cost_what_they_took_and_that_is_forgiven(intake, clock):
+    intake.charge(EVE, ACCOUNT.refused / 2)
+    assert not intake.beyond(EVE)
+    intake.charge(EVE, ACCOUNT.refused)
+    assert "processor time" in intake.beyond(EVE)
+    assert not intake.beyond(ANN)
+    clock.now += ACCOUNT.refused / 2 / ACCOUNT.recovered + 0.01
+    assert not intake.beyond(EVE)
+
+
+def test_accounts_that_come_and_go_are_forgotten_and_what_their_server_has_cost_is_not(
+    intake, monkeypatch
+):
+    monkeypatch.setattr(intake_module, "REMEMBERED", 100)
+    load = intake.take(ANN, 1)
+    for number in range(1000):
+        intake.charge(foreign(number), DOMAIN.refused / 500)
+        assert len(intake._used) <= 101
+    assert "processor time" in intake.beyond(foreign(10**6))
+    assert intake._used[Jid("ann@x")].requests == 1
+    intake.done(load)
+
+
+def test_one_account_can_never_have_all(intake):
+    """Neither can a server of strangers, so there is always room for somebody else."""
+    for name in ("requests", "octets", "items", "reads"):
+        one, server, all_ = (getattr(b, name) for b in (ACCOUNT, DOMAIN, EVERYBODY))
+        assert one <= all_ / 2
+        assert server <= all_ * 3 / 4

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from pubqueue.app.askers import Askers
-from pubqueue.core.model import Contact, Jid
+from pubqueue.core.model import Asker, Contact, Jid
 from pubqueue.faces.xmpp import ns
-from pubqueue.faces.xmpp.rosters import MOST_DOMAINS, Rosters
+from pubqueue.faces.xmpp.rosters import MOST_DOMAINS, MOST_OF_A_SERVER, MOST_OF_ONE, Rosters
 from pubqueue.faces.xmpp.stream import Element
 
 ANN, BOSS, CEO = Jid("ann@x"), Jid("boss@x"), Jid("ceo@elsewhere")
@@ -41,7 +41,7 @@ class Desk:
 
     def ask(self, *owners):
         loop = asyncio.get_running_loop()
-        self.rosters.ask(ANN, owners, self.told.append, loop)
+        self.answered = self.rosters.ask(Asker(ANN, local=True), owners, self.told.append, loop)
 
 
 @pytest.fixture
@@ -105,3 +105,42 @@ async def test_with_the_stream_goes_what_was_granted_and_who_waits_is_answered(d
     desk.rosters.forget()
     assert desk.told == [()]
     assert not desk.askers.of(BOSS).rosters
+
+
+async def test_an_account_has_so_many_questions_open_and_others_theirs(desk):
+    desk.rosters.hear_grant("x", grant("get"))
+    loop = asyncio.get_running_loop()
+
+    def ask(by):
+        return desk.rosters.ask(by, (BOSS,), desk.told.append, loop)
+
+    eve, ann = Asker(Jid("eve@x"), local=True), Asker(ANN, local=True)
+    assert [ask(eve) for _ in range(MOST_OF_ONE)] == [True] * MOST_OF_ONE
+    assert not ask(Asker(Jid("eve@x/other"), local=True)), "all resources are one account"
+    assert ask(ann)
+    assert len(desk.said) == MOST_OF_ONE + 1
+    assert desk.told == []
+    assert desk.rosters.hear_answer(roster("roster-0", BOSS))
+    assert ask(eve)
+    assert not ask(eve)
+
+
+async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(desk):
+    desk.rosters.hear_grant("x", grant("get"))
+    loop = asyncio.get_running_loop()
+
+    def ask(name):
+        return desk.rosters.ask(Asker(Jid(name)), (BOSS,), desk.told.append, loop)
+
+    assert sum(ask(f"a{number}@far") for number in range(2 * MOST_OF_A_SERVER)) == MOST_OF_A_SERVER
+    assert ask("a@near")
+    assert desk.rosters.ask(Asker(ANN, local=True), (BOSS,), desk.told.append, loop)
+    desk.rosters.forget()
+    assert not desk.rosters._of
+
+
+async def test_of_very_many_owners_some_are_asked(desk):
+    desk.rosters.hear_grant("x", grant("get"))
+    desk.ask(*(Jid(f"owner{number}@x") for number in range(2 * MOST_OF_ONE)))
+    assert desk.answered
+    assert len(desk.said) == MOST_OF_ONE

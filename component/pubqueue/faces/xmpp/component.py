@@ -28,7 +28,7 @@ from pubqueue.faces.xmpp.stream import StreamParser
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.faces.xmpp.stream import Stanza
+    from pubqueue.faces.xmpp.stream import Element, Stanza
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +97,8 @@ class Component(ComponentXMPP):
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(jid, secret, *server, fix_error_ns=True)  # type: ignore[no-untyped-call]
+        self.admits: Callable[[Element], bool] = lambda _head: True
+        """Says of the head of a stanza whether it is read any further."""
         self._server = server
         self._name = f"{server[0]}:{server[1]}"
         self._on_stanza = on_stanza
@@ -273,11 +275,19 @@ class Component(ComponentXMPP):
     def init_parser(self) -> None:
         """Begin a stream; called by slixmpp for every new connection."""
         super().init_parser()
-        self._stream = StreamParser()
+        self._stream = StreamParser(self._admits_head)
         if self.transport is not None:
             self.transport.set_write_buffer_limits(high=HIGH, low=HIGH // 4)
             if (socket := self.transport.get_extra_info("socket")) is not None:
                 socket.setsockopt(SOL_SOCKET, SO_SNDBUF, HIGH)
+
+    def _admits_head(self, head: Element) -> bool:
+        """Ask whether to read on; a fault of ours in the answer is this stanza's."""
+        try:
+            return head.tag not in STANZAS or self.admits(head)
+        except Exception as problem:  # the boundary between stanzas
+            log.error("stanza.failed", **fault(problem))  # noqa: TRY400  # no payload
+            return True
 
     def data_received(self, data: bytes | str) -> None:
         """Take bytes from the server. What cannot be a stream costs the connection, nothing else."""

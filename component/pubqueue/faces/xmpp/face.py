@@ -13,33 +13,39 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec.structs import replace
 
+from pubqueue.app.rules import READS
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refused, RostersWanted
+from pubqueue.core.decision import Refusal, Refused, RostersWanted
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.notices import Retracted, ToEach, Unlocked
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import bounces, notices, ns
+from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
 from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import ENTERING, Component
 from pubqueue.faces.xmpp.faults import fault
 from pubqueue.faces.xmpp.ids import new_id
-from pubqueue.faces.xmpp.intake import Intake, told_of, weight
+from pubqueue.faces.xmpp.intake import Intake, told_of
+from pubqueue.faces.xmpp.pace import Pace
 from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
+from pubqueue.faces.xmpp.reads import Reads
 from pubqueue.faces.xmpp.refusals import (
     INTERNAL_FAULT,
     SERVICE_UNAVAILABLE,
     StanzaError,
     bad_request,
+    busy,
     excessive,
     words,
 )
-from pubqueue.faces.xmpp.room import LARGEST, LARGEST_ANSWER
+from pubqueue.faces.xmpp.room import LARGEST
 from pubqueue.faces.xmpp.rosters import Rosters
 from pubqueue.faces.xmpp.single import Single
+from pubqueue.faces.xmpp.stream import REFUSED
 from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.to_many import ToMany
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
@@ -52,10 +58,11 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.watching import Traffic
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Contact, NodeName
+    from pubqueue.core.model import Asker, Contact, NodeName
     from pubqueue.core.nodes.pending import Answer
     from pubqueue.core.notices import Notice
-    from pubqueue.faces.xmpp.stream import Stanza
+    from pubqueue.faces.xmpp.intake import Load
+    from pubqueue.faces.xmpp.stream import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
 log = structlog.get_logger(__name__)
@@ -66,13 +73,19 @@ DRAIN: Final = 1.5
 ENDING: Final = 4.0
 """Seconds for all of that, until the server has read the answers."""
 
-_TOO_LARGE: Final = StanzaError(
-    "wait", "resource-constraint", text="the answer would be larger than servers relay"
-)
-
 _BEHIND: Final = StanzaError(
     "wait", "resource-constraint", text="what happened here before is still being told"
 )
+
+AT_THE_END: Final = Refused(Refusal.STORE_FAILED, "the service is being stopped")
+ROSTERS_BUSY: Final = Refused(
+    Refusal.TOO_MUCH_STAGED, "too many questions about rosters are open; ask again later"
+)
+
+_PRESENCE: Final = f"{ns.COMPONENT} presence"
+
+SINGLE_COST: Final = 20e-6
+"""Seconds that a refused request for a single item counts; it takes about as much, and to measure each would, too."""
 
 FULL: Final = "full"
 """Why nothing is read: enough is waiting for its answer."""
@@ -107,11 +120,16 @@ class XmppFace:
             on_down=self._down,
             on_room=self._go_on,
         )
+        self.component.admits = self._admits
         self._intake = Intake(
             partial(self.component.pause_reading, FULL),
             partial(self.component.resume_reading, FULL),
         )
-        self._many = ToMany(jid, self.component)
+        answers = Answers(self.component.write)
+        self._write_answer, self._write_refusal = answers.answer, answers.refuse
+        self._pace = Pace(jid, self.component, self._go_on)
+        self._reads = Reads(self._may_read)
+        self._many = ToMany(jid, self.component, self._pace)
         self._rosters = Rosters(jid, self.component.write, askers)
         self._desk = Desk()
         self._outside = False
@@ -163,6 +181,7 @@ class XmppFace:
         end = loop.time() + ENDING
         self.component.stop_taking()
         self._broker.outbox.set_up(self, up=False)
+        loop.call_later(DRAIN, self._reads.end)
         await self._broker.drain(DRAIN)
         await self.component.leave(patience=max(1.0, end - loop.time()))
 
@@ -178,6 +197,8 @@ class XmppFace:
             return
         if not self.component.ready:
             self._many.clear()
+            self._pace.clear()
+            self._reads.go_on()
             self._rosters.forget()
             if not self.component.is_leaving:
                 self._broker.unsaid.stream_broke()
@@ -186,14 +207,28 @@ class XmppFace:
     def _go_on(self) -> None:
         """Tell more of what waits, for there is room."""
         self._many.go_on()
+        self._reads.go_on()
 
     # --- in ---
 
+    def _may_read(self) -> bool:
+        """Whether a large answer may follow; of what nobody is there to hear as much as there is."""
+        return self._pace.has_room or not self.component.ready
+
+    def _admits(self, head: Element) -> bool:
+        """Say by the head of a stanza whether its children are worth a look. Of presence they never are."""
+        sender = head.get("from")
+        if sender is None or head.tag == _PRESENCE:
+            return False
+        if sender == self._jid or self._rosters.awaits(head):
+            return True  # what we have asked for
+        return not self._intake.beyond(self._asker(Jid(sender)))
+
     def _tell_broker(self, word: Arrive | Leave | Bounce | Answer, stanza: Stanza) -> None:
         """Say what nobody waits for an answer to."""
-        octets = len(stanza.raw)
-        self._intake.take(octets)
-        self._broker.submit(word, lambda _reply: self._intake.done(octets))
+        by = self._asker(Jid(stanza.top.attributes["from"]))
+        load = self._intake.take(by, len(stanza.raw))
+        self._broker.submit(word, lambda _reply: self._intake.done(load))
 
     def _take(self, stanza: Stanza | Single) -> None:
         """Take a stanza; a fault of ours in reading or answering it is this stanza's, and nobody else's."""
@@ -203,42 +238,49 @@ class XmppFace:
             else:
                 self._kinds[stanza.top.tag](stanza)
         except Exception as problem:  # the boundary between stanzas
-            log.error("stanza.failed", stanza=_kind(stanza), **fault(problem))  # noqa: TRY400  # no payload
-            if _is_request(stanza):
-                self._refuse(stanza, INTERNAL_FAULT, b"")
+            log.error("stanza.failed", stanza=kind_of(stanza), **fault(problem))  # noqa: TRY400  # no payload
+            if is_request(stanza):
+                self._write_refusal(stanza, INTERNAL_FAULT, b"")
 
     def _take_single(self, asked: Single) -> None:
         sender = asked.sender
         if sender.to != self._jid:
             self._refuse(asked, SERVICE_UNAVAILABLE)
             return
+        by = self._asker(sender.jid)
+        if why := self._intake.beyond(by):
+            self._refuse(asked, busy(why), b"")
+            return
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.briefly.get(asked.answer, verb.write)
-        request = asked.request(self._asker(sender.jid), new_id)
+        request = asked.request(by, new_id)
         if self._broker.is_behind(asked.node):
             self._refuse(asked, _BEHIND)
             return
-        octets = len(asked.raw)
-        self._intake.take(octets)
-        self._broker.submit(request, partial(self._reply, octets, asked, write, None))
+        load = self._intake.take(by, len(asked.raw))
+        self._broker.submit(request, partial(self._reply, load, asked, write, None))
 
     def _take_iq(self, stanza: Stanza) -> None:
         top = stanza.top
         kind = top.get("type")
         if kind == "result" and top.get("from") == top.get("to") == self._jid:
-            self._many.hear_echo(top.get("id") or "")
+            self._pace.hear(top.get("id") or "")
         if kind in {"result", "error"} and self._rosters.hear_answer(top):
             return
-        if kind not in {"get", "set"} or top.get("from") is None:
+        if not is_request(stanza):
+            self._charge(stanza)
             return  # an answer to nothing we asked, or from nobody
-        if top.get("to") != self._jid:
+        why = self._intake.beyond(self._asker(Jid(top.attributes["from"])))
+        if why or stanza.excess == REFUSED:
+            self._refuse(stanza, busy(why), b"")
+        elif top.get("to") != self._jid:
             self._refuse(stanza, SERVICE_UNAVAILABLE)
         elif stanza.excess:
             self._refuse(stanza, excessive(stanza.excess), b"")
         elif len(top.children) != 1:
             self._refuse(stanza, bad_request(text="an IQ request has exactly one child"))
         else:
-            self._ask(stanza, find(self._verbs, kind, top.children[0]))
+            self._ask(stanza, find(self._verbs, top.attributes["type"], top.children[0]))
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
         by = self._asker(Jid(stanza.top.attributes["from"]))
@@ -247,7 +289,7 @@ class XmppFace:
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
-            self._answer(stanza, request)
+            self._write_answer(stanza, request)
         elif isinstance(request, Asked):
             self._submit(stanza, request.request, request.write, request.refused)
         elif (node := told_of(request)) is not None and self._broker.is_behind(node):
@@ -264,13 +306,31 @@ class XmppFace:
         write: Renderer,
         instead: Callable[[Refused], bytes | None] | None,
     ) -> None:
-        octets = weight(request, len(stanza.raw))
-        self._intake.take(octets)
-        answer = partial(self._reply, octets, stanza, write, instead)
+        by = self._asker(Jid(stanza.top.attributes["from"]))
+        reads = type(request) in READS
+        if reads and (why := self._intake.beyond_reading(by)):
+            self._refuse(stanza, busy(why), b"")
+            return
+        load = self._intake.take(by, len(stanza.raw), request)
+        answer = partial(self._reply, load, stanza, write, instead)
         if isinstance(request, Subscribe | Retrieve):
-            self._broker.submit(request, partial(self._after_rosters, request, answer))
+            answer = partial(self._after_rosters, request, answer)
+        if reads:
+            self._read(by, request, answer)
         else:
             self._broker.submit(request, answer)
+
+    def _read(self, by: Asker, request: Request, answer: Callable[[Reply], None]) -> None:
+        """Have it read when it is the account's turn."""
+
+        def over(reply: Reply) -> None:
+            try:
+                answer(reply)
+            finally:
+                self._reads.done()
+
+        begin = partial(self._broker.submit, request, over)
+        self._reads.ask(by.account, begin, lambda: answer(AT_THE_END))
 
     def _after_rosters(
         self, request: Subscribe | Retrieve, answer: Callable[[Reply], None], reply: Reply
@@ -281,9 +341,14 @@ class XmppFace:
             return
 
         def again(contact: tuple[Contact, ...]) -> None:
-            self._broker.submit(replace(request, by=replace(request.by, contact=contact)), answer)
+            known = replace(request, by=replace(request.by, contact=contact))
+            if isinstance(request, Retrieve):
+                self._read(request.by, known, answer)
+            else:
+                self._broker.submit(known, answer)
 
-        self._rosters.ask(request.by.account, reply.owners, again, self.component.loop)
+        if not self._rosters.ask(request.by, reply.owners, again, self.component.loop):
+            answer(ROSTERS_BUSY)
 
     def _take_message(self, stanza: Stanza) -> None:
         """Take a bounce of a delivery (XEP-0060 12.4) and an owner's answer (8.6); other messages are not for us."""
@@ -291,6 +356,7 @@ class XmppFace:
         sender = top.get("from")
         if sender is None:
             return
+        self._charge(stanza)
         if top.get("type") != "error":
             self._take_answer(stanza, Jid(sender))
             return
@@ -377,51 +443,38 @@ class XmppFace:
 
     def _reply(
         self,
-        octets: int,
+        load: Load,
         asked: Stanza | Single,
         write: Renderer,
         instead: Callable[[Refused], bytes | None] | None,
         reply: Reply,
     ) -> None:
         """Answer what counted so much; of a refusal, `instead` says what it shows in place of the request's child."""
-        self._intake.done(octets)
+        self._intake.done(load)
         try:
             if isinstance(reply, Refused):
                 self._refuse(asked, words(reply), instead(reply) if instead else None)
             else:
-                self._answer(asked, write(reply, self._jid))
+                octets = self._write_answer(asked, write(reply, self._jid))
+                if load.reads:
+                    self._pace.wrote(octets)
         except (
             Exception
         ) as problem:  # what is done is done: who asked learns that the answer failed
             log.error("answer.failed", reply=type(reply).__name__, **fault(problem))  # noqa: TRY400  # no payload
-            self._refuse(asked, INTERNAL_FAULT, b"")
-
-    def _answer(self, asked: Stanza | Single, inner: bytes) -> None:
-        rest = b">" + inner + b"</iq>" if inner else b"/>"
-        answer = b'<iq type="result"' + asked.address + rest
-        if len(answer) > LARGEST_ANSWER:
-            self._refuse(asked, _TOO_LARGE)
-        else:
-            self.component.write(answer)
+            self._write_refusal(asked, INTERNAL_FAULT, b"")
 
     def _refuse(
         self, asked: Stanza | Single, error: StanzaError, echo: bytes | None = None
     ) -> None:
-        """Answer with an error that repeats the request's child (RFC 6120 8.3.1), or has `echo` there."""
-        if echo is None:
-            echo = asked.echo()
-        self.component.write(
-            b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
-        )
+        """Refuse; what it took to read counts against whoever asked, unless it was only too early."""
+        self._write_refusal(asked, error, echo)
+        if error.type != "wait":
+            self._charge(asked)
 
-
-def _kind(stanza: Stanza | Single) -> str:
-    return "iq" if isinstance(stanza, Single) else stanza.top.tag.rpartition(" ")[2]
-
-
-def _is_request(stanza: Stanza | Single) -> bool:
-    """Say whether it is a request that has somebody to be answered."""
-    if isinstance(stanza, Single):
-        return True
-    asked = stanza.top.get("type") in {"get", "set"} and stanza.top.get("from") is not None
-    return asked and _kind(stanza) == "iq"
+    def _charge(self, stanza: Stanza | Single) -> None:
+        """Count what reading it took against its sender."""
+        if isinstance(stanza, Single):
+            self._intake.charge(self._asker(stanza.sender.jid), SINGLE_COST)
+        elif (sender := stanza.top.get("from")) is not None:
+            self._intake.charge(self._asker(Jid(sender)), stanza.cost)

@@ -51,6 +51,11 @@ def excessive(text: str) -> StanzaError:
     return StanzaError("modify", "policy-violation", text=text)
 
 
+def busy(why: str) -> StanzaError:
+    """Return the error for a request that has to wait, for whoever asks has enough under way."""
+    return StanzaError("wait", "resource-constraint", text=why or "too much is under way")
+
+
 def unsupported(feature: str) -> StanzaError:
     """Return the error for what the service does not do, with the feature's name (XEP-0060)."""
     return StanzaError("cancel", "feature-not-implemented", "unsupported", feature)

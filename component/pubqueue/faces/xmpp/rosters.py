@@ -6,6 +6,7 @@ contacts of an owner may have, and is not kept: what it says is for that request
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.askers import Askers
-    from pubqueue.core.model import Jid
+    from pubqueue.core.model import Asker, Jid
     from pubqueue.faces.xmpp.stream import Element
 
     Told = Callable[[tuple[Contact, ...]], None]
@@ -30,8 +31,14 @@ log = structlog.get_logger(__name__)
 PATIENCE: Final = 10.0
 """Seconds until a roster is not waited for any more: whoever asked counts as no contact."""
 
-MOST: Final = 200
-"""Questions that are open at most; whoever comes then counts as no contact."""
+MOST: Final = 1000
+"""Questions that are open at most; whoever comes then is asked to wait."""
+
+MOST_OF_ONE: Final = 20
+"""Questions of one account, and owners of a node that are asked at most."""
+
+MOST_OF_A_SERVER: Final = 200
+"""Questions of the accounts of one server that is not ours."""
 
 MOST_DOMAINS: Final = 100
 """Domains of which it is remembered that they grant it: anybody's server may say that it does, of its own accounts."""
@@ -42,8 +49,9 @@ _MARK: Final = "roster-"
 class _Question:
     """What is asked of the rosters of some owners about one account."""
 
-    def __init__(self, account: Jid, names: set[str], tell: Told) -> None:
-        self.account = account
+    def __init__(self, by: Asker, names: set[str], tell: Told) -> None:
+        self.account = by.account
+        self.payers = _payers(by)
         self.names = names
         self.found: list[Contact] = []
         self.tell = tell
@@ -58,6 +66,7 @@ class Rosters:
         self._askers = askers
         self._granted: set[str] = set()
         self._open: dict[str, tuple[Jid, _Question]] = {}
+        self._of: Counter[str] = Counter()
         self._count = 0
 
     def forget(self) -> None:
@@ -87,16 +96,26 @@ class Rosters:
         return True
 
     def ask(
-        self, account: Jid, owners: tuple[Jid, ...], tell: Told, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        """Ask what the owners' rosters say of the account, and tell it once, when all have answered or after a while."""
+        self, by: Asker, owners: tuple[Jid, ...], tell: Told, loop: asyncio.AbstractEventLoop
+    ) -> bool:
+        """Ask what the owners' rosters say of the account, and tell it once, when all have answered or after a while.
+
+        False if so much is open already that the account has to wait; then nothing is asked, nor told.
+        """
         asked = [owner for owner in owners if owner.rpartition("@")[2] in self._granted]
-        if not asked or len(self._open) + len(asked) > MOST:
+        asked = asked[:MOST_OF_ONE]
+        if not asked:
             tell(())
-            return
+            return True
+        question = _Question(by, set(), tell)
+        busy = any(self._of[who] + len(asked) > most for who, most in question.payers.items())
+        if busy or len(self._open) + len(asked) > MOST:
+            return False
+        for who in question.payers:
+            self._of[who] += len(asked)
         names = {owner: f"{_MARK}{self._count + at}" for at, owner in enumerate(asked)}
         self._count += len(asked)
-        question = _Question(account, set(names.values()), tell)
+        question.names.update(names.values())
         for owner, name in names.items():
             self._open[name] = owner, question
             self._write(
@@ -105,14 +124,19 @@ class Rosters:
             )
         for name in names.values():
             loop.call_later(PATIENCE, partial(self._heard, name, ()))
+        return True
+
+    def awaits(self, iq: Element) -> bool:
+        """Say whether it is the answer of an owner who was asked."""
+        asked = self._open.get(iq.get("id") or "")
+        return asked is not None and iq.get("from") == asked[0]
 
     def hear_answer(self, iq: Element) -> bool:
         """Take an answer, if it is one, of the owner who was asked; an error is that of no roster."""
         name = iq.get("id") or ""
-        asked = self._open.get(name)
-        if asked is None or iq.get("from") != asked[0]:
+        if not self.awaits(iq):
             return False
-        _, question = asked
+        _, question = self._open[name]
         query = iq.find(ns.tag(ns.ROSTER, "query")) if iq.get("type") == "result" else None
         items = () if query is None else query.children
         self._heard(name, tuple(one for one in items if one.get("jid") == question.account))
@@ -123,10 +147,19 @@ class Rosters:
         if asked is None:
             return
         _, question = asked
+        self._of.subtract(question.payers.keys())
+        self._of = +self._of
         question.found += [_contact(item) for item in items]
         question.names.discard(name)
         if not question.names:
             question.tell(tuple(question.found))
+
+
+def _payers(by: Asker) -> dict[str, int]:
+    """Return in whose bounds a question counts: the account's, and its server's if that is not ours."""
+    if by.local:
+        return {by.account: MOST_OF_ONE}
+    return {by.account: MOST_OF_ONE, "@" + by.account.rpartition("@")[2]: MOST_OF_A_SERVER}
 
 
 def _contact(item: Element) -> Contact:

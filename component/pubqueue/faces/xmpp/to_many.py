@@ -1,4 +1,4 @@
-"""What is told to many: it waits in lanes, and becomes messages as the server takes them (`lanes`, `echo`)."""
+"""What is told to many: it waits in lanes, and becomes messages as the server takes them (`lanes`, `pace`)."""
 
 from __future__ import annotations
 
@@ -10,29 +10,24 @@ from msgspec.structs import replace
 
 from pubqueue.core.notices import Retracted, ToEach, for_subids
 from pubqueue.faces.xmpp import notices
-from pubqueue.faces.xmpp.echo import Echo
 from pubqueue.faces.xmpp.faults import fault
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.ids import new_id
 from pubqueue.faces.xmpp.lanes import Lanes
 from pubqueue.faces.xmpp.room import LARGEST
-from pubqueue.faces.xmpp.text import attribute
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from pubqueue.core.model import Jid, NodeName
     from pubqueue.faces.xmpp.component import Component
+    from pubqueue.faces.xmpp.pace import Pace
 
 log = structlog.get_logger(__name__)
 
 SLICE: Final = 262_144
 EACH: Final = 1024
 """Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
-
-PATIENCE: Final = 5.0
-"""Seconds until an echo is not waited for any more."""
 
 LONGEST_HEAD: Final = 8192
 """Bytes that a message has in front of what is told, nearly always."""
@@ -41,17 +36,15 @@ LONGEST_HEAD: Final = 8192
 class ToMany:
     """Tells many on one stream, some in each turn of the loop."""
 
-    def __init__(self, jid: str, component: Component) -> None:
+    def __init__(self, jid: str, component: Component, pace: Pace) -> None:
         self._jid, self._component = jid, component
         self._lanes = Lanes()
-        self._echo = Echo()
-        self._patience: asyncio.TimerHandle | None = None
+        self._pace = pace
         self._going = False
 
     def clear(self) -> None:
         """Forget what waits: the stream is lost."""
         self._lanes.clear()
-        self._echo = Echo()
 
     def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when the server has taken what is told to many of the node by now, or the stream is lost.
@@ -78,8 +71,7 @@ class ToMany:
         elif self._component.ready:
             own = partial(self._own, many) if many.subids else None
             self._lanes.add(what.node, many.to, text, padding(text), own)
-            if not self._going:
-                self.go_on()
+            self.go_on()
 
     def _own(self, many: ToEach, to: Jid) -> tuple[bytes, int] | None:
         """Return what one is told who subscribes several times, with its white space."""
@@ -92,6 +84,10 @@ class ToMany:
 
     def go_on(self) -> None:
         """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
+        if not self._going:
+            self._tell_some()
+
+    def _tell_some(self) -> None:
         self._going = False
         left = SLICE
         while left > 0 and self._may_tell():
@@ -102,7 +98,7 @@ class ToMany:
                 log.error("notice.failed", notice="ToEach", **fault(problem))  # noqa: TRY400  # no payload
         if self._may_tell():
             self._going = True
-            self._component.loop.call_soon(self.go_on)
+            self._component.loop.call_soon(self._tell_some)
 
     def _tell_one(self, to: Jid, shared: bytes, white: int) -> int:
         """Write one message, and return its bytes."""
@@ -110,31 +106,12 @@ class ToMany:
         head = notices.head(self._jid, to, new_id())
         self._component.write(head + text, max(white, padding(head + b'">')))
         octets = len(head) + len(text)
-        if (name := self._echo.wrote(octets)) is not None:
-            self._call_echo(name)
+        self._pace.wrote(octets)
         return octets
 
     def _may_tell(self) -> bool:
         """Say whether there are news, and room for them between us and the server."""
-        return bool(self._lanes) and self._component.has_room and not self._echo.is_awaited
-
-    def _call_echo(self, name: str) -> None:
-        """Send ourselves what nobody answers, and wait for it for a while."""
-        me = attribute(self._jid)
-        self._component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
-        if self._patience is not None:
-            self._patience.cancel()
-        self._patience = self._component.loop.call_later(PATIENCE, self._hear_no_echo)
-
-    def _hear_no_echo(self) -> None:
-        self._echo.give_up()
-        self.go_on()
-
-    def hear_echo(self, name: str) -> None:
-        """Take note of how far the server is, and go on."""
-        self._echo.heard(name)
-        if not self._going:
-            self.go_on()
+        return bool(self._lanes) and self._pace.has_room
 
     def _call_soon(self, call: Callable[[], None]) -> None:
         self._component.loop.call_soon(call)

@@ -1,0 +1,82 @@
+"""What an account may have under way at once, and what its refusals may cost: one table, and one rule.
+
+Under way is what was taken and is not answered. Whoever is over a bound is asked to wait, and nobody else notices. The
+bounds are far beyond what the library's publishers and workers, Spark and a fleet of workers of one account have under way.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import Asker, Jid
+
+MIB: Final = 1 << 20
+
+
+class Budget(Struct, frozen=True, gc=False):
+    """Bounds of what is under way, and how many seconds of the processor refused requests may have cost.
+
+    `recovered` seconds of these are forgiven each second.
+    """
+
+    requests: int
+    octets: int
+    items: int
+    reads: int
+    refused: float
+    recovered: float
+
+
+ACCOUNT: Final = Budget(2048, 4 * MIB, 8192, 64, 0.15, 0.1)
+"""Of one account: all its resources together."""
+
+DOMAIN: Final = Budget(3072, 6 * MIB, 12_288, 256, 0.3, 0.2)
+"""Of all accounts of a server that is not ours: it may make as many of them as it likes."""
+
+EVERYBODY: Final = Budget(4096, 8 * MIB, 32_768, 512, 0.0, 0.0)
+"""Of all together. From so many requests or bytes on nothing is read, until half of them are answered; `reads` are refused."""
+
+
+class Used(Struct, gc=False):
+    """What one of them has under way. `since` is when the cost of refusals was worked out, in seconds."""
+
+    requests: int = 0
+    octets: int = 0
+    items: int = 0
+    reads: int = 0
+    refused: float = 0.0
+    since: float = 0.0
+
+    def charge(self, seconds: float, budget: Budget, now: float) -> None:
+        """Add what a refused request has cost."""
+        self._forgive(budget, now)
+        self.refused += seconds
+
+    def beyond(self, budget: Budget, now: float) -> str:
+        """Say what there is too much of, or "" if one more request may come."""
+        if self.refused:
+            self._forgive(budget, now)
+            if self.refused > budget.refused:
+                return "refused requests have taken too much processor time"
+        if self.requests >= budget.requests:
+            return f"{budget.requests} requests are under way"
+        if self.octets >= budget.octets:
+            return f"{budget.octets} bytes are under way"
+        if self.items >= budget.items:
+            return f"{budget.items} items are under way"
+        return ""
+
+    def _forgive(self, budget: Budget, now: float) -> None:
+        self.refused = max(0.0, self.refused - (now - self.since) * budget.recovered)
+        self.since = now
+
+
+def payers(by: Asker) -> tuple[tuple[Jid, Budget], ...]:
+    """Return whose budgets a request counts in: the account's, and that of its server if it is not ours."""
+    account = account_of(by.jid)
+    if by.local or "@" not in account:
+        return ((account, ACCOUNT),)
+    return ((account, ACCOUNT), (Jid("@" + account.rpartition("@")[2]), DOMAIN))

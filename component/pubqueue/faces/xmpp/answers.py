@@ -1,0 +1,56 @@
+"""Writes answers and refusals to requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.room import LARGEST_ANSWER
+from pubqueue.faces.xmpp.single import Single
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.faces.xmpp.stream import Stanza
+
+TOO_LARGE: Final = StanzaError(
+    "wait", "resource-constraint", text="the answer would be larger than servers relay"
+)
+
+
+class Answers:
+    """Answers on one stream; `write` says something there."""
+
+    def __init__(self, write: Callable[[bytes], bool]) -> None:
+        self._write = write
+
+    def answer(self, asked: Stanza | Single, inner: bytes) -> int:
+        """Answer with this, and return how many bytes were said."""
+        rest = b">" + inner + b"</iq>" if inner else b"/>"
+        answer = b'<iq type="result"' + asked.address + rest
+        if len(answer) > LARGEST_ANSWER:
+            self.refuse(asked, TOO_LARGE)
+        else:
+            self._write(answer)
+        return len(answer)
+
+    def refuse(self, asked: Stanza | Single, error: StanzaError, echo: bytes | None = None) -> None:
+        """Answer with an error that repeats the request's child (RFC 6120 8.3.1), or has `echo` there."""
+        if echo is None:
+            echo = asked.echo()
+        self._write(
+            b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
+        )
+
+
+def kind_of(stanza: Stanza | Single) -> str:
+    """Return iq, message or presence."""
+    return "iq" if isinstance(stanza, Single) else stanza.top.tag.rpartition(" ")[2]
+
+
+def is_request(stanza: Stanza | Single) -> bool:
+    """Say whether it is a request that has somebody to be answered."""
+    if isinstance(stanza, Single):
+        return True
+    asked = stanza.top.get("type") in {"get", "set"} and stanza.top.get("from") is not None
+    return asked and kind_of(stanza) == "iq"
