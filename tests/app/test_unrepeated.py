@@ -10,17 +10,25 @@ from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
-from pubqueue.app.unrepeated import Unrepeated
+from pubqueue.app.unrepeated import STRANGERS, Acquaintances, Unrepeated
 from pubqueue.core.decision import Refused
-from pubqueue.core.model import ItemId, State
+from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.queue.recover import Recover
 from pubqueue.stores.sqlite import SqliteStore
 
 
+def knowing(*people):
+    acquaintances = Acquaintances()
+    for jid in people:
+        acquaintances.meet(jid)
+    return Unrepeated(acquaintances)
+
+
 def kept(*words):
-    unrepeated = Unrepeated()
+    unrepeated = knowing()
     for word in words:
         unrepeated.keep(word)
     return [word for word, _ in unrepeated.some(1 << 30)]
@@ -49,7 +57,7 @@ def test_of_an_address_the_last_coming_and_going_are_kept_and_each_bounce_once(s
 
 
 def test_what_is_kept_goes_in_front_of_what_its_address_asks_for():
-    unrepeated = Unrepeated()
+    unrepeated = knowing(ANN)
     unrepeated.keep(GO)
     unrepeated.keep(Leave(BOB))
     requests = [(publishes("a"), print), (joins(ANN), print), (Arrive(ANN), print)]
@@ -58,10 +66,49 @@ def test_what_is_kept_goes_in_front_of_what_its_address_asks_for():
     assert len(unrepeated) == 1
 
 
-def test_anybody_can_send_presence_so_what_is_kept_has_a_bound(monkeypatch):
-    monkeypatch.setattr("pubqueue.app.unrepeated.MOST", 10)
-    words = [Leave(f"bot@x/{number}") for number in range(12)]
-    assert kept(*words) == words[2:]
+def strangers(count, *, long=False):
+    tail = "x" * 1000 if long else ""
+    return (Leave(Jid(f"bot{number}@evil.example/{tail}")) for number in range(count))
+
+
+def test_words_of_strangers_have_a_room_of_their_own_and_take_none_from_others():
+    unrepeated = knowing(ANN)
+    unrepeated.keep(GO)
+    unrepeated.keep(BACK)
+    for word in strangers(100_000):
+        unrepeated.keep(word)
+    assert len(unrepeated) < STRANGERS / 500
+    words = [word for word, _ in unrepeated.some(1 << 30)]
+    assert words[:2] == [GO, BACK]
+    assert words[-1] == Leave(Jid("bot99999@evil.example/"))
+
+
+def test_the_room_is_measured_in_bytes():
+    short, long = knowing(), knowing()
+    for word in strangers(10_000):
+        short.keep(word)
+    for word in strangers(10_000, long=True):
+        long.keep(word)
+    assert len(short) > 3 * len(long) > 0
+
+
+def test_who_was_a_stranger_and_is_none_any_more_loses_nothing():
+    acquaintances = Acquaintances()
+    unrepeated = Unrepeated(acquaintances)
+    unrepeated.keep(COME)
+    acquaintances.meet(ANN)
+    unrepeated.keep(GO)
+    assert [word for word, _ in unrepeated.some(1)] == [COME, GO]
+    assert not unrepeated
+
+
+def test_so_many_accounts_are_remembered_as_there_is_room_for(monkeypatch):
+    monkeypatch.setattr("pubqueue.app.unrepeated.REMEMBERED", 3)
+    acquaintances = Acquaintances()
+    for name in "abcad":
+        acquaintances.meet(Jid(f"{name}@x/1"))
+    assert [acquaintances.knows(Jid(f"{name}@x/2")) for name in "abcd"] == [True, False, True, True]
+    assert len(acquaintances) == 3
 
 
 class Stage:
@@ -159,3 +206,22 @@ async def test_who_left_is_tried_once_more_when_the_service_ends(stage, monkeypa
     await stage.do(Leave(ANN))
     await stage.broker.stop()
     assert await stage.seen() == (State.QUEUED, [])
+
+
+async def test_in_an_outage_no_stranger_takes_the_place_of_who_holds_something(stage, monkeypatch):
+    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    stage.store.failures = 1 << 30
+    await stage.do(Leave(ANN), *strangers(20_000))
+    stage.store.failures = 0
+    stage.broker._try_unrepeated()
+    await stage.is_taken()
+    assert await stage.seen() == (State.QUEUED, [])
+
+
+async def test_who_held_something_before_the_start_is_remembered_too(stage, monkeypatch):
+    other = Stage(stage.store)
+    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    other.broker.start()
+    await other.do(Recover())
+    assert other.broker._acquaintances.knows(ANN)
+    await other.broker.stop()

@@ -103,6 +103,18 @@ class OfNodes:
         await make(store, c.ForgetResource(phone), c.ForgetResource(phone))
         assert await load(store, resources={ANN_ACCOUNT}) == Rows(resources=[ANN])
 
+    async def test_people_have_an_affiliation_or_subscribe_or_hold_something(self, store):
+        owner, eve = Jid("boss@x"), Jid("eve@x")
+        await make(store, c.SetAffiliation(JOBS, owner, Affiliation.OWNER))
+        await make(store, c.AddSubscription(window(ANN, 1)), add("a"))
+        await lock(store, "a", "bob@x/1")
+        asked = {owner, ANN_ACCOUNT, ANN, BOB_ACCOUNT, Jid("bob@x/1"), eve}
+        found = await load(store, people=asked)
+        assert set(found.people) == {owner, ANN_ACCOUNT, Jid("bob@x/1")}
+        await make(store, c.EndSubscription(JOBS, ANN))
+        await make(store, c.SetAffiliation(JOBS, owner, Affiliation.NONE))
+        assert set((await load(store, people=asked)).people) == {Jid("bob@x/1")}
+
     async def test_a_resource_that_comes_again_is_the_last_to_come(self, store):
         phone = Jid(f"{ANN_ACCOUNT}/phone")
         await make(store, c.NoteResource(phone), c.NoteResource(ANN))

@@ -12,8 +12,7 @@ from pubqueue.app.listings import Nodes
 from pubqueue.app.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.stores.relational import nodes
+from pubqueue.core.model import NodeName
 
 
 class Subclass(str):
@@ -56,13 +55,6 @@ class OfRelational:
         await lock(store, "held")
         with pytest.raises(StoreError, match=r"(?i)constraint"):
             await self.ask(store, broken)
-
-    async def test_those_who_came_first_are_forgotten_beyond_a_bound(self, store, monkeypatch):
-        monkeypatch.setattr(nodes, "MOST_RESOURCES", 2)
-        await make(store, *(c.NoteResource(Jid(f"ann@x/{n}")) for n in range(4)))
-        rows = await store.batch(lambda tx: tx.load(Needs(resources={Jid("ann@x")})))
-        assert rows.resources == ["ann@x/2", "ann@x/3"]
-        await make(store, c.ForgetResource(Jid("ann@x/0")))  # it needs no row to leave
 
     @pytest.mark.parametrize(
         "unfit",

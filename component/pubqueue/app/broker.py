@@ -20,6 +20,7 @@ from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import SERVICE, Context
 from pubqueue.app.long_work import LongWork, at_the_end
+from pubqueue.app.newcomers import Newcomers
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
 from pubqueue.app.ports import Instance, StaleError, StoreError, UnfitError
@@ -30,7 +31,7 @@ from pubqueue.app.share import LARGEST, share
 from pubqueue.app.speaking import Speaker
 from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.told import tell
-from pubqueue.app.unrepeated import Unrepeated
+from pubqueue.app.unrepeated import SHOWING, Acquaintances, Unrepeated
 from pubqueue.app.unsaid import Unsaid
 from pubqueue.app.watching import Careful, Nobody, Took, Waiting
 from pubqueue.app.working_set import WorkingSet
@@ -121,7 +122,9 @@ class Broker:
         self._rounds = 0
         self._reader = Reader(store, self._context, self._watch)
         self._waiting: list[Taken] = []
-        self._unrepeated = Unrepeated()
+        self._acquaintances = Acquaintances()
+        self._unrepeated = Unrepeated(self._acquaintances)
+        self._newcomers = Newcomers()
         self._retry: asyncio.TimerHandle | None = None
         self._dispatching = self._kicked = self._others_reached = False
         self._stopping = self._cutting = False
@@ -222,6 +225,8 @@ class Broker:
         if type(request) in READS:
             self._reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
             return
+        if type(request) is Arrive:
+            self._newcomers.came(request.jid)
         self._waiting.append((request, answer))
         self._quiet.clear()
         self._work.set()
@@ -443,6 +448,8 @@ class Broker:
         requests = [request for request, _ in taken]
         self._shrink()
         self._speaker.answer(taken, done.decisions, last=self._cutting)
+        with apart("learn.failed"):
+            self._learn(taken, done)
         with apart("told.failed"):
             tell(requests, done.decisions)
         with apart("rates.failed"):
@@ -462,6 +469,16 @@ class Broker:
         except Exception:  # what is in mind is a copy: it is loaded anew
             log.exception("cache.failed")
             self._changes.forget()
+
+    def _learn(self, taken: Sequence[Taken], done: BatchResult) -> None:
+        """Remember who is somebody here, for the time when the store cannot be asked."""
+        for (request, _), decision in zip(taken, done.decisions, strict=True):
+            if type(request) in SHOWING:
+                self._acquaintances.learn(decision)
+            elif type(request) is Leave:
+                self._newcomers.left(request.jid)
+        for jid in {notice.to for notice in done.deliveries}:
+            self._acquaintances.meet(jid)
 
     def _took(self) -> Took:
         """Return how long the batch took that was committed just now."""
@@ -530,6 +547,7 @@ class Broker:
             auto_creation=self._auto_creation,
             is_behind=self.is_behind,
             rate=self._rate,
+            came=self._newcomers.of,
             about=self._about,
             service=self._service,
             operators=self._operators,

@@ -51,6 +51,10 @@ class RowCache:
         self.silent: dict[tuple[NodeName, Jid], None] = {}
         """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""
         self.resources: dict[Jid, dict[Jid, None]] = {}
+        self.people: dict[Jid, bool] = {}
+        """Whether JIDs are anything to anybody here; good for one batch."""
+        self.passers_by: list[tuple[Jid, NodeName | None]] = []
+        """Who sent presence in this batch, or a bounce about a node: what says that there is nothing of them is not kept."""
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
         self.numbered: dict[int, Item | None] = {}
         self.held: dict[Jid, dict[int, Item]] = {}
@@ -108,6 +112,7 @@ class RowCache:
             self.affiliations[row.node, row.account] = row.affiliation
         for subscription in found.subscriptions:
             self._fill_subscription(subscription)
+        self.people.update(dict.fromkeys(found.people, True))  # they are
         for jid in found.resources:
             self.resources[account_of(jid)][jid] = None
         for item in found.items:
@@ -116,8 +121,7 @@ class RowCache:
             self.payloads[seq] = payload
         for seq, jid in found.receipts:
             self.receipts[seq][jid] = None
-        for done in found.finished:
-            self.finished[done.node, done.id] = done
+        self.finished.update(((done.node, done.id), done) for done in found.finished)
         for schedule in found.schedules:
             self.schedules[schedule.name] = schedule
         self._fill_staging(found)
@@ -139,6 +143,7 @@ class RowCache:
         ):
             for key in keys:
                 table[key] = {}  # type: ignore[index]  # each table with the keys of its kind
+        self.people.update(dict.fromkeys(asked.people, False))
         self.items.update(dict.fromkeys(asked.items))
         self.passing += [(node, item, 0) for node, item in asked.items]
         self.numbered.update(dict.fromkeys(asked.numbers))
@@ -214,9 +219,22 @@ class RowCache:
             if known is None or known.holder is None:
                 self.numbered.pop(seq, None)
         self.passing.clear()
+        self._let_pass()
         self.batches += 1
         if self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
             self._bound()
+
+    def _let_pass(self) -> None:
+        """Keep nothing of who is a stranger: anybody can send presence, under addresses of any length."""
+        self.people.clear()
+        for jid, node in self.passers_by:
+            if node is not None and not self.of_account.get((node, account_of(jid)), True):
+                del self.of_account[node, account_of(jid)]
+            for key in (jid, account_of(jid)):
+                for table in (self.of_jid, self.resources, self.held, self.everywhere):
+                    if not table.get(key, True):
+                        del table[key]
+        self.passers_by.clear()
 
     def _bound(self) -> None:
         """Forget everything if it is too much."""

@@ -105,6 +105,8 @@ class Needs(Struct):
     """All subscriptions of exactly these JIDs, to any node."""
     resources: set[Jid] = field(default_factory=set)
     """All full JIDs of the account that are here, in the order of their coming."""
+    people: set[Jid] = field(default_factory=set)
+    """Accounts, or full JIDs, that may be something to a node, subscribe, or hold an item."""
     items: set[tuple[NodeName, ItemId]] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     """Items by their sequence number."""
@@ -134,6 +136,8 @@ class Rows(Struct):
     subscriptions: list[Subscription] = field(default_factory=list)
     """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
+    people: list[Jid] = field(default_factory=list)
+    """Those that have an affiliation, subscribe as an account, or hold a locked item under exactly this JID."""
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
     payloads: list[tuple[int, bytes]] = field(default_factory=list)

@@ -14,6 +14,7 @@ from pubqueue.core.changes import (
     EndSubscription,
     EndSubscriptions,
     GiveUp,
+    NoteResource,
     Release,
 )
 from pubqueue.core.decision import Subscribed
@@ -100,6 +101,8 @@ def _tell_of_people(request: Request, decision: Decision) -> None:
         elif isinstance(change, AddSubscription) and _is_of_a_queue(decision):
             new = change.subscription
             log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
+        elif isinstance(change, NoteResource) and not isinstance(request, Arrive):
+            log.info("worker.arrived", jid=change.jid)
 
 
 def _is_of_a_queue(decision: Decision) -> bool:

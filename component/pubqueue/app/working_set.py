@@ -196,6 +196,18 @@ class WorkingSet:
             return ()
         return group.keys()
 
+    def is_somebody(self, jid: Jid) -> bool:
+        """Say whether the account is something to a node or subscribes, or an item is locked to exactly this JID.
+
+        As it was when this batch asked first.
+        """
+        found = self.cache.people.get(jid)
+        if found is None:
+            self.needs.people.add(jid)
+            self.lacking = True
+            return False
+        return found
+
     # --- items ---
 
     def item(self, node: NodeName, item: ItemId) -> Item | None:

@@ -323,6 +323,12 @@ class Cancelled(Struct, frozen=True, gc=False):
     through: int = 0
 
 
+class Recovered(Struct, frozen=True, gc=False):
+    """A slice of the locks is looked at; these hold them."""
+
+    holders: tuple[Jid, ...]
+
+
 class Resent(Struct, frozen=True, gc=False):
     """Deliveries under tokens of the span are sent again; `after` is where there may be more, None at the end."""
 
@@ -376,6 +382,7 @@ Reply = (
     | Touched
     | Redriven
     | Cancelled
+    | Recovered
     | Resent
     | Retrieved
     | SubscriberPage

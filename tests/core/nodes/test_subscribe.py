@@ -6,6 +6,7 @@ from harness.facts import ANN, JOBS, NOW, plain, queue, who, window
 from pubqueue.core.changes import (
     AddSubscription,
     EndSubscription,
+    NoteResource,
     SetWindow,
 )
 from pubqueue.core.decision import (
@@ -40,7 +41,8 @@ UNREAD = Refused(Refusal.INVALID_OPTIONS, "what the face could not read")
 
 
 def facts(subscription=None, node=None, affiliation=Affiliation.NONE, held=0, **counts):
-    return SubscribeFacts(NOW, node or queue(), affiliation, subscription, held, **counts)
+    known = {"here": (ANN,)} | counts
+    return SubscribeFacts(NOW, node or queue(), affiliation, subscription, held, **known)
 
 
 def join(options=None, *, jid=ANN, by=ANN, **known):
@@ -224,3 +226,29 @@ def test_unsubscribing_ends_the_subscription_and_nothing_else(subid):
     held = window(in_flight=2)
     decision = ask_to_end("ann@x/other", subid, facts(held))
     assert decision == Decision(Unsubscribed(held), (EndSubscription(JOBS, ANN),))
+
+
+class TestPresence:
+    """Who subscribes is here, though what a stranger says of its presence is not kept."""
+
+    @pytest.mark.parametrize(
+        ("jid", "node", "came", "here", "noted"),
+        [
+            (ANN, queue(), (), (), [ANN]),
+            (ANN, queue(), (ANN,), (), [ANN]),
+            (ANN, queue(), (), (ANN,), []),
+            ("ann@x", queue(), (), (), []),
+            ("ann@x", queue(), (ANN, Jid("ann@x/2")), (ANN,), [Jid("ann@x/2")]),
+            (ANN, plain(), (), (), []),
+            (ANN, plain(), (ANN,), (), [ANN]),
+        ],
+    )
+    def test_it_is_noted(self, jid, node, came, here, noted):
+        options = requests("1") if node.config.queueing else None
+        decision = join(options, jid=jid, node=node, came=came, here=here)
+        found = [one.jid for one in decision.changes if isinstance(one, NoteResource)]
+        assert found == noted
+
+    def test_not_of_one_that_is_refused(self):
+        closed = queue(access_model=AccessModel.WHITELIST)
+        assert join(requests("1"), node=closed, came=(ANN,), here=()).changes == ()

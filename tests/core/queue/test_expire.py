@@ -22,6 +22,7 @@ from pubqueue.core.notices import SubscriptionChanged, Unlocked
 from pubqueue.core.queue.ending import Case, DeadLetterPlace
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
+    MOST_RESOURCES,
     MOST_TIMEOUTS,
     TIMED_OUT,
     TOO_OLD,
@@ -38,6 +39,7 @@ from pubqueue.core.queue.expire import (
     bounce,
     expire,
     leave,
+    note_here,
 )
 
 FORGETTING = Forget(NOW, FORGOTTEN)
@@ -159,15 +161,48 @@ def test_an_item_that_ripens_and_is_too_old_dies():
 
 def test_who_comes_back_is_handed_out_to_again():
     away = window(available=False)
-    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), is_here=True)
+    facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
     changes = (SetAvailable(JOBS, ANN, available=True),)
     assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
 
 
 def test_who_comes_is_noted_once_and_an_account_is_no_resource():
-    assert arrive(Arrive(ANN), ArriveFacts(())).changes == (NoteResource(ANN),)
-    assert arrive(Arrive(ANN), ArriveFacts((), is_here=True)).changes == ()
-    assert arrive(Arrive(ACCOUNT), ArriveFacts(())).changes == ()
+    assert arrive(Arrive(ANN), ArriveFacts((), is_somebody=True)).changes == (NoteResource(ANN),)
+    assert arrive(Arrive(ANN), ArriveFacts((window(),))).changes == (NoteResource(ANN),)
+    assert arrive(Arrive(ANN), ArriveFacts((), (ANN,), is_somebody=True)).changes == ()
+    assert arrive(Arrive(ACCOUNT), ArriveFacts((), is_somebody=True)).changes == ()
+
+
+def test_of_a_stranger_nothing_is_kept():
+    assert arrive(Arrive(ANN), ArriveFacts(())) == Decision(Done())
+
+
+def test_of_one_account_only_so_many_resources_are_known():
+    here = tuple(Jid(f"ann@x/{n}") for n in range(MOST_RESOURCES))
+    facts = ArriveFacts((), here, is_somebody=True)
+    new = Jid("ann@x/new")
+    assert arrive(Arrive(new), facts).changes == (NoteResource(new), ForgetResource(here[0]))
+    few = ArriveFacts((), here[1:], is_somebody=True)
+    assert arrive(Arrive(new), few).changes == (NoteResource(new),)
+
+
+@pytest.mark.parametrize(
+    ("came", "known", "noted", "forgotten"),
+    [
+        ((), 3, [], 0),
+        ((ANN, ANN, ACCOUNT), 0, [ANN], 0),
+        ((ANN, BOB), MOST_RESOURCES, [ANN, BOB], 2),
+        ((ANN,), MOST_RESOURCES - 1, [ANN], 0),
+        (tuple(Jid(f"ann@x/{n}-") for n in range(MOST_RESOURCES + 5)), 7, None, 7),
+    ],
+)
+def test_beyond_the_bound_those_who_came_first_go(came, known, noted, forgotten):
+    here = tuple(Jid(f"ann@x/old{n}") for n in range(known))
+    changes = [*note_here(came, here)]
+    found = [one.jid for one in changes if isinstance(one, NoteResource)]
+    assert found == (list(came[-MOST_RESOURCES:]) if noted is None else noted)
+    gone = [one.jid for one in changes if isinstance(one, ForgetResource)]
+    assert gone == list(here[:forgotten])
 
 
 class TestLeave:

@@ -96,15 +96,23 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
 def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
     """Return what the arrived subscribes to, under its full JID and its bare one."""
     rows, account = context.rows, account_of(request.jid)
+    rows.cache.passers_by.append((request.jid, None))
     mine = _exactly(rows, request.jid)
     for subscription in mine:
         rows.node(subscription.node)
-    return ArriveFacts(tuple(mine), is_here=request.jid in rows.resources(account))
+    known = (
+        rows.is_somebody(account),
+        rows.is_somebody(request.jid),
+    )  # both: they are asked together
+    somebody = any(known)
+    here = tuple(rows.resources(account)) if somebody or mine else ()
+    return ArriveFacts(tuple(mine), here, is_somebody=somebody)
 
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
     """Return what the leaver holds, under its full JID and under its bare one, and who else is here."""
     rows, account = context.rows, account_of(request.jid)
+    rows.cache.passers_by.append((request.jid, None))
     jids = tuple(dict.fromkeys((request.jid, account)))
     here = rows.resources(account)
     is_here = request.jid in here
@@ -132,6 +140,7 @@ def for_bounce(context: Context, request: Bounce) -> BounceFacts:
     node = None if item is None else rows.node(item.node)
     if item is None or node is None:
         return BounceFacts(context.now, None, None)
+    rows.cache.passers_by.append((request.to, item.node))
     locked = item.state is State.LOCKED and item.token == request.token
     return BounceFacts(
         now=context.now,

@@ -56,6 +56,8 @@ def for_subscription(
         most=context.most_subscriptions,
         last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
         owners=owners_who_hear(rows, node),
+        came=context.came(request.by.account) if isinstance(request, Subscribe) else (),
+        here=tuple(rows.resources(request.by.account)) if isinstance(request, Subscribe) else (),
     )
 
 

@@ -39,6 +39,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.options import Granted, Options, grant
 from pubqueue.core.nodes.telling import announcement, tell
 from pubqueue.core.notices import ApprovalWanted, Several, SubscriptionChanged
+from pubqueue.core.queue.expire import note_here
 from pubqueue.core.several import MOST_OF_JID, apart, find, named, terms_of, together
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
     last: tuple[Item, bytes] | None = None
     """The newest item of a node that sends it to whoever subscribes."""
     owners: tuple[Jid, ...] = ()
+    came: tuple[Jid, ...] = ()
+    """Full JIDs of the account that sent presence a moment ago, when it may have been a stranger."""
+    here: tuple[Jid, ...] = ()
+    """Full JIDs of the account that are known to be here."""
 
 
 class DefaultFacts(Struct, frozen=True, gc=False):
@@ -135,11 +140,25 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
     if isinstance(granted, Refused):
         return Decision(granted)
     if facts.subscription is not None and further:
-        return _another(request, facts, node, facts.subscription, granted)
-    if before is not None:
-        return _again(node, before, granted, facts.owners)
-    waits = access.needs_approval(access.standing(request.by, facts.affiliation), node)
-    return _anew(request, facts, node, granted, waits=waits)
+        decision = _another(request, facts, node, facts.subscription, granted)
+    elif before is not None:
+        decision = _again(node, before, granted, facts.owners)
+    else:
+        waits = access.needs_approval(access.standing(request.by, facts.affiliation), node)
+        decision = _anew(request, facts, node, granted, waits=waits)
+    return _is_here(request, facts, node, decision)
+
+
+def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: Decision) -> Decision:
+    """Note with a subscription who of the account is here: what a stranger says of its presence is not kept.
+
+    A worker that subscribes its very full JID to a queue is here, whether its presence came before, or comes behind.
+    """
+    if not isinstance(decision.reply, Subscribed):
+        return decision
+    itself = (request.by.jid,) if node.config.queueing and request.jid == request.by.jid else ()
+    noted = tuple(note_here((*facts.came, *itself), facts.here))
+    return replace(decision, changes=(*decision.changes, *noted)) if noted else decision
 
 
 def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decision | None:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
 
+MOST_RESOURCES: Final = 100
+"""Full JIDs of an account that are known to be here, at most."""
+
 MOST_TIMEOUTS: Final = 2
 """Locks that may time out in a row, beyond a window full of them, before a silent subscriber gets nothing more."""
 
@@ -86,10 +89,14 @@ class Arrive(Struct, frozen=True, gc=False):
 
 
 class ArriveFacts(Struct, frozen=True, gc=False):
-    """The subscriptions of the full JID and of its account; whether we saw the full JID come already."""
+    """The subscriptions of the full JID and of its account, and which full JIDs of the account we saw come, in order.
+
+    It `is_somebody` if it holds an item, or its account has an affiliation or a subscription anywhere.
+    """
 
     subscriptions: tuple[Subscription, ...]
-    is_here: bool = False
+    here: tuple[Jid, ...] = ()
+    is_somebody: bool = False
 
 
 class Leave(Struct, frozen=True, gc=False):
@@ -204,16 +211,26 @@ def _silence(
 
 
 def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
-    """Hand out to the arrived again, where its absence had left a subscription standing."""
-    is_full = account_of(request.jid) != request.jid
-    news = is_full and not facts.is_here
-    changes: list[Change] = [NoteResource(request.jid)] if news else []
+    """Hand out to the arrived again, where its absence had left a subscription standing.
+
+    Anybody can send presence: it is kept of those alone who are somebody here.
+    """
+    known = facts.is_somebody or bool(facts.subscriptions)
+    changes: list[Change] = [*note_here((request.jid,), facts.here)] if known else []
     changes += [
         SetAvailable(subscription.node, subscription.jid, available=True)
         for subscription in facts.subscriptions
         if not subscription.available or subscription.unanswered
     ]
     return Decision(Done(), tuple(changes))
+
+
+def note_here(came: Iterable[Jid], here: tuple[Jid, ...]) -> Iterator[Change]:
+    """Note which full JIDs of an account are here, beside those that are known; of too many the first go."""
+    new = [jid for jid in dict.fromkeys(came) if account_of(jid) != jid and jid not in here]
+    yield from map(NoteResource, new[-MOST_RESOURCES:])
+    too_many = max(0, len(here) + min(len(new), MOST_RESOURCES) - MOST_RESOURCES)
+    yield from map(ForgetResource, here[:too_many])
 
 
 def leave(request: Leave, facts: LeaveFacts) -> Decision:

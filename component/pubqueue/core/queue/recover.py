@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.core.changes import Extend
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-)
+from pubqueue.core.decision import Decision, Recovered
 from pubqueue.core.model import later, seconds
 
 if TYPE_CHECKING:
@@ -52,4 +49,5 @@ def recover(_request: Recover, facts: RecoverFacts) -> Decision:
         if item.deadline is not None and item.deadline > end:
             changes.append(Extend(item, end))
     then = None if facts.rest is None else Recover(facts.rest)
-    return Decision(Done(), tuple(changes), then=then)
+    holders = {item.holder: None for item, _ in facts.locked if item.holder is not None}
+    return Decision(Recovered(tuple(holders)), tuple(changes), then=then)

@@ -22,6 +22,7 @@ def load(contents: Contents, needs: Needs) -> Rows:
     """Return the rows that are there."""
     rows = Rows()
     _load_nodes(contents.nodes, needs, rows)
+    _load_people(contents, needs, rows)
     _load_items(contents.items, needs, rows)
     if needs.apps or needs.versions or needs.attempts or needs.waiting:
         _load_transactions(contents.staging, needs, rows)
@@ -46,6 +47,15 @@ def _load_nodes(nodes: NodeTable, needs: Needs, rows: Rows) -> None:
         rows.subscriptions = _subscriptions(nodes, needs)
     if needs.resources:
         rows.resources = [jid for account in needs.resources for jid in nodes.here(account)]
+
+
+def _load_people(contents: Contents, needs: Needs, rows: Rows) -> None:
+    nodes, items = contents.nodes, contents.items
+    rows.people = [
+        jid
+        for jid in needs.people
+        if nodes.has_place(jid) or any(nodes.of_account(jid)) or items.held(jid)
+    ]
 
 
 def _subscriptions(nodes: NodeTable, needs: Needs) -> list[Subscription]:

@@ -161,6 +161,10 @@ class NodeTable:
         """Return what the account is something to."""
         return self._places[account] if account in self._places else Order()
 
+    def has_place(self, account: Jid) -> bool:
+        """Say whether the account is something to a node."""
+        return account in self._places
+
     def here(self, account: Jid) -> list[Jid]:
         """Return the full JIDs of the account, in the order of their coming."""
         return [jid for _, jid in self._here[account]] if account in self._here else []

@@ -60,6 +60,15 @@ CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 SELECT r.jid FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM resource WHERE account = k.value OFFSET 0) r ORDER BY r.id;
 
+-- people: those of the accounts and full JIDs that are something to a node, subscribe, or hold an item
+SELECT k.value FROM json_array_elements_text($1::json) k(value)
+LEFT JOIN LATERAL (SELECT true AS found FROM affiliation WHERE jid = k.value LIMIT 1) a ON true
+LEFT JOIN LATERAL (SELECT true AS found FROM subscription WHERE account = k.value LIMIT 1) s ON true
+LEFT JOIN LATERAL (
+    SELECT true AS found FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value LIMIT 1
+) i ON true
+WHERE coalesce(a.found, s.found, i.found);
+
 -- items: items by node and id
 SELECT %(item)s FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM item WHERE node_id = n.key::bigint AND id = k.value OFFSET 0) i;

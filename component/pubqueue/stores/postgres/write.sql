@@ -121,15 +121,12 @@ DELETE FROM subscription s USING (
     CROSS JOIN LATERAL (SELECT ctid FROM subscription WHERE subid = v.subid OFFSET 0) x
 ) v WHERE s.ctid = v.at_row;
 
--- add_resource: full JIDs are here; numbers without gaps, for they say how many there are
+-- add_resource: full JIDs are here
 INSERT INTO resource (id, jid, account)
 SELECT (SELECT coalesce(max(id), 0) FROM resource) + row_number() OVER (ORDER BY n.place), n.jid, n.account FROM (
     SELECT DISTINCT ON (v.jid) v.jid, v.account, v.place FROM unnest($1::text[], $2::text[]) WITH ORDINALITY v(jid, account, place)
     WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE left(r.jid, 500) = left(v.jid, 500) AND r.jid = v.jid) ORDER BY v.jid, v.place
 ) n;
-
--- crowd_out: of so many full JIDs the first to come are forgotten, for anybody can send presence
-DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - $1;
 
 -- drop_resource: full JIDs have left
 DELETE FROM resource r USING (

@@ -140,6 +140,12 @@ def _resources(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     rows.resources = [Jid(row[0]) for row in asked]
 
 
+def _people(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+    asked = _keyed(session, "people", needs.people)
+    yield
+    rows.people = [Jid(row[0]) for row in asked]
+
+
 def _apps(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "apps", needs.apps)
     yield
@@ -199,6 +205,7 @@ LOADERS: Final[dict[str, Callable[[Session, Needs, Rows], Iterator[None]]]] = {
     "receipts":     _receipts,
     "finished":     _finished,
     "resources":    _resources,
+    "people":       _people,
     "apps":         _apps,
     "versions":     _versions,
     "attempts":     _attempts,

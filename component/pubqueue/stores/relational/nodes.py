@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
     from pubqueue.stores.relational.session import Session, Values
 
-MOST_RESOURCES: Final = 100_000
-"""Full JIDs that are remembered to be here; the locks of one that is forgotten still time out."""
-
-
 PEOPLE_AT_ONCE: Final = 1_000
 """Subscriptions, and affiliations, that go at once with their node; more of them are swept."""
 
@@ -141,13 +137,12 @@ def _terms(one: Subscription) -> Values:
 
 
 def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
-    """Write who is here. No row is guarded: those who came first may have been crowded out."""
+    """Write who is here. No row is guarded: what is known of presence may be old."""
     gone = [(write.before,) for write in writes if write.before is not None]
     come = [(write.after, account_of(write.after)) for write in writes if write.after is not None]
     session.many("drop_resource", gone)
     if come:
         session.many("add_resource", come)
-        session.run("crowd_out", MOST_RESOURCES)
 
 
 def write_finished(session: Session, writes: Sequence[Write[Finished]]) -> None:

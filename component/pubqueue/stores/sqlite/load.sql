@@ -47,6 +47,11 @@ FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node
 -- resources: the full JIDs of accounts that are here
 SELECT r.jid FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
 
+-- people: those of the accounts and full JIDs that are something to a node, subscribe, or hold an item
+SELECT k.value FROM json_each(?) k WHERE EXISTS (SELECT 1 FROM affiliation a WHERE a.jid = k.value)
+OR EXISTS (SELECT 1 FROM subscription s WHERE s.account = k.value)
+OR EXISTS (SELECT 1 FROM item i WHERE i.holder = k.value AND i.state = 'locked');
+
 -- items: items by node and id
 SELECT %(item)s FROM json_each(?) n CROSS JOIN json_each(n.value) k
 CROSS JOIN item i ON i.node_id = CAST(n.key AS INTEGER) AND i.id = k.value;

@@ -95,9 +95,6 @@ DELETE FROM subscription WHERE subid = ?;
 -- add_resource: a full JID is here
 INSERT OR IGNORE INTO resource (jid, account) VALUES (?, ?);
 
--- crowd_out: of so many full JIDs the first to come are forgotten, for anybody can send presence
-DELETE FROM resource WHERE id <= (SELECT max(id) FROM resource) - ?;
-
 -- drop_resource: a full JID has left
 DELETE FROM resource WHERE jid = ?;
 

@@ -1,0 +1,64 @@
+"""Whose presence came a moment ago: a worker says that it is here, and subscribes, in either order.
+
+Presence of strangers is not stored, for anybody can send it. What came last is remembered for a while, as much as there is
+room for; who subscribes then is known to be here, and so are the other resources of the account.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.addresses import account_of
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Jid
+
+MOST_OCTETS: Final = 256 * 1024
+"""Bytes that are remembered at most, about; who came first is forgotten first."""
+
+MOST_RESOURCES: Final = 100
+"""Resources of one account that are remembered."""
+
+BESIDE: Final = 200
+"""Bytes that an address takes beside its letters."""
+
+
+class Newcomers:
+    """Full JIDs by account, the first to come first."""
+
+    def __init__(self) -> None:
+        self._of: dict[Jid, dict[Jid, None]] = {}
+        self.octets = 0
+        """What all of them take, about."""
+
+    def came(self, jid: Jid) -> None:
+        """Remember that the full JID is here."""
+        account = account_of(jid)
+        of = self._of.setdefault(account, {})
+        if jid in of or jid == account:
+            return
+        of[jid] = None
+        self.octets += _weight(jid)
+        if len(of) > MOST_RESOURCES:
+            self.left(next(iter(of)))
+        while self.octets > MOST_OCTETS:
+            self.left(next(iter(next(iter(self._of.values())))))
+
+    def left(self, jid: Jid) -> None:
+        """Remember it no more."""
+        account = account_of(jid)
+        of = self._of.get(account, {})
+        if jid not in of:
+            return
+        del of[jid]
+        self.octets -= _weight(jid)
+        if not of:
+            del self._of[account]
+
+    def of(self, account: Jid) -> tuple[Jid, ...]:
+        """Return the resources of the account that are remembered."""
+        return tuple(self._of.get(account, ()))
+
+
+def _weight(jid: Jid) -> int:
+    return 2 * len(jid) + BESIDE  # its account is kept as well

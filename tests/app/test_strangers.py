@@ -1,0 +1,157 @@
+"""Presence of those who are nobody here: nothing is kept of it, and workers are known to be here all the same."""
+
+from itertools import islice
+
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.facts import ANN, BOB, JOBS, NOW
+from harness.store_reader import StoreReader
+from harness.witness import WatchedFace, WatchedStore
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.newcomers import BESIDE, MOST_OCTETS, MOST_RESOURCES, Newcomers
+from pubqueue.app.rows import Needs
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import ItemId, Jid, State
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.stores.memory import MemoryStore
+
+ACCOUNT = account_of(ANN)
+TABLET = Jid(f"{ACCOUNT}/tablet")
+MANY = 100_000
+
+
+class Service:
+    """A broker on a store in memory, with a face that is up."""
+
+    def __init__(self):
+        self.log = []
+        self.inner = MemoryStore()
+        self.store = WatchedStore(self.inner, self.log)
+        self.broker = Broker(
+            self.store,
+            clock=lambda: NOW,
+            policy=CreationPolicy.ANYONE,
+            same_payload=bytes.__eq__,
+        )
+        self.face = WatchedFace(self.broker, self.log)
+
+    async def do(self, *requests):
+        """Have them done, in as few batches as may be."""
+        for request in requests:
+            self.broker.submit(request, lambda _reply: None)
+        await self.broker.settled()
+
+    async def here(self, account=ACCOUNT):
+        """Return who of the account is known to be here."""
+        rows = await self.store.batch(lambda tx: tx.load(Needs(resources={account})))
+        return rows.resources
+
+    async def item(self):
+        """Return the state of the item."""
+        item = await self.store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId("a")))
+        return item.state
+
+
+@pytest.fixture
+async def service():
+    service = Service()
+    await service.inner.open()
+    service.broker.start()
+    service.face.up()
+    await service.do(a_queue(backoff_min=1))
+    yield service
+    await service.broker.stop()
+
+
+def flood(kind=Arrive, tail=""):
+    return (kind(Jid(f"bot{number}@evil.example/{tail}")) for number in range(MANY))
+
+
+async def test_of_a_hundred_thousand_strangers_nothing_is_kept_and_a_worker_s_leaving_is_seen(
+    service,
+):
+    await service.do(Arrive(ANN), joins(ACCOUNT), Arrive(TABLET), publishes("a"))
+    assert await service.here() == [ANN, TABLET]
+    await service.do(*flood())
+    assert await service.here(Jid("bot7@evil.example")) == []
+    cache = service.broker._rows.cache
+    for table in (cache.of_jid, cache.resources, cache.held, cache.everywhere, cache.people):
+        assert len(table) < 100
+    assert service.broker._newcomers.octets <= MOST_OCTETS
+    await service.do(*flood(Leave))
+    assert await service.item() is State.LOCKED
+    await service.do(Leave(TABLET))
+    assert await service.item() is State.LOCKED
+    await service.do(Leave(ANN))
+    assert await service.item() is State.DELAYED or await service.item() is State.QUEUED
+    assert await service.here() == []
+
+
+async def test_bounces_of_strangers_leave_nothing_behind(service):
+    await service.do(joins(BOB), publishes("a"))
+    back = (Bounce(one.jid, 1, 1, gone=True, bounced=True) for one in flood())
+    await service.do(*islice(back, 2_000))
+    cache = service.broker._rows.cache
+    assert len(cache.of_account) < 100
+    assert await service.item() is State.LOCKED
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("first", ["presence", "subscription"])
+@pytest.mark.parametrize("jid", [ANN, ACCOUNT])
+async def test_a_worker_may_say_that_it_is_here_before_or_after_it_subscribes(
+    service, jid, first, together
+):
+    asks = joins(ANN) if jid == ANN else by_resource(joins(ACCOUNT))
+    words = [Arrive(ANN), asks] if first == "presence" else [asks, Arrive(ANN)]
+    for some in [words] if together else [[word] for word in words]:
+        await service.do(*some)
+    assert await service.here() == [ANN]
+    await service.do(publishes("a"))
+    assert await service.item() is State.LOCKED
+    await service.do(Leave(ANN))
+    assert await service.item() is not State.LOCKED
+
+
+async def test_the_other_resources_of_an_account_that_subscribes_are_known_too(service):
+    await service.do(Arrive(TABLET), Arrive(ANN))
+    await service.do(by_resource(joins(ACCOUNT)), publishes("a"))
+    await service.do(Leave(ANN))
+    assert await service.item() is State.LOCKED
+
+
+async def test_who_left_before_it_was_anybody_is_not_here(service):
+    await service.do(Arrive(TABLET), Arrive(ANN))
+    await service.do(Leave(TABLET))
+    await service.do(by_resource(joins(ACCOUNT)))
+    assert await service.here() == [ANN]
+
+
+def by_resource(asks):
+    """Let a resource of the account subscribe it."""
+    return type(asks)(type(asks.by)(ANN), asks.node, asks.jid, asks.subid, asks.options)
+
+
+def test_newcomers_are_remembered_in_so_many_bytes():
+    newcomers = Newcomers()
+    for number in range(20_000):
+        newcomers.came(Jid(f"bot{number}@evil.example/{'x' * 1000}"))
+        assert newcomers.octets <= MOST_OCTETS
+    assert newcomers.of(Jid("bot0@evil.example")) == ()
+    assert len(newcomers.of(Jid("bot19999@evil.example"))) == 1
+    assert MOST_OCTETS > 100 * (2 * 40 + BESIDE)
+
+
+def test_of_one_account_the_last_resources_are_remembered():
+    newcomers = Newcomers()
+    for number in range(MOST_RESOURCES + 5):
+        newcomers.came(Jid(f"bot@evil.example/{number}"))
+    newcomers.came(Jid("bot@evil.example"))
+    known = newcomers.of(Jid("bot@evil.example"))
+    assert known == tuple(f"bot@evil.example/{n}" for n in range(5, MOST_RESOURCES + 5))
+    for jid in known:
+        newcomers.left(jid)
+    newcomers.left(known[0])
+    assert (newcomers.octets, newcomers.of(Jid("bot@evil.example"))) == (0, ())
