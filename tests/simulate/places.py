@@ -7,6 +7,7 @@ is synced. An instance that dies lets go of its connection and no more.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -19,6 +20,7 @@ from pubqueue.stores.memory.transaction import MemoryTransaction
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
 from simulate.postgres_place import PostgresPlace
+from simulate.troubles import on_a_full_disk
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,11 +30,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_PAGES = 1 << 30
+"""Pages of a file whose disk has room."""
+
 
 class PlacedStore(Store, Protocol):
     """A store whose process can die."""
 
     instances: Instances
+
+    def fill(self, *, full: bool) -> None:
+        """Let there be no room on the disk, or let there be room again."""
 
 
 class Place(Protocol):
@@ -55,13 +63,25 @@ class MemoryPlace:
         self._contents = Contents()
 
     def store(self) -> PlacedStore:
-        return MemoryStore(self._contents)
+        return InlineMemory(self._contents)
 
     def look(self, job: Callable[[Transaction], T]) -> T:
         return job(MemoryTransaction(self._contents, writing=False, foreign=True))
 
     def close(self) -> None:
         """Leave it to the garbage collector."""
+
+
+class InlineMemory(MemoryStore):
+    """The store in memory, on what stands for a full disk: a batch that has written comes to nothing in the end."""
+
+    full = False
+
+    def fill(self, *, full: bool) -> None:
+        self.full = full
+
+    async def batch(self, job: Callable[[Transaction], T]) -> T:
+        return await super().batch(partial(on_a_full_disk, job) if self.full else job)
 
 
 class SqlitePlace:
@@ -112,6 +132,12 @@ class InlineSqlite:
         """Close the file."""
         while self._connections:
             self._connections.pop().close()
+
+    def fill(self, *, full: bool) -> None:
+        """Let the file grow no more: what then fails, and where in a batch, is up to SQLite."""
+        connection = self._connections[0]
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages if full else MOST_PAGES}").fetchone()
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
         """Run a batch, now."""

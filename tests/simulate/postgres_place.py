@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.postgres import Postgres
@@ -13,7 +14,7 @@ from pubqueue.stores.memory.instances import Instances
 from pubqueue.stores.postgres import store as real
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.line import Line
-from simulate.troubles import DeadError
+from simulate.troubles import DeadError, on_a_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,7 @@ class InlinePostgres:
         self._store = real.PostgresStore(address)
         self._line, self._reader = (MortalLine(self._store._conninfo) for _ in range(2))
         self._seen = 0
+        self._full = False
 
     def look(self, job: Callable[[Transaction], T]) -> T:
         """Read what is committed, now."""
@@ -85,10 +87,16 @@ class InlinePostgres:
     async def close(self) -> None:
         self.end()
 
+    def fill(self, *, full: bool) -> None:
+        """Let there be no room for what a batch has written, or let there be room again."""
+        self._full = full
+
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)
         with translated():
-            return self._store._transact(self._line, job)
+            return self._store._transact(
+                self._line, partial(on_a_full_disk, job) if self._full else job
+            )
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)

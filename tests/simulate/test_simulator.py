@@ -11,6 +11,7 @@ from cronsim import CronSim
 from msgspec.structs import replace
 
 from pubqueue.app import dispatcher, timetable
+from pubqueue.app.batch import FAILED, Batch
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.unsaid import Unsaid
@@ -21,6 +22,7 @@ from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.schedules import fire
+from pubqueue.stores.guarded import Guarded
 from simulate import run, shrink
 from simulate.__main__ import main
 from simulate.oracle import UNTOLD
@@ -130,6 +132,28 @@ def walks_with_the_zone(cron, zone, begin, *, reverse):
         yield Millis(round(moment.timestamp()) * 1000)
 
 
+def trusts_every_operation(_guarded, operation, *given):
+    return operation(*given)
+
+
+def loads_for_one_request(batch, requests, at, decide=Batch._decide):
+    """Whatever fails is blamed on the request whose turn it is, and the others are committed."""
+    try:
+        return decide(batch, requests, at)
+    except Exception:
+        return FAILED
+
+
+def test_a_full_disk_that_is_blamed_on_one_request_is_found(monkeypatch):
+    plan = [Fault(at, Kind.FULL, INSTANCES[at % 3], 20.0, 0) for at in range(20, 170, 10)]
+    runs = [run.Run(seed, "sqlite", minutes=MINUTES, plan=plan) for seed in SEEDS]
+    assert [one.run().violation for one in runs] == [""] * len(SEEDS)
+    monkeypatch.setattr(Guarded, "_do", trusts_every_operation)
+    monkeypatch.setattr(Batch, "_decide", loads_for_one_request)
+    runs = (run.Run(seed, "sqlite", minutes=MINUTES, plan=plan) for seed in range(1, 10))
+    assert next(outcome.rule for one in runs if (outcome := one.run()).violation)
+
+
 def fires_again(schedule, through, due, settled=fire._settled):
     return replace(settled(schedule, through, due), fired_through=schedule.fired_through)
 
@@ -183,7 +207,7 @@ def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):
     shortest = shrink.shrink(found)
     assert shortest.rule == found.rule == "publish confirmed before its commit"
     plan = list(shortest.plan)
-    assert Kind.REFUSE in {fault.kind for fault in plan}
+    assert {Kind.REFUSE, Kind.FULL} & {fault.kind for fault in plan}
     assert len(plan) < len(found.plan)
     for at in range(len(plan)):
         assert go(found.seed, plan=plan[:at] + plan[at + 1 :]).rule != found.rule

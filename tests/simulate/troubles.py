@@ -34,17 +34,22 @@ class Troubles:
         self._random = random
         self.dies_at: int | None = None
         self.refuses = False
+        self.full = False
+        """The disk has no room: some statements of a batch fail in the store, others do not."""
         self.races = False
         """Others change the rows of its batches meanwhile, as stores let them that do not lock from the beginning."""
         self.late = 0.0
 
     def __bool__(self) -> bool:
         """Say whether there are any."""
-        return self.dies_at is not None or self.refuses or self.races or bool(self.late)
+        return (
+            self.dies_at is not None or self.refuses or self.full or self.races or bool(self.late)
+        )
 
     def clear(self) -> None:
         """Have none."""
-        self.dies_at, self.refuses, self.races, self.late = None, False, False, 0.0
+        self.dies_at, self.refuses, self.full = None, False, False
+        self.races, self.late = False, 0.0
 
     def refuse(self) -> None:
         """Refuse whatever is asked from now on."""
@@ -53,6 +58,14 @@ class Troubles:
     def accept(self) -> None:
         """Refuse nothing more."""
         self.refuses = False
+
+    def fill(self) -> None:
+        """Have no room on the disk from now on."""
+        self.full = True
+
+    def make_room(self) -> None:
+        """Have room again."""
+        self.full = False
 
     def race(self) -> None:
         """Lose races from now on."""
@@ -126,6 +139,7 @@ class TroubledStore:
         await self._troubles.delay()
         await self._must_live()
         dies_at, ending = self._troubles.dies_at, self._troubles.next_end()
+        self._store.fill(full=self._troubles.full)
         if dies_at == 0:
             await self._end()
         try:
@@ -187,6 +201,12 @@ class TroubledStore:
     async def _must_live(self) -> None:
         if self._dead:
             await asyncio.Event().wait()
+
+
+def on_a_full_disk(job: Callable[[Transaction], T], tx: Transaction) -> T:
+    """Do the job, and find no room for it."""
+    job(tx)
+    raise StoreError("there is no room on the disk")
 
 
 def _lose() -> NoReturn:

@@ -198,12 +198,14 @@ class World:
             case Kind.CLOCK:
                 instance.ahead = fault.size
                 self._later(fault.span, partial(setattr, instance, "ahead", 0.0))
-            case Kind.REFUSE:
-                troubles.refuse()
-                self._later(fault.span, troubles.accept)
-            case Kind.RACE:
-                troubles.race()
-                self._later(fault.span, troubles.win)
+            case Kind.REFUSE | Kind.FULL | Kind.RACE:
+                begin, end = {
+                    Kind.REFUSE: (troubles.refuse, troubles.accept),
+                    Kind.FULL: (troubles.fill, troubles.make_room),
+                    Kind.RACE: (troubles.race, troubles.win),
+                }[fault.kind]
+                begin()
+                self._later(fault.span, end)
             case Kind.LATE:
                 troubles.late = fault.size
                 self._later(fault.span, partial(setattr, troubles, "late", 0.0))
