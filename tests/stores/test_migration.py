@@ -30,14 +30,30 @@ from pubqueue.core.model import (
     Subscription,
 )
 from pubqueue.core.reading.pages import EventEntry
-from pubqueue.core.transactions.model import App, Attempt, Record, StagedTotals, Totals, Version
+from pubqueue.core.transactions.model import (
+    App,
+    Attempt,
+    Record,
+    StagedTotals,
+    Totals,
+    Version,
+    key_of,
+    name_of,
+)
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import APPLICATION_ID, migrations, statements
 
 DEAD_LETTERS = NodeName("dead")
 BOSS = Jid("boss@x")
 OWNER = account_of(ETL)
-CONFIG = NodeConfig(queueing=True, dead_letter_node=DEAD_LETTERS, dedup_window=60, event_log=True)
+CONFIG = NodeConfig(
+    queueing=True,
+    dead_letter_node=DEAD_LETTERS,
+    dead_letter_meant=f"{NOW} {BOSS}",
+    dedup_window=60,
+    event_log=True,
+)
+NIGHTLY = key_of(OWNER, "nightly")
 NODES = (
     Node(DEAD_LETTERS, NodeConfig(queueing=True), BOSS, NOW, 1, 0),
     Node(JOBS, CONFIG, BOSS, NOW, 6, 2),
@@ -84,19 +100,20 @@ PEOPLE = (
     AffiliationRow(JOBS, BOSS, Affiliation.OWNER),
     AffiliationRow(JOBS, OWNER, Affiliation.PUBLISHER),
 )
-APP = App("nightly", OWNER, 1, NOW, NOW)
-OPEN = Version("nightly", 2, OWNER, immediate=False, began=NOW, until=after(9), items=2, bytes=12)
-ATTEMPT = Attempt("nightly", 2, 0, 3, 2, 12)
-STAGED = [StagedKey("nightly", 2, 0, 3, JOBS, ItemId(name)) for name in ("s1", "s2")]
-AT_ONCE = Attempt("nightly", 3, 0, 0, 2, 12, known=1)
-COMMITTED = Record(4, "nightly", OWNER, 1, NOW, after(1), 5, 30, Totals(1, None, 0.5))
+APP = App(NIGHTLY, OWNER, 1, NOW, NOW)
+OPEN = Version(NIGHTLY, 2, OWNER, immediate=False, began=NOW, until=after(9), items=2, bytes=12)
+ATTEMPT = Attempt(NIGHTLY, 2, 0, 3, 2, 12)
+STAGED = [StagedKey(NIGHTLY, 2, 0, 3, JOBS, ItemId(name)) for name in ("s1", "s2")]
+AT_ONCE = Attempt(NIGHTLY, 3, 0, 0, 2, 12, known=1)
+COMMITTED = Record(4, NIGHTLY, OWNER, 1, NOW, after(1), 5, 30, Totals(1, None, 0.5))
 EVENT = Event(EventKind.PUBLISHED, JOBS, ItemId("i3"), 0, None, ETL, NOW)
 
 
 def rows():
     """Yield each row of the old database, as (table, values)."""
     for node in NODES:
-        facts = json.encode(node.config).decode(), node.creator, node.created
+        config = replace(node.config, dead_letter_meant="")
+        facts = json.encode(config).decode(), node.creator, node.created
         yield "node", (IDS[node.name], node.name, *facts, node.items, 0)
     for row in PEOPLE:
         yield "affiliation", (IDS[row.node], row.account, row.affiliation.value)
@@ -109,7 +126,7 @@ def rows():
     for receipt in RECEIPTS:
         yield "receipt", receipt
     yield "finished", (IDS[JOBS], DONE.id, DONE.digest, DONE.until)
-    yield "txn_app", (2, APP.name, APP.owner, APP.version, APP.committed, APP.used)
+    yield "txn_app", (2, name_of(APP.name), APP.owner, APP.version, APP.committed, APP.used)
     told = COMMITTED.totals
     times = COMMITTED.began, COMMITTED.committed, COMMITTED.items, COMMITTED.bytes
     record = *times[:2], *times[2:], COMMITTED.committed
@@ -204,12 +221,12 @@ async def test_items_read_back_in_every_state(store):
 
 
 async def test_what_waits_for_commits_reads_back(store):
-    key = ("nightly", 2)
+    key = (NIGHTLY, 2)
     found = await load(
         store,
-        apps={"nightly"},
-        versions={key, ("nightly", 1)},
-        attempts={(*key, 0, 3), ("nightly", 3, 0, 0)},
+        apps={NIGHTLY},
+        versions={key, (NIGHTLY, 1)},
+        attempts={(*key, 0, 3), (NIGHTLY, 3, 0, 0)},
         waiting={OWNER, ""},
         staged=set(STAGED),
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
 from pubqueue.core.queue.cancel import MOST as MOST_CANCELLED
-from pubqueue.core.transactions.model import OnTaken
+from pubqueue.core.transactions.model import OnTaken, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,9 +136,9 @@ def of_stage(request: StagePublish) -> Refused | None:
 
 def of_app(request: NamesApp) -> Refused | None:
     """Refuse a request that names an app by what is no name; where none needs to be named, None is none."""
-    name = request.app
-    if name is None:
+    if request.app is None:
         return None
+    name = name_of(request.app)
     if not name or len(name.encode()) > LONGEST_APP or not name.isprintable():
         return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {LONGEST_APP} bytes")
     return None

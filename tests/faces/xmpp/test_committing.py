@@ -5,9 +5,16 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import Asker, ItemId, NodeName, State
+from pubqueue.core.model import Asker, ItemId, Jid, NodeName, State
 from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Committed, Mark, OnTaken, TakenId, Totals
+from pubqueue.core.transactions.model import (
+    Committed,
+    Mark,
+    OnTaken,
+    TakenId,
+    Totals,
+    key_of,
+)
 from pubqueue.core.transactions.staging import (
     AbortVersion,
     AskLastVersion,
@@ -23,6 +30,7 @@ from pubqueue.faces.xmpp.stream import StreamParser
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"
 BEE = Asker("bee@localhost/one")
 MARK = "app='a' version='1'"
+MINE = key_of(BEE.account, "a")
 
 
 def read(parser, child):
@@ -57,11 +65,11 @@ def says(answer):
 def test_a_mark_beside_a_publish_stages_it():
     request = publish(txn("app='a b' version='7' part='3' attempt='1187'"))
     assert isinstance(request, StagePublish)
-    assert request.mark == Mark("a b", 7, 3, 1187)
+    assert request.mark == Mark(key_of(BEE.account, "a b"), 7, 3, 1187)
     assert request.publish == publish()
-    assert publish(txn(MARK)).mark == Mark("a", 1)
-    assert publish(txn(f"{MARK} visibility='commit'")).mark == Mark("a", 1)
-    assert publish(txn(f"{MARK} visibility='immediate'")).mark == Mark("a", 1, immediate=True)
+    assert publish(txn(MARK)).mark == Mark(MINE, 1)
+    assert publish(txn(f"{MARK} visibility='commit'")).mark == Mark(MINE, 1)
+    assert publish(txn(f"{MARK} visibility='immediate'")).mark == Mark(MINE, 1, immediate=True)
 
 
 def test_metadata_may_stand_before_it_or_behind_it():
@@ -99,13 +107,13 @@ def test_a_publish_belongs_to_one_transaction():
 
 def test_a_commit_names_its_parts_as_elements_or_as_a_list():
     parts = Part(3, 1187, 500), Part(4, 1190, 0)
-    expected = CommitVersion(BEE, "a", 1, parts)
+    expected = CommitVersion(BEE, MINE, 1, parts)
     elements = (
         "<part n='3' attempt='1187' items='500' bytes='7'/><part n='4' attempt='1190' items='0'/>"
     )
     assert commit(elements) == expected
     assert commit("<parts>3:1187:500:7\n 4:1190:0:0</parts>") == expected
-    assert commit("<parts/>") == commit() == CommitVersion(BEE, "a", 1, ())
+    assert commit("<parts/>") == commit() == CommitVersion(BEE, MINE, 1, ())
 
 
 def test_four_thousand_parts_fit_into_a_stanza_as_a_list():
@@ -187,13 +195,19 @@ def test_the_other_requests_are_read():
     def asked(parser, words):
         return read(parser, f"<x xmlns='{ns.OURS}' {words}/>")
 
-    assert asked(committing.abort, MARK) == AbortVersion(BEE, "a", 1)
-    assert asked(committing.ask, "app='a'") == AskLastVersion(BEE, "a")
+    assert asked(committing.abort, MARK) == AbortVersion(BEE, MINE, 1)
+    assert asked(committing.ask, "app='a'") == AskLastVersion(BEE, MINE)
     listed = asked(committing.records, "state='open' app='a' after='7' max='5'")
-    assert listed == ListTransactions(BEE, open=True, app="a", after=7, max=5)
+    assert listed == ListTransactions(BEE, open=True, app=MINE, after=7, max=5)
     assert asked(committing.records, "") == ListTransactions(BEE, open=False)
     assert asked(committing.records, "max='0'").max == 1
     assert says(asked(committing.abort, "app='a'")).startswith("abort: version")
+    theirs = key_of(Jid("etl@localhost"), "a")
+    assert asked(committing.abort, f"{MARK} account='etl@localhost/x'").app == theirs
+    assert asked(committing.ask, "app='a' account='etl@localhost'").app == theirs
+    assert asked(committing.records, "app='a' account='etl@localhost'").app == theirs
+    for parser, said in ((committing.abort, MARK), (committing.ask, "app='a'")):
+        assert says(asked(parser, f"{said} account='@'")).endswith("account is no JID")
     assert says(asked(committing.ask, "")).startswith("app")
     assert says(asked(committing.records, "app=''")).startswith("app")
     for said in ("state='both'", "after='-1'", "max='x'"):

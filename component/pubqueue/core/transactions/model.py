@@ -35,6 +35,20 @@ class Limits(Struct, frozen=True, gc=False):
 DEFAULTS: Final = Limits()
 
 
+APART: Final = "\x1f"
+"""Between the two halves of a key; no name of an account or an app has it."""
+
+
+def key_of(account: Jid, name: str) -> str:
+    """Return under what an account's app is kept: two accounts that name theirs alike have two apps."""
+    return f"{account}{APART}{name}"
+
+
+def name_of(key: str) -> str:
+    """Return the name by which its account calls the app of a key."""
+    return key.rpartition(APART)[2]
+
+
 class Mark(Struct, frozen=True, gc=False):
     """Where in a transaction a publish belongs. `immediate` items are visible before the commit."""
 

@@ -49,6 +49,7 @@ from pubqueue.core.transactions.model import (
     OnTaken,
     TakenId,
     WinnerRow,
+    name_of,
 )
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def dead_letter_id(
     request: MoveWinners, row: WinnerRow, at: Millis, *, twice: bool = False
 ) -> ItemId:
     """Return the id of a dead letter; `twice` if there is one of another commit in the same moment."""
-    winner = f"{request.app}.{request.version}.{row.part}.{row.row}"
+    winner = f"{name_of(request.app)}.{request.version}.{row.part}.{row.row}"
     return id_elsewhere(row.node, row.item.draft.id, at, winner, twice=twice)
 
 

@@ -30,6 +30,7 @@ from pubqueue.core.transactions.model import (
     Stage,
     StagedItem,
     Transactions,
+    name_of,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ def foreign(by: Asker, app: App | None) -> Decision | None:
     """Refuse whoever is not the account that first spoke for the app."""
     if app is None or app.owner == by.account:
         return None
-    return refuse(Refusal.FORBIDDEN, f"the transactions of {app.name} are another account's")
+    return refuse(
+        Refusal.FORBIDDEN, f"the transactions of {name_of(app.name)} are another account's"
+    )
 
 
 def done(app: App | None, version: int) -> bool:
@@ -254,7 +257,9 @@ def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
         return no
     app = facts.app
     return Decision(
-        LastVersion(request.app, app.version if app else None, app.committed if app else None)
+        LastVersion(
+            name_of(request.app), app.version if app else None, app.committed if app else None
+        )
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.core.transactions.model import name_of
 from pubqueue.faces.xmpp import headers, ns
 from pubqueue.faces.xmpp.room import fitting
 from pubqueue.faces.xmpp.settings import shown as fields_of
@@ -92,7 +93,8 @@ def items(page: ItemPage, _service: str) -> bytes:
 
 def _item(shown: ItemEntry) -> bytes:
     item, letter = shown.item, shown.item.dead_letter
-    app, version = item.transaction or (None, None)
+    key, version = item.transaction or (None, None)
+    app = None if key is None else name_of(key)
     words = _words(
         id=item.id,
         seq=item.seq,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.core.transactions.model import name_of
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.text import attribute, stamp
 
@@ -65,7 +66,7 @@ def _record(record: Record, now: int) -> str:
     told = record.totals
     words = {
         "id": record.id,
-        "app": attribute(record.app),
+        "app": attribute(name_of(record.app)),
         "version": record.version,
         "publisher": attribute(record.owner),
         "rows": record.items,

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.core.addresses import account_of
 from pubqueue.core.model import NodeName
 from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark, OnTaken, Totals
+from pubqueue.core.transactions.model import Mark, OnTaken, Totals, key_of
 from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 from pubqueue.core.validity import HIGHEST_NUMBER
 from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 
 if TYPE_CHECKING:
+    from pubqueue.core.model import Asker
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.stream import Element
 
@@ -39,9 +42,17 @@ def number(text: str | None, what: str) -> int:
     return min(int(text.lstrip("0")[:_DIGITS] or "0"), HIGHEST_NUMBER + 1)
 
 
-def _app(element: Element) -> str:
-    """Return the name of the app; what a name may be, the core knows."""
-    return element.get("app") or ""
+def _app(element: Element, by: Asker) -> str:
+    """Return the key of the asker's app of this name; what a name may be, the core knows."""
+    return key_of(by.account, element.get("app") or "")
+
+
+def _app_of(element: Element, by: Asker) -> str:
+    """Return the key of an app of the asker's, or of the account that it names: administrators may ask for others'."""
+    account = jid_of(element.get("account") or by.account)
+    if account is None:
+        raise ValueError("account is no JID")
+    return key_of(account_of(account), element.get("app") or "")
 
 
 def mark_of(iq: Iq) -> Mark | StanzaError | None:
@@ -50,17 +61,17 @@ def mark_of(iq: Iq) -> Mark | StanzaError | None:
     if len(found) > 1:
         return bad_request(text="a publish belongs to one transaction")
     try:
-        return _mark(found[0]) if found else None
+        return _mark(found[0], iq.by) if found else None
     except ValueError as problem:
         return bad_request(text=f"txn: {problem}")
 
 
-def _mark(element: Element) -> Mark:
+def _mark(element: Element, by: Asker) -> Mark:
     visibility = element.get("visibility") or "commit"
     if visibility not in {"commit", "immediate"}:
         raise ValueError("visibility is commit or immediate")
     return Mark(
-        _app(element),
+        _app(element, by),
         number(element.get("version"), "version"),
         number(element.get("part") or "0", "part"),
         number(element.get("attempt") or "0", "attempt"),
@@ -80,7 +91,7 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
         taken = _on_taken(words.get("on-taken"))
         aside = words.get("dead-letter-node")
         place = None if aside is None else NodeName(aside)
-        request = CommitVersion(iq.by, _app(words), version, parts, totals, taken, place)
+        request = CommitVersion(iq.by, _app(words, iq.by), version, parts, totals, taken, place)
     except ValueError as problem:
         return bad_request(text=f"commit: {problem}")
     return request
@@ -137,14 +148,19 @@ def abort(iq: Iq) -> AbortVersion | StanzaError:
     try:
         named = tuple((part.number, part.attempt) for part in _parts(words))
         version = number(words.get("version"), "version")
-        return AbortVersion(iq.by, _app(words), version, named if words.children else None)
+        return AbortVersion(
+            iq.by, _app_of(words, iq.by), version, named if words.children else None
+        )
     except ValueError as problem:
         return bad_request(text=f"abort: {problem}")
 
 
 def ask(iq: Iq) -> AskLastVersion | StanzaError:
     """Read whose mark is asked for."""
-    return AskLastVersion(iq.by, _app(iq.child))
+    try:
+        return AskLastVersion(iq.by, _app_of(iq.child, iq.by))
+    except ValueError as problem:
+        return bad_request(text=f"txn: {problem}")
 
 
 def records(iq: Iq) -> ListTransactions | StanzaError:
@@ -157,7 +173,7 @@ def records(iq: Iq) -> ListTransactions | StanzaError:
         return ListTransactions(
             iq.by,
             state == "open",
-            None if words.get("app") is None else _app(words),
+            None if words.get("app") is None else _app_of(words, iq.by),
             number(words.get("after") or "0", "after"),
             max(1, number(words.get("max") or "100", "max")),
         )

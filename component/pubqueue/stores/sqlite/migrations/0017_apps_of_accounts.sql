@@ -1,0 +1,3 @@
+-- The name of an app is its account's: two accounts may call theirs alike. So it is kept under both names, the account's first.
+-- Programs of sixteen migrations cannot run on this schema.
+UPDATE txn_app SET name = owner || char(31) || name;
