@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, JOBS
+from harness.patience import PATIENCE
 from harness.witness import WatchedFace
 from simulate import virtual_time
+from structlog.testing import capture_logs
 
 from pubqueue.app import other_processes
 from pubqueue.app.broker import Broker
@@ -139,6 +141,38 @@ async def test_a_store_that_cannot_say_is_looked_at(process, monkeypatch):
         for request in (a_queue(), joins(ANN), publishes("a")):
             await cut_off.handle(request)
         assert (await heard.next()).to == ANN
+
+
+@pytest.mark.parametrize("place", ["changes", "instances.hear", "instances.abandoned"])
+async def test_what_it_meets_does_not_end_it(process, monkeypatch, place):
+    """Not only what the store refuses: whatever it is, others' items are handed out."""
+    faults = [ZeroDivisionError(), RuntimeError("a fault of the test's")]
+    *path, name = place.split(".")
+
+    def failing(owner):
+        call = getattr(owner, name)
+
+        async def fails_at_first(*given):
+            if faults:
+                raise faults.pop()
+            return await call(*given)
+
+        return fails_at_first
+
+    monkeypatch.setattr(other_processes, "PERIOD", 0.01)
+    with capture_logs() as said:
+        async with process(connected=False) as (cut_off, _), process() as (broker, heard):
+            owner = broker._store.instances if path else broker._store
+            monkeypatch.setattr(owner, name, failing(owner))
+            for request in (a_queue(), joins(ANN, 2), publishes("a")):
+                await cut_off.handle(request)
+            assert (await heard.next()).to == ANN
+            async with asyncio.timeout(PATIENCE):
+                while faults:  # noqa: ASYNC110  # nobody tells of it
+                    await asyncio.sleep(0)
+            await cut_off.handle(publishes("b"))
+            assert (await heard.next()).item.id == "b"
+    assert [entry["event"] for entry in said].count("other_processes.failed") == 2
 
 
 async def test_starting_and_stopping_twice_do_no_harm(process):

@@ -1,6 +1,7 @@
 """The reaper: what is due is done, at the time that the clock says."""
 
 import asyncio
+import sqlite3
 from dataclasses import dataclass
 from itertools import count
 
@@ -14,7 +15,9 @@ from structlog.testing import capture_logs
 from pubqueue.app import reaper as reaper_module
 from pubqueue.app import rules
 from pubqueue.app.broker import Broker
+from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts import expiring
+from pubqueue.app.item_changes import ItemChanges
 from pubqueue.app.reaper import Reaper
 from pubqueue.app.rows import Needs
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
@@ -24,6 +27,7 @@ from pubqueue.core.queue import expire
 from pubqueue.core.queue.recover import Recover
 from pubqueue.core.reading.trim import Trim
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 LATE = after(10_000)
 OTHER = NodeName("other")
@@ -237,6 +241,84 @@ async def test_a_recovery_that_meets_a_fault_of_ours_holds_up_no_expiry(stage, m
     stage.clock.now = LATE
     stage.reaper.start(stage.broker)
     await stage.log.until(unlocked("a"))
+
+
+ODD = ItemId("odd")
+
+
+def odd_in_deciding(monkeypatch):
+    decide = expire.fail
+
+    def fail(case, *given):
+        if case.item.id == ODD:
+            raise ZeroDivisionError
+        return decide(case, *given)
+
+    monkeypatch.setattr(expire, "fail", fail)
+
+
+def odd_in_changing(monkeypatch):
+    make = ItemChanges._item
+
+    def item(self, asked, change):
+        if change.item.id == ODD and isinstance(asked, expire.Expire):
+            raise ZeroDivisionError
+        make(self, asked, change)
+
+    monkeypatch.setattr(ItemChanges, "_item", item)
+    for kind, call in ChangeApplier._MAKE.items():
+        if call is make:
+            monkeypatch.setitem(ChangeApplier._MAKE, kind, item)
+
+
+def odd_in_the_store(monkeypatch):
+    write = SqliteTransaction.write
+
+    def guarded(self, writes):
+        if any(one.before is not None and one.before.id == ODD for one in writes.items):
+            raise sqlite3.IntegrityError("CHECK constraint failed")
+        write(self, writes)
+
+    monkeypatch.setattr(SqliteTransaction, "write", guarded)
+
+
+@pytest.mark.parametrize("odd", [odd_in_deciding, odd_in_changing, odd_in_the_store])
+async def test_one_row_that_cannot_be_ended_keeps_no_other_lock_from_ending(
+    stage, monkeypatch, odd
+):
+    names = ["a", "b", "c", ODD, "d", "e", "f"]
+    await stage.do(*map(publishes, names))
+    stage.clock.now = LATE
+    monkeypatch.setattr(reaper_module, "RETRY", 0.001)
+    with capture_logs() as said, monkeypatch.context() as patched:
+        odd(patched)
+        stage.reaper.start(stage.broker)
+        for name in names:
+            if name != ODD:
+                await stage.log.until(unlocked(name))
+        await turns(until=lambda: any(one["event"] == "overdue.set_aside" for one in said))
+        (told,) = [one for one in said if one["event"] == "overdue.set_aside"]
+        assert (told["kind"], told["of"], told["name"]) == ("item", JOBS, ODD)
+        await stage.do(publishes("later"))
+        stage.clock.now = Millis(LATE + 61_000)
+        await stage.log.until(unlocked("later"))
+        assert [one["event"] for one in said].count("overdue.set_aside") == 1
+        assert unlocked(ODD) not in stage.log
+    stage.clock.now = Millis(LATE + 3_700_000)  # it has been mended since
+    stage.reaper.on_moment(None)
+    stage.reaper.on_moment(LATE)
+    await stage.log.until(unlocked(ODD))
+
+
+async def test_a_full_disk_sets_nothing_aside(stage, monkeypatch):
+    monkeypatch.setattr(reaper_module, "RETRY", 0.001)
+    await stage.do(publishes("a"), publishes("b"))
+    stage.clock.now = LATE
+    stage.store.failures = 20
+    with capture_logs() as said:
+        stage.reaper.start(stage.broker)
+        await stage.log.until(unlocked("b"))
+    assert "overdue.set_aside" not in {one["event"] for one in said}
 
 
 async def test_old_ids_are_forgotten_in_steps_that_follow_by_themselves(stage, monkeypatch):

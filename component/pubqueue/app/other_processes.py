@@ -55,6 +55,18 @@ class OtherProcesses:
                 await task
 
     async def _run(self, broker: Broker) -> None:
+        """Watch until cancelled, or fenced; whatever else is met is logged, and watching begins anew."""
+        while True:
+            try:
+                await self._watch(broker)
+            except FencedError:
+                raise
+            except Exception:  # the outermost loop of the task
+                log.exception("other_processes.failed")
+                broker.look_around()
+                await asyncio.sleep(PERIOD)
+
+    async def _watch(self, broker: Broker) -> None:
         while True:
             await self._store.instances.hear(PERIOD)
             try:

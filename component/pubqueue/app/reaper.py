@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.firing import Firing
+from pubqueue.app.setting_aside import SettingAside
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
 from pubqueue.core.nodes.review import ResumeReviews
 from pubqueue.core.nodes.trimming import ResumeTrims
-from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.recover import Recover
 from pubqueue.core.reading.pages import Trimmed
 from pubqueue.core.reading.trim import Trim
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pubqueue.app.firing import Beside
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Millis
+    from pubqueue.core.queue.expire import Expire, ListOverdue
     from pubqueue.core.schedules.fire import FireSchedule
 
 log = structlog.get_logger(__name__)
@@ -57,6 +58,7 @@ class Reaper:
         self._expired = NO_TIME
         self._moving = False
         self._firing = Firing(beside)
+        self._aside = SettingAside(clock)
         self._next: Millis | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -130,7 +132,7 @@ class Reaper:
     async def _expire(self, broker: Broker) -> None:
         self._expired = self._clock()
         self._firing.look(broker)
-        await _do(Expire(), broker)
+        await self._aside.end(partial(_try, broker=broker))
         await self._firing.fire(partial(_do, broker=broker))
 
     def _resume_moves(self, broker: Broker) -> None:
@@ -154,16 +156,25 @@ class Reaper:
     def _pause(self) -> float:
         if self._next is None:
             return LONGEST
-        return min(LONGEST, max(0.0, (self._next - self._clock()) / 1000))
+        soonest = RETRY if self._aside else 0.0  # what is set aside is overdue: not in a hot loop
+        return min(LONGEST, max(soonest, (self._next - self._clock()) / 1000))
 
 
-async def _do(request: Recover | Expire | FireSchedule, broker: Broker) -> Reply:
-    """Have it done, and return the reply. While the store is in trouble it is tried again, not in a hot loop.
+async def _do(request: Recover | FireSchedule, broker: Broker) -> Reply:
+    """Have it done, and return the reply.
 
     What has met a fault of ours stands back for all else that time demands; its own turn comes again.
     """
-    while isinstance(reply := await broker.handle(request), Refused):
+    reply = await _try(request, broker)
+    if isinstance(reply, Refused):
         await asyncio.sleep(RETRY)
+    return reply
+
+
+async def _try(request: Recover | FireSchedule | Expire | ListOverdue, broker: Broker) -> Reply:
+    """Have it done, and return the reply. While the store is in trouble it is tried again, not in a hot loop."""
+    while isinstance(reply := await broker.handle(request), Refused):
         if reply.refusal is Refusal.INTERNAL_FAULT:
             break
+        await asyncio.sleep(RETRY)
     return reply

@@ -124,6 +124,7 @@ Request = (
     | keep.DeclareSchedules
     | expire.Arrive
     | expire.Expire
+    | expire.ListOverdue
     | expire.Leave
     | expire.Bounce
     | recover.Recover
@@ -222,6 +223,7 @@ RULES: Final[dict[type, Rule]] = {
     keep.DeclareSchedules:       _rule(scheduling.for_declare, keep.declare_schedules),
     expire.Arrive:               _rule(expiring.for_arrive, expire.arrive),
     expire.Expire:               _rule(expiring.for_expiry, expire.expire),
+    expire.ListOverdue:          _rule(expiring.for_list, expire.list_overdue),
     expire.Leave:                _rule(expiring.for_leave, expire.leave),
     expire.Bounce:               _rule(expiring.for_bounce, expire.bounce),
     recover.Recover:             _rule(expiring.for_recovery, recover.recover),

@@ -362,6 +362,12 @@ class Retrieved(Struct, frozen=True, gc=False):
     part: Part = WHOLE
 
 
+class Overdue(Struct, frozen=True, gc=False):
+    """What rows have run out, by their keys."""
+
+    keys: tuple[tuple[str, ...], ...]
+
+
 Reply = (
     Refused
     | Done
@@ -387,6 +393,7 @@ Reply = (
     | Retrieved
     | SubscriberPage
     | Untold
+    | Overdue
     | transactions.Reply
     | schedules.Reply
     | pages.Reply

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.dying import places
 from pubqueue.app.listings import Forgettable, Locks, LocksFromLast, Sweepable
 from pubqueue.app.resending import told
+from pubqueue.app.rows import Due
 from pubqueue.core.addresses import account_of
 from pubqueue.core.lifecycle import exhausted
 from pubqueue.core.model import Jid, Millis, State
@@ -17,6 +19,10 @@ from pubqueue.core.queue.expire import (
     BounceFacts,
     ExpireFacts,
     LeaveFacts,
+    OverdueFacts,
+    of_item,
+    of_lease,
+    of_version,
 )
 from pubqueue.core.queue.recover import RecoverFacts
 from pubqueue.core.queue.resend import LOOKED_AT, MOST_OCTETS, ResendFacts, untold
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Item, Node, Subscription
-    from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+    from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave, ListOverdue
     from pubqueue.core.queue.recover import Recover
     from pubqueue.core.queue.resend import Resend
 
@@ -68,10 +74,31 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     return ResendFacts(now, span, tuple(locks), payloads, subids)
 
 
-def for_expiry(context: Context, _request: object) -> ExpireFacts:
+def for_list(context: Context, _request: ListOverdue) -> OverdueFacts:
+    """Return the keys of what has run out."""
+    due = context.rows.due(context.now, AT_ONCE)
+    items = [*due.locks, *due.lives, *due.delayed]
+    keys = [*map(of_item, items), *starmap(of_version, due.versions), *map(of_lease, due.leases)]
+    return OverdueFacts(tuple(dict.fromkeys(keys)))
+
+
+def _taken(request: Expire, due: Due) -> Due:
+    """Return what of that is to be ended."""
+    if request.only is None and not request.aside:
+        return due
+    return Due(
+        locks=[item for item in due.locks if request.takes(of_item(item))],
+        lives=[item for item in due.lives if request.takes(of_item(item))],
+        delayed=[item for item in due.delayed if request.takes(of_item(item))],
+        versions=[one for one in due.versions if request.takes(of_version(*one))],
+        leases=[row for row in due.leases if request.takes(of_lease(row))],
+    )
+
+
+def for_expiry(context: Context, request: Expire) -> ExpireFacts:
     """Return what has run out."""
     rows, now = context.rows, context.now
-    due = rows.due(now, AT_ONCE)
+    due = _taken(request, rows.due(now, AT_ONCE + len(request.aside)))
     cases = _cases(context, [*due.locks, *due.lives])
     for item in due.delayed:
         rows.node(item.node)
@@ -79,7 +106,8 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
     holders = [rows.subscription(*lock) for lock in held]
     leases = [rows.subscription(one.node, one.jid) for one in due.leases]
     kept_since = Millis(now - context.limits.kept_for)
-    old = rows.page(Forgettable(now), None, FORGOTTEN + 1)
+    whole = request.only is None
+    old = rows.page(Forgettable(now), None, FORGOTTEN + 1) if whole else []
     return ExpireFacts(
         now=now,
         ripe=tuple(due.delayed),
@@ -87,7 +115,7 @@ def for_expiry(context: Context, _request: object) -> ExpireFacts:
         lives=cases[len(due.locks) :],
         holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
-        sweepable=kept_since if True in rows.page(Sweepable(kept_since)) else None,
+        sweepable=kept_since if whole and True in rows.page(Sweepable(kept_since)) else None,
         leases=tuple(one for one in leases if one is not None),
         more_to_forget=sum(old) > FORGOTTEN,
     )

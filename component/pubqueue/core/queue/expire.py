@@ -25,7 +25,7 @@ from pubqueue.core.changes import (
     SetAvailable,
     SetTerms,
 )
-from pubqueue.core.decision import Decision, Done
+from pubqueue.core.decision import Decision, Done, Overdue
 from pubqueue.core.model import SubscriptionState, later, mark_of, seconds
 from pubqueue.core.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
@@ -59,8 +59,49 @@ FORGOTTEN: Final = 1_000
 """Ids of finished work that one step forgets at most; the next step follows at once while there are more."""
 
 
+Key = tuple[str, ...]
+"""What a row that has run out is known by: its kind, and its names."""
+
+
 class Expire(Struct, frozen=True, gc=False):
-    """Do what the clock demands."""
+    """Do what the clock demands: end what has run out, but for rows that are put `aside`, or `only` these rows."""
+
+    aside: frozenset[Key] = frozenset()
+    only: frozenset[Key] | None = None
+
+    def takes(self, key: Key) -> bool:
+        """Say whether the row is to be ended."""
+        return key in self.only if self.only is not None else key not in self.aside
+
+
+class ListOverdue(Struct, frozen=True, gc=False):
+    """Ask which rows have run out, as many as one batch ends."""
+
+
+class OverdueFacts(Struct, frozen=True, gc=False):
+    """Their keys."""
+
+    keys: tuple[Key, ...]
+
+
+def list_overdue(_request: ListOverdue, facts: OverdueFacts) -> Decision:
+    """Tell the service which rows have run out."""
+    return Decision(Overdue(facts.keys))
+
+
+def of_item(item: Item) -> Key:
+    """Return the key of an item whose lock, pause or life has ended."""
+    return "item", item.node, item.id
+
+
+def of_version(app: str, number: int) -> Key:
+    """Return the key of an open version that nobody has committed in time."""
+    return "version", app, str(number)
+
+
+def of_lease(row: Subscription) -> Key:
+    """Return the key of a subscription whose lease has ended, or is to be said to end."""
+    return "lease", row.node, row.jid
 
 
 class ExpireFacts(Struct, frozen=True, gc=False):
@@ -140,7 +181,7 @@ class BounceFacts(Struct, frozen=True, gc=False):
     subscription: Subscription | None
 
 
-def expire(_request: Expire, facts: ExpireFacts) -> Decision:
+def expire(request: Expire, facts: ExpireFacts) -> Decision:
     """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification).
 
     A delayed item may have come to the end of its life as well: then that is what happens to it. No moment is noted for
@@ -152,7 +193,8 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
     ended = {case.item.seq for case in facts.lives}
     changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
     changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
-    changes.append(Forget(facts.now, FORGOTTEN))
+    if request.only is None:
+        changes.append(Forget(facts.now, FORGOTTEN))
     changes += [Abort(app, version) for app, version in facts.overdue]
     if facts.sweepable is not None:
         changes.append(Sweep(facts.sweepable, SLICE))
@@ -164,7 +206,7 @@ def expire(_request: Expire, facts: ExpireFacts) -> Decision:
         for change, told in _of_leases(row, facts.now):
             changes.append(change)
             notices.append(told)
-    then = Expire() if facts.more_to_forget else None
+    then = request if facts.more_to_forget else None
     return Decision(Done(), tuple(changes), tuple(notices), then=then)
 
 
