@@ -1,0 +1,86 @@
+"""Long work between two slices: what is resumed is begun once, however often somebody looks for it."""
+
+import pytest
+from harness.facts import JOBS
+
+from pubqueue.app.long_work import LongWork
+from pubqueue.core.decision import Decision, Done
+from pubqueue.core.model import NodeName
+from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.trimming import TrimItems
+
+OTHER = NodeName("other")
+
+
+class SlowNews:
+    """News that have not left yet."""
+
+    def __init__(self):
+        self.calls = []
+
+    def when_told(self, _nodes, call):
+        self.calls.append(call)
+
+    def leave(self):
+        """Let all leave that waits by now."""
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+class Stage:
+    """Long work whose slices are noted when they may be done."""
+
+    def __init__(self):
+        self.news, self.submitted, self.answers = SlowNews(), [], []
+        self.work = LongWork(
+            self.news, lambda request, answer: self.submitted.append((request, answer))
+        )
+
+    def begin(self, request):
+        """Have a slice of it done that has more behind it."""
+        self.work.go_on(Decision(Done(), then=request), self.answers.append)
+
+    def next(self):
+        """Return what may be done by now."""
+        self.news.leave()
+        found, self.submitted = self.submitted, []
+        return found
+
+
+@pytest.mark.parametrize("kind", [TrimItems, ReviewSubscribers])
+def test_what_is_looked_for_again_while_it_waits_is_not_begun_beside_itself(kind):
+    stage = Stage()
+    for _ in range(20):
+        stage.begin(kind(JOBS))
+    assert stage.answers == [Done()] * 19
+    ((request, answer),) = stage.next()
+    assert request == kind(JOBS)
+    stage.begin(kind(JOBS))  # nor while its slice is being done
+    assert stage.answers == [Done()] * 20
+    answer("end")
+    assert stage.answers[-1] == "end"
+    stage.begin(kind(JOBS))  # what met a store in trouble is begun again
+    assert [request for request, _ in stage.next()] == [kind(JOBS)]
+
+
+def test_other_nodes_other_kinds_and_who_waits_for_the_end_are_served():
+    stage = Stage()
+    asked = [
+        *(TrimItems(JOBS), TrimItems(OTHER), ReviewSubscribers(JOBS)),
+        *(TrimItems(JOBS, Done()), TrimItems(JOBS, Done())),
+    ]
+    for request in asked:
+        stage.begin(request)
+    assert [request for request, _ in stage.next()] == asked
+    assert stage.answers == []
+
+
+def test_a_trim_that_goes_on_as_a_review_is_one_of_that_kind_then():
+    stage = Stage()
+    stage.begin(TrimItems(JOBS, review=True))
+    ((_, answer),) = stage.next()
+    stage.work.go_on(Decision(Done(), then=ReviewSubscribers(JOBS)), answer)
+    stage.begin(ReviewSubscribers(JOBS))
+    stage.begin(TrimItems(JOBS))
+    assert [request for request, _ in stage.next()] == [ReviewSubscribers(JOBS), TrimItems(JOBS)]
