@@ -26,6 +26,7 @@ from pubqueue.faces.xmpp.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.payload import fingerprint, same, space_of
 from pubqueue.monitored import monitored
 from pubqueue.reloading import trim_of
+from pubqueue.stores import Timed
 from pubqueue.stores import shown as shown_address
 from pubqueue.stores.looking import look
 from pubqueue.stores.memory import MemoryStore
@@ -201,7 +202,7 @@ async def _at_work(
         await declared_nodes.bring(broker, store, settings.node, _service(settings))
         await declared_schedules.bring(broker, settings.schedule, _service(settings))
         reaper.start(broker)
-        yield [broker.task, other_processes.start(broker)]
+        yield [broker.task, *other_processes.start(broker)]
 
 
 async def serve(
@@ -255,7 +256,8 @@ async def _serve(
     reloader: Reloader | None,
 ) -> None:
     async with _stored(settings) as store:
-        broker, reaper = _broker(settings, store, watch=monitor.watch)
+        clock = store.clock(now) if isinstance(store, Timed) else now
+        broker, reaper = _broker(settings, store, clock, watch=monitor.watch)
 
         def ready() -> None:
             monitor.ready()

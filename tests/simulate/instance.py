@@ -172,7 +172,12 @@ class Process:
         self._forget_what_was_said()
         self.store.kill()
         self.broker.pause()
-        tasks = self.broker._task, self.broker._reader._task, self._reaper._task, self._others._task
+        tasks = (
+            self.broker._task,
+            self.broker._reader._task,
+            self._reaper._task,
+            *self._others._tasks,
+        )
         for task in tasks:
             if task is not None:
                 task.cancel()

@@ -5,7 +5,11 @@ import asyncio
 import pytest
 from harness.patience import PATIENCE
 
-from pubqueue.app.ports import Instance
+from pubqueue.app.ports import FencedError, Instance
+from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.postgres import instances as of_postgres
+from pubqueue.stores.relational import leases
+from pubqueue.stores.sqlite import instances as of_sqlite
 
 
 async def died(instances):
@@ -22,6 +26,20 @@ async def taken_from(number, instances):
         while (entered := await instances.enter()).number != number:
             await instances.leave(entered.number)
     return entered
+
+
+def counts(tx):
+    return tx.number("item", 1)
+
+
+async def silence(store, monkeypatch):
+    """Have this process count as one that has said nothing for the length of a lease."""
+    for module in (leases, of_postgres, of_sqlite):
+        monkeypatch.setattr(module, "LEASE", 0.0)
+    if isinstance(store, MemoryStore):
+        store.instances.take_away()
+    else:
+        await store.instances.renew()
 
 
 class OfInstances:
@@ -82,3 +100,50 @@ class OfInstances:
         await one.instances.enter()
         await other.instances.leave(0)
         assert await other.instances.enter() == Instance(1)
+
+    async def test_who_has_lost_its_number_commits_nothing_and_enters_again(
+        self, two_stores, monkeypatch
+    ):
+        one, other = two_stores
+        await one.instances.enter()
+        await one.instances.renew()
+        before = await one.batch(counts)
+        await other.instances.enter()
+        await silence(one, monkeypatch)
+        assert await died(other.instances) == [0]
+        for left in (False, True):  # while another speaks for it, and after that
+            with pytest.raises(FencedError):
+                await one.batch(counts)
+            await other.instances.leave(0) if not left else None
+        with pytest.raises(FencedError):
+            await one.instances.renew()
+        assert await other.batch(counts) == before + 1, "nothing was committed in between"
+        await one.close()
+        await one.open()
+        assert (await one.instances.enter()).number == 0
+        assert await one.batch(counts) == before + 2
+
+    async def test_who_lives_keeps_its_number_whatever_others_look_for(self, two_stores):
+        one, other = two_stores
+        await one.instances.enter()
+        await other.instances.enter()
+        for _ in range(3):
+            assert (await one.instances.abandoned(), await other.instances.abandoned()) == ([], [])
+            await one.instances.renew()
+            await one.batch(counts)
+
+    async def test_what_speaks_for_another_is_fenced_itself_when_it_falls_silent(
+        self, two_stores, monkeypatch
+    ):
+        one, other = two_stores
+        await one.instances.enter()
+        await other.instances.enter()
+        await one.close()
+        assert await died(other.instances) == [0]
+        await one.open()
+        assert (await one.instances.enter()).number == 2, "the first is spoken for"
+        await silence(other, monkeypatch)
+        assert await died(one.instances) in ([0, 1], [1])
+        with pytest.raises(FencedError):
+            await other.batch(counts)
+        await other.instances.leave(0)

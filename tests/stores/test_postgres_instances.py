@@ -1,21 +1,27 @@
 """Processes on one PostgreSQL: each hears at once when another has written, whatever becomes of its connection."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN
 from harness.patience import PATIENCE
 from harness.witness import WatchedFace
-from stores.steps import EMPTY, add, make
+from stores.of_instances import died
+from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app import other_processes
 from pubqueue.app.broker import Broker
 from pubqueue.app.other_processes import OtherProcesses
+from pubqueue.app.ports import FencedError, Instance, StoreError
 from pubqueue.core import changes as c
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.stores.postgres import alone, schema
+from pubqueue.stores.postgres import instances as of_postgres
+from pubqueue.stores.postgres.line import connected
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.relational import leases
 from pubqueue.wiring import now
 
 EVER = 3600.0
@@ -105,7 +111,7 @@ def said_so_far(connection, postgres):
 async def heard_by(store, postgres):
     """Return who besides itself has spoken, and was not heard yet."""
     instances = store.instances
-    said = await instances._line.run(lambda: said_so_far(instances._locked_on, postgres))
+    said = await instances._line.run(lambda: said_so_far(instances._listens_on, postgres))
     return [name for name in said if name != store._id]
 
 
@@ -152,3 +158,90 @@ async def test_what_one_cannot_hand_out_another_does_as_soon_as_it_is_committed(
         async with asyncio.timeout(PATIENCE):
             delivery = await heard.get()
         assert (delivery.to, delivery.item.id) == (ANN, "a")
+
+
+# --- numbers, whatever becomes of connections -----------------------------------------------------
+
+
+async def test_after_an_outage_nobody_takes_the_number_of_another_that_lives(one, other, postgres):
+    postgres.ask(CONNECTIONS)
+    for _ in range(3):
+        assert (await other.instances.abandoned(), await one.instances.abandoned()) == ([], [])
+        await make(one, add(f"item{_}"))
+    assert locked(postgres) == {0, 1}
+
+
+async def test_who_dies_after_an_outage_is_spoken_for(one, other, postgres, monkeypatch):
+    for module in (leases, of_postgres):
+        monkeypatch.setattr(module, "LEASE", 0.0)
+    postgres.ask(CONNECTIONS)
+    for store in (one, other):
+        await store.instances.renew()
+    await one.close()
+    assert await other.instances.abandoned() == [0]
+
+
+async def test_who_was_cut_off_alone_is_fenced_when_another_has_taken_its_number(
+    one, other, postgres
+):
+    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances._listens_on.info.backend_pid}")
+    assert await died(other.instances) == [0]
+    with pytest.raises(FencedError, match="has taken the number 0"):
+        await make(one, add("lost"))
+    with pytest.raises(FencedError):
+        await one.instances.renew()
+    await one.close()
+    await one.open()
+    assert await one.instances.enter() == Instance(2)
+    await make(one, add("kept"))
+    assert await ids(one) == ["kept"]
+
+
+async def test_a_machine_that_stood_still_judges_nobody_before_others_can_speak(one, monkeypatch):
+    time = [0.0]
+    watch = leases.Watch(lambda: time[0])
+    assert watch.may_judge, "at the start nothing was missed"
+    for moment, judges in ((0, True), (2, True), (100, False), (109, False), (111, True)):
+        time[0] = moment
+        watch.touched()
+        if moment == 100:
+            assert not watch.may_judge
+            for second in range(101, 109):
+                time[0] = second
+                watch.touched()
+            time[0] = 109
+            watch.touched()
+        assert watch.may_judge is judges, moment
+    time[0] = 120
+    assert not watch.may_judge, "nor who has not said a word for long"
+
+
+@pytest.mark.parametrize("until", ["now() + interval '1 hour'", "now()"])
+async def test_who_copies_waits_for_leases_and_fences_who_comes_back(
+    one, postgres, monkeypatch, until
+):
+    monkeypatch.setattr(alone, "PATIENCE", 0.1)
+    monkeypatch.setattr(alone, "LEASE", 0.1)
+    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances._listens_on.info.backend_pid}")
+    postgres.ask(f"UPDATE pubqueue.instance SET until = {until}")
+    with closing(connected(one.conninfo)) as connection:
+        schema.configure(connection)
+        if until == "now()":
+            alone.have_alone(connection, "it")
+        else:
+            with pytest.raises(StoreError, match="it: a process serves from it; stop it first"):
+                alone.have_alone(connection, "it")
+            return
+    with pytest.raises(FencedError):
+        await make(one, add("late"))
+
+
+def locked(postgres):
+    """Return the numbers of those whose epoch is locked."""
+    with postgres.session() as asking:
+        rows = asking.execute(
+            of_postgres.OTHERS.replace("$1", str(schema.LOCK)).replace(
+                "instance", "pubqueue.instance"
+            )
+        ).fetchall()
+    return {number for number, _, _, is_gone in rows if not is_gone}

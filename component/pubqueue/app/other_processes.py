@@ -9,7 +9,6 @@ Alone on its store a process never has to. What one that died has decided and no
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -34,25 +33,42 @@ class OtherProcesses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._dead: list[int] = []
 
-    def start(self, broker: Broker) -> asyncio.Task[None]:
-        """Begin to watch, and return the task that does; FencedError ends it. Starting twice does no harm."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(broker), name="other processes")
-        return self._task
+    def start(self, broker: Broker) -> list[asyncio.Task[None]]:
+        """Begin to watch, and return the tasks that do; FencedError ends them. Starting twice does no harm."""
+        if not self._tasks:
+            parts = {"other processes": self._run(broker), "lease": self._live()}
+            self._tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
+        return self._tasks
 
     async def stop(self) -> None:
         """Stop watching. Stopping twice does no harm.
 
         Raises the fault that has ended the work before, if there was one.
         """
-        task, self._task = self._task, None
-        if task is not None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _live(self) -> None:
+        """Say again and again that this process lives, whatever the look at others waits for."""
+        said = False
+        while True:
+            try:
+                await self._store.instances.renew()
+                said = True
+            except FencedError:
+                raise
+            except StoreError as problem:
+                if said:
+                    log.warning("instance.not_renewed", why=str(problem))
+                said = False
+            await asyncio.sleep(PERIOD)
 
     async def _run(self, broker: Broker) -> None:
         """Watch until cancelled, or fenced; whatever else is met is logged, and watching begins anew."""

@@ -121,8 +121,19 @@ class Instances(Protocol):
 
         """
 
+    async def renew(self) -> None:
+        """Say that this process lives; to be called about once a second.
+
+        Raises:
+            FencedError: its number is another's: batches come to nothing, and it has to enter again.
+            StoreError: it could not be said.
+
+        """
+
     async def abandoned(self) -> list[int]:
         """Return the numbers of processes that have ended without leaving; they are ours now, until we `leave` them.
+
+        Those that have not said for long that they live count as ended, and are fenced.
 
         Raises:
             StoreError: the store cannot say.

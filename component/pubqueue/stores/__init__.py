@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from pubqueue.app.ports import Store
+    from pubqueue.core.model import Millis
 
 STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
     "sqlite": ("sqlite:///path/to/file", sqlite.store_at),
@@ -35,6 +36,14 @@ class Doubtful(Protocol):
             StoreError: the store cannot say.
 
         """
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A store with a clock of its own, for processes on machines whose clocks may differ."""
+
+    def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
+        """Return the clock by which deadlines are set and judged, made of the one of this machine."""
 
 
 def store_at(address: str) -> Store:

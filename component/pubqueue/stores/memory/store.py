@@ -50,10 +50,12 @@ class MemoryStore:
         """Run the job in one transaction and return its result.
 
         Raises:
+            FencedError: the number of this process is another's.
             StoreError: the store is closed, or an operation of the transaction has failed.
 
         """
         await self._turn()
+        self.instances.see_that_it_serves()
         journal = self._contents.journal
         seen, self._seen_by_batch = self._seen_by_batch, self._of_others
         foreign = seen != self._seen_by_batch

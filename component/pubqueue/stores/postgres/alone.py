@@ -1,7 +1,9 @@
 """Having a schema for oneself: nobody serves from it meanwhile.
 
 Whoever copies a store takes an advisory lock of that purpose first, and then looks whether a process has the lock of its
-number; a process takes its number first, and then looks whether somebody has that lock. So one of them sees the other.
+epoch; a process takes that first, and then looks whether somebody has the other. So one of them sees the other. A process
+that has just lost its connection has no lock and serves all the same: so the leases have to be over as well. Whoever comes
+back after that is fenced.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.stores.postgres.schema import LOCK, copied_from
+from pubqueue.stores.postgres.schema import LOCK, copied_from, version
+from pubqueue.stores.relational.leases import LEASE
 from pubqueue.stores.relational.statements import half_copied
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg import Connection
 
 GATE: Final = -1
@@ -22,6 +27,9 @@ GATE: Final = -1
 PATIENCE: Final = 2.0
 GLANCE: Final = 0.05
 """Seconds to wait for those who have just ended, and between two looks."""
+
+OF_LEASES: Final = 11
+"""The number of the schema from which on there are leases."""
 
 TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
 
@@ -32,6 +40,10 @@ NOBODY: Final = """
         AND classid::bigint = $1 AND objid != ($2::int8 & 4294967295)::oid
     )
 """
+
+OVER: Final = "SELECT NOT EXISTS (SELECT 1 FROM instance WHERE until > clock_timestamp())"
+
+FENCE: Final = "UPDATE instance SET epoch = 0, until = 'epoch'"
 
 
 def see_that_it_is_nobodys(connection: Connection) -> None:
@@ -59,14 +71,25 @@ def have_alone(connection: Connection, name: str) -> None:
         StoreError: a process serves from it, or somebody else has it for themselves.
 
     """
-    _patiently(connection, TAKEN, f"{name}: somebody copies it just now")
-    _patiently(connection, NOBODY, f"{name}: a process serves from it; stop it first")
+    lock = LOCK, GATE
+    _patiently(connection, TAKEN, lock, f"{name}: somebody copies it just now")
+    serves = f"{name}: a process serves from it; stop it first"
+    _patiently(connection, NOBODY, lock, serves)
+    if (version(connection) or 0) >= OF_LEASES:
+        _patiently(connection, OVER, (), serves, PATIENCE + LEASE)
+        connection.execute(FENCE)
 
 
-def _patiently(connection: Connection, question: str, sentence: str) -> None:
+def _patiently(
+    connection: Connection,
+    question: str,
+    values: Sequence[object],
+    sentence: str,
+    patience: float = PATIENCE,
+) -> None:
     """Ask until the answer is yes: of a process that has just ended the server hears a moment later."""
-    patient_until = time.monotonic() + PATIENCE
-    while (row := connection.execute(question, (LOCK, GATE)).fetchone()) is None or not row[0]:
+    patient_until = time.monotonic() + patience
+    while (row := connection.execute(question, values).fetchone()) is None or not row[0]:
         if time.monotonic() > patient_until:
             raise StoreError(sentence)
         time.sleep(GLANCE)

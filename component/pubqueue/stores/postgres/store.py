@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
-from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.app.ports import FencedError, ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.core.model import Millis
 from pubqueue.stores.guarded import Guarded
+from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.postgres.doubts import doubts
 from pubqueue.stores.postgres.errors import words
 from pubqueue.stores.postgres.hanging import cut_off, cutting_off
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
+from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
 from pubqueue.stores.postgres.schema import LOCK
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.transaction import PostgresTransaction
@@ -37,20 +40,27 @@ T = TypeVar("T")
 
 READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-STANDING: Final = (
-    "SELECT batches, nodes, (SELECT json_object_agg(name, next) FROM sequence) FROM writing"
-)
+STANDING: Final = """
+    SELECT batches, nodes, (SELECT json_object_agg(name, next) FROM sequence),
+        (SELECT epoch FROM instance WHERE number = $1), (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+    FROM writing
+"""
 
 PAUSE: Final = 0.2
 """Seconds between two attempts to find out what became of a commit."""
 
 
 class _Standing(NamedTuple):
-    """How many batches were written, and how many nodes purged or deleted, by all processes; the next numbers of sequences."""
+    """How many batches were written, and how many nodes purged or deleted, by all processes; the next numbers of sequences.
+
+    `epoch` is the one under which somebody has the number of this process now, and `now` the time of the database.
+    """
 
     batches: int
     nodes: int
     numbers: dict[str, int]
+    epoch: int | None
+    now: int
 
 
 class _Batch:
@@ -75,6 +85,11 @@ class PostgresStore:
         self._changes_seen = 0
         self._nodes_seen = 0
         self._batch_seen: int | None = None
+        self._clock = ServerClock()
+
+    def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
+        """Return the clock of the database, as far as it is known: processes on several machines have that in common."""
+        return self._clock.beside(machine)
 
     @property
     def conninfo(self) -> str:
@@ -93,6 +108,7 @@ class PostgresStore:
             return
         line = Line(self._conninfo)
         try:
+            await line.run(lambda: see_that_sessions_are_kept(self._conninfo))
             self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
             await line.run(lambda: sweep(line.connection()))
         except StoreError as problem:
@@ -142,7 +158,21 @@ class PostgresStore:
 
     def _of_others(self, connection: psycopg.Connection) -> int:
         """Return how many batches are committed besides our own."""
-        return _standing(connection).batches - self._committed
+        return self._standing(connection).batches - self._committed
+
+    def _standing(self, connection: psycopg.Connection) -> _Standing:
+        """Return how far all processes have come."""
+        row = connection.execute(STANDING, (self.instances.number,)).fetchone()
+        if row is None:
+            raise StoreError("the store has lost its count of batches")
+        standing = _Standing(*row)
+        self._clock.is_told(Millis(standing.now))
+        return standing
+
+    def _see_that_it_serves(self, standing: _Standing) -> None:
+        """See that the number of this process, if it has one, is still its own; nobody else writes meanwhile."""
+        if (mine := self.instances.epoch) is not None and standing.epoch != mine:
+            raise FencedError(f"somebody else has taken the number {self.instances.number}")
 
     # --- on the thread ---
 
@@ -166,7 +196,8 @@ class PostgresStore:
             with connection.pipeline():
                 connection.execute("BEGIN")
                 connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
-                standing = _standing(connection)
+                standing = self._standing(connection)
+                self._see_that_it_serves(standing)
                 mark = self._id, self._batch, self.instances.number
                 session = Session(connection, self._names, mark, standing.numbers)
                 foreign = self._others_wrote(standing)
@@ -236,14 +267,6 @@ def _check_committed(cursor: psycopg.Cursor[Any], *, warned: bool) -> None:
         raise psycopg.OperationalError("perhaps no standby has what was committed")
     if cursor.statusmessage != "COMMIT":
         raise StoreError("the transaction is lost")
-
-
-def _standing(connection: psycopg.Connection) -> _Standing:
-    """Return how far all processes have come."""
-    row = connection.execute(STANDING).fetchone()
-    if row is None:
-        raise StoreError("the store has lost its count of batches")
-    return _Standing(*row)
 
 
 def _look(line: Line, job: Callable[[Transaction], T]) -> T:

@@ -2,6 +2,11 @@
 
 The system takes the lock away with the process, however that ends. The file itself stays until its process has left in
 order: so one that is there, and not locked, tells of a process that died.
+
+In it are the epoch under which the process has its number, and when it was last alive, written once a second without a
+sync. A process that hangs keeps its lock and says nothing: then another writes an epoch of its own there, while it holds the
+writer's lock of the store; and each batch looks whether the epoch is still the one of its process. So whoever wakes up
+commits nothing more, and enters again.
 """
 
 from __future__ import annotations
@@ -9,32 +14,60 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import secrets
+import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pubqueue.app.ports import Instance, StoreError
+from pubqueue.app.ports import FencedError, Instance, StoreError
+from pubqueue.stores.relational.leases import LEASE, Watch, since_start
 from pubqueue.stores.sqlite.alone import number_file, numbered, see_that_it_is_nobodys
 from pubqueue.stores.sqlite.private import MINE
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from pubqueue.stores.sqlite.opened_file import OpenedFile
 
+    Excluding = Callable[[Callable[[], bool]], Awaitable[bool]]
+
 MOST: Final = 64
 """Processes on one file, at most."""
+
+EPOCH: Final = 8
+"""Bytes of an epoch: it is drawn, so that nobody has one twice."""
+
+WORD: Final = struct.Struct(f"<{EPOCH}sd")
+"""What is in a file: the epoch, and the seconds since the machine was started."""
+
+
+class _Held(NamedTuple):
+    """A number that this process has: its file, open, and the epoch that has to be in it."""
+
+    descriptor: int
+    epoch: bytes
+
+    @property
+    def is_ours(self) -> bool:
+        return os.pread(self.descriptor, EPOCH, 0) == self.epoch
 
 
 class Instances:
     """Implements `pubqueue.app.ports.Instances` by the locks of files beside the store's file `path`.
 
-    `opened` is the file that the store has opened there.
+    `opened` is the file that the store has opened there. `excluding` does a job while nobody else writes to the store.
     """
 
-    def __init__(self, path: Path, opened: OpenedFile) -> None:
+    def __init__(self, path: Path, opened: OpenedFile, excluding: Excluding) -> None:
         self._path = path
         self._opened = opened
-        self._held: dict[int, int] = {}
+        self._excluding = excluding
+        self._held: dict[int, _Held] = {}
+        self._number: int | None = None
+        self._own: _Held | None = None
+        self._watch = Watch()
 
     async def enter(self) -> Instance:
         """Take the first number that no living process has.
@@ -44,11 +77,45 @@ class Instances:
             StoreError: all are taken, no file can be made, or what is there is not to be served from.
 
         """
-        return await asyncio.to_thread(self._enter)
+        found = await asyncio.to_thread(self._enter)
+        self._number, self._own = found.number, self._held[found.number]
+        return found
+
+    async def renew(self) -> None:
+        """Write that this process lives.
+
+        Raises:
+            FencedError: its number is another's.
+
+        """
+        self.see_that_it_serves()
+        try:
+            for number, held in list(self._held.items()):
+                if held.is_ours:
+                    _write(held)
+                elif number != self._number:
+                    self._let_go(number)
+            self._watch.touched()
+        except OSError as problem:
+            raise StoreError(str(problem)) from problem
+
+    def see_that_it_serves(self) -> None:
+        """See that the number of this process, if it has one, is still its own; asked in each batch, so it has to cost little.
+
+        Raises:
+            FencedError: it is not.
+
+        """
+        if self._own is not None and not self._own.is_ours:
+            raise FencedError(f"somebody else has taken the number {self._number} of this process")
 
     async def abandoned(self) -> list[int]:
-        """Take the numbers of processes that died."""
-        return await asyncio.to_thread(self._abandoned)
+        """Take the numbers of processes that died, or hang."""
+        dead, silent = await asyncio.to_thread(self._abandoned)
+        for number in silent:
+            if await self._excluding(partial(self._fences, number)):
+                dead.append(number)
+        return sorted(dead)
 
     async def hear(self, patience: float) -> None:
         """Let the time pass: nobody speaks here."""
@@ -56,9 +123,11 @@ class Instances:
 
     async def leave(self, number: int) -> None:
         """Give a number back: its file is removed."""
-        if number in self._held:
-            with suppress(OSError):
-                self._file(number).unlink()
+        held = self._held.get(number)
+        if held is not None:
+            if held.is_ours and self._is_still(number, held.descriptor):
+                with suppress(OSError):
+                    self._file(number).unlink()
             self._let_go(number)
 
     def close(self) -> None:
@@ -87,12 +156,35 @@ class Instances:
             self._let_go(number)
             raise
 
-    def _abandoned(self) -> list[int]:
+    def _abandoned(self) -> tuple[list[int], list[int]]:
+        """Take the numbers of those that died, and return them, and those of which nothing was heard for long."""
         try:
             others = sorted(set(self._there()) - self._held.keys())
-            return [number for number in others if self._take(number, make=False) is not None]
+            dead = [number for number in others if self._take(number, make=False) is not None]
+            if not self._watch.may_judge:
+                return dead, []
+            return dead, [number for number in others if number not in dead and self._hangs(number)]
         except OSError as problem:
             raise StoreError(str(problem)) from problem
+
+    def _hangs(self, number: int) -> bool:
+        """Say whether a process has not said for the length of a lease that it lives; an older program says nothing at all."""
+        try:
+            word = self._file(number).read_bytes()
+        except FileNotFoundError:
+            return False
+        return len(word) == WORD.size and since_start() - WORD.unpack(word)[1] > LEASE
+
+    def _fences(self, number: int) -> bool:
+        """Take the number of a process that hangs; say whether it still does. Nobody writes to the store meanwhile."""
+        try:
+            if not self._hangs(number):
+                return False
+            descriptor = os.open(self._file(number), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        self._hold(number, descriptor)
+        return True
 
     def _take(self, number: int, *, make: bool = True) -> bool | None:
         """Lock the file of a number; say whether it is new. None: another process has it, or has just left."""
@@ -115,8 +207,13 @@ class Instances:
         if not self._is_still(number, descriptor):
             os.close(descriptor)
             return None
-        self._held[number] = descriptor
+        self._hold(number, descriptor)
         return fresh
+
+    def _hold(self, number: int, descriptor: int) -> None:
+        held = _Held(descriptor, secrets.token_bytes(EPOCH))
+        _write(held)
+        self._held[number] = held
 
     def _is_still(self, number: int, descriptor: int) -> bool:
         """Say whether the locked file is the one of that name: who left has removed theirs."""
@@ -128,10 +225,17 @@ class Instances:
         return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def _let_go(self, number: int) -> None:
-        os.close(self._held.pop(number))
+        if number == self._number:
+            self._number = self._own = None
+        os.close(self._held.pop(number).descriptor)
 
     def _file(self, number: int) -> Path:
         return number_file(self._path, number)
 
     def _there(self) -> list[int]:
         return numbered(self._path)
+
+
+def _write(held: _Held) -> None:
+    """Write the epoch, and that its process lives."""
+    os.pwrite(held.descriptor, WORD.pack(held.epoch, since_start()), 0)

@@ -94,7 +94,7 @@ class SqliteStore:
         self._writing = asyncio.Lock()
         self._names = NodeIds()
         self._file = OpenedFile(path)
-        self.instances = Instances(path, self._file)
+        self.instances: Instances = Instances(path, self._file, self._excluding)
         self._changes_seen = 0
         self._batch_seen: int | None = None
         self._pace = QUICK
@@ -152,6 +152,10 @@ class SqliteStore:
                 await asyncio.sleep(0)  # whoever asks again and again lets others in between
                 return result
             return await connection.run(lambda raw: self._timed(raw, job))
+
+    async def _excluding(self, job: Callable[[], bool]) -> bool:
+        """Do a job while nobody else writes."""
+        return await self.batch(lambda _tx: job())
 
     async def changes(self) -> bool:
         """Say whether another process has changed the file since the last call."""
@@ -227,6 +231,7 @@ class SqliteStore:
                     _roll_back(connection)  # what could not be undone before is not gone on with
                     _begin(connection)
                 self._file.check()
+                self.instances.see_that_it_serves()
                 transaction = Guarded(
                     SqliteTransaction(
                         connection, self._names, foreign=self._others_wrote(connection)
