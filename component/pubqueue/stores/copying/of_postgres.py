@@ -12,6 +12,7 @@ from pubqueue.stores.copying.tables import COPYING, KEYS, OF_PROCESSES, Table
 from pubqueue.stores.postgres.alone import have_alone
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.line import connected
+from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
 from pubqueue.stores.postgres.schema import LOCK, SCHEMA, configure, copied_from, prepare, version
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.relational.statements import half_copied, scripts, unlike
@@ -230,6 +231,7 @@ def _connected(store: Store) -> Iterator[Connection]:
     """Connect; what PostgreSQL refuses is a StoreError, and what is open at the end is undone."""
     assert isinstance(store, PostgresStore)
     with translated(), closing(connected(store.conninfo)) as connection:
+        see_that_sessions_are_kept(store.conninfo)
         configure(connection)
         connection.execute(PATIENT, prepare=False)
         yield connection

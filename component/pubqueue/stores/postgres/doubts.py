@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ MEANING: Final = {
     "full_page_writes": "a loss of power may destroy pages, unless the file system prevents it",
     "synchronous_commit": "pubqueue turns it on for itself, others on this server may lose what they wrote",
 }
+
+DIFFERENT: Final = 1.0
+"""Seconds by which clocks may differ without a word."""
 
 LOCAL: Final = """\
 the server has synchronous standbys and synchronous_commit local: pubqueue waits for them all the same, \
@@ -30,7 +34,19 @@ def doubts(connection: Connection) -> list[str]:
         (list(MEANING),),
     )
     off = [f"the server has {name} off: {MEANING[name]}" for (name,) in rows]
-    return off + _about_standbys(connection)
+    return off + _about_standbys(connection) + _about_clocks(connection)
+
+
+def _about_clocks(connection: Connection) -> list[str]:
+    """Say when the clocks differ: deadlines and logs are then of two times."""
+    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+    ahead = round(time.time() - row[0], 1) if row is not None else 0.0
+    if abs(ahead) < DIFFERENT:
+        return []
+    side = "ahead of" if ahead > 0 else "behind"
+    return [
+        f"the clock of this machine is {abs(ahead):g} s {side} the database's; deadlines go by that of the database"
+    ]
 
 
 def _about_standbys(connection: Connection) -> list[str]:

@@ -10,6 +10,7 @@ from pubqueue.stores.looking import Looked, older
 from pubqueue.stores.postgres.doubts import doubts
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.line import connected
+from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
 from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, version
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.store import READING, PostgresStore
@@ -32,6 +33,7 @@ def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
     assert isinstance(store, PostgresStore)
     try:
         with translated(), closing(connected(store.conninfo)) as connection:
+            see_that_sessions_are_kept(store.conninfo)
             configure(connection)
             found = _look(connection, job)
             return Looked(found.found, [*found.says, *doubts(connection)])

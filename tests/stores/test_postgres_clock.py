@@ -1,0 +1,126 @@
+"""Deadlines go by the clock of the database: those of machines may differ as they like, and nobody holds an item beside another."""
+
+import asyncio
+
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.facts import ANN, BOB
+from harness.patience import PATIENCE
+from harness.witness import WatchedFace
+
+from pubqueue import wiring
+from pubqueue.app.broker import Broker
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.queue.recover import Recover
+from pubqueue.stores import Timed
+from pubqueue.stores.postgres import doubts
+from pubqueue.stores.postgres.clock import ServerClock
+from pubqueue.stores.postgres.store import PostgresStore
+
+HOUR = 3_600_000
+
+
+def machine(ahead):
+    return lambda: wiring.now() + ahead
+
+
+async def broker_of(postgres, clock_ahead):
+    """A broker as the wiring makes it, on a machine whose clock is wrong by so much."""
+    store = PostgresStore(postgres.address)
+    await store.open()
+    assert isinstance(store, Timed)
+    said = []
+    broker = Broker(
+        store,
+        clock=store.clock(machine(clock_ahead)),
+        policy=CreationPolicy.ANYONE,
+        same_payload=bytes.__eq__,
+        instance=await store.instances.enter(),
+    )
+    WatchedFace(broker, said).up()
+    broker.start()
+    return store, broker, said
+
+
+@pytest.mark.parametrize("wrong", [-HOUR, HOUR])
+async def test_an_instance_whose_clock_is_wrong_gives_nobody_what_another_holds(postgres, wrong):
+    one, right, said = await broker_of(postgres, 0)
+    other, odd, said_there = await broker_of(postgres, wrong)
+    try:
+        for request in (a_queue(lock_timeout=60), joins(ANN), publishes("a")):
+            await right.handle(request)
+        await right.settled()
+        await odd.handle(joins(BOB))
+        for request in (Recover(), Expire()):
+            await odd.handle(request)
+        await odd.settled()
+        given = [notice.to for notice in (*said, *said_there) if isinstance(notice, Deliver)]
+        assert given == [ANN]
+        await odd.handle(publishes("b"))
+        await right.handle(Expire())
+        await asyncio.gather(odd.settled(), right.settled())
+        given = [notice.to for notice in (*said, *said_there) if isinstance(notice, Deliver)]
+        assert given == [ANN, BOB], "its own locks last as long as those of others"
+    finally:
+        for broker, store in ((right, one), (odd, other)):
+            await broker.stop()
+            await store.close()
+
+
+async def test_who_only_listens_keeps_to_the_time_of_the_database(postgres):
+    store = PostgresStore(postgres.address)
+    clock = store.clock(machine(HOUR))
+    await store.open()
+    try:
+        assert abs(clock() - wiring.now()) < PATIENCE * 1000
+    finally:
+        await store.close()
+
+
+def test_a_slow_answer_sets_no_clock_back_and_a_clock_that_was_set_is_followed():
+    known, here = ServerClock(), [1_000_000]
+    clock = known.beside(lambda: here[0])
+    told = []
+    for ahead in (-300, 0, -200, -900, -901, 0, -900, -905, -910, 5000, 4900):
+        known.is_told(here[0] + ahead)
+        told.append(clock() - here[0])
+    assert told == [-300, 0, 0, 0, 0, 0, 0, 0, -900, 5000, 5000]
+
+
+def test_clocks_that_differ_are_logged_once(capsys):
+    known = ServerClock()
+    known.beside(lambda: 0)
+    for now in (400, 7000, 7001, 7002):
+        known.is_told(now)
+    assert capsys.readouterr().out.count("clock.differs") == 1
+
+
+class Asked:
+    """A connection on which the database tells this time."""
+
+    def __init__(self, there):
+        self.there = there
+
+    def execute(self, _question):
+        return self
+
+    def fetchone(self):
+        return (self.there,)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"), [(0.4, []), (90, ["90 s ahead of"]), (-7, ["7 s behind"])]
+)
+def test_check_says_when_clocks_differ(monkeypatch, ahead, words):
+    monkeypatch.setattr(doubts.time, "time", lambda: 1000 + ahead)
+    said = doubts._about_clocks(Asked(1000.0))
+    assert [word in one for word, one in zip(words, said, strict=True)] == [True] * len(words)
+
+
+async def test_nothing_is_said_of_clocks_that_agree(postgres):
+    store = PostgresStore(postgres.address)
+    await store.open()
+    assert [one for one in await store.doubts() if "clock" in one] == []
+    await store.close()
