@@ -25,6 +25,8 @@ from pubqueue.stores.postgres.schema import LOCK
 from pubqueue.stores.relational.leases import LEASE, Watch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from psycopg import Connection
 
 MOST: Final = 1024
@@ -76,12 +78,13 @@ class Instances:
         self._line: Line | None = None
         self._listens_on: Connection | None = None
         self._held: dict[int, int] = {}
+        self._mine: tuple[int, int] | None = None
         self._watch = Watch()
 
     @property
     def epoch(self) -> int | None:
         """The epoch under which this process has its number, None if it has none."""
-        return self._held.get(self.number)
+        return None if self._mine is None else self._mine[1]
 
     async def enter(self) -> Instance:
         """Take the first number that no living process has.
@@ -94,6 +97,7 @@ class Instances:
         line = self._line = self._line or Line(self._conninfo)
         found = await line.run(lambda: line.tried(lambda: self._enter(self._ready(line))))
         self.number = found.number
+        self._mine = found.number, self._held[found.number]
         return found
 
     async def renew(self) -> None:
@@ -118,7 +122,7 @@ class Instances:
         if line is not None and number in self._held:
             await line.run(lambda: line.tried(lambda: self._leave(self._ready(line), number)))
             if number == self.number:
-                self.number = NOBODY
+                self.number, self._mine = NOBODY, None
 
     async def hear(self, patience: float) -> None:
         """Return when another process has said that it wrote, or may have said so, or so many seconds later."""
@@ -134,16 +138,23 @@ class Instances:
         except StoreError:
             await asyncio.sleep(until - loop.time())
 
+    def forget(self) -> None:
+        """Have no number: the store is opened. What is still under way while it is closed stays fenced."""
+        self._mine = None
+
     async def close(self) -> None:
         """Let go of all numbers, as if the process had died."""
         line, self._line = self._line, None
         if line is not None:
-            if self._held and not line.is_new:
-                with suppress(StoreError):
-                    await line.run(lambda: self._let_go(line.connection()))
+            held, self._held = self._held, {}
+            ending = asyncio.create_task(line.run(lambda: _end_leases(line, held)))
+            await asyncio.sleep(
+                0
+            )  # it has its place before the end of the line, which waits for nobody for long
             await line.close()
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
         self.number = NOBODY
-        self._held.clear()
         self._listens_on = None
 
     # --- on the thread ---
@@ -241,11 +252,13 @@ class Instances:
         _unlock(connection, epoch)
         del self._held[number]
 
-    def _let_go(self, connection: Connection) -> None:
-        """End the leases, so that nobody waits for that."""
+
+def _end_leases(line: Line, held: Mapping[int, int]) -> None:
+    """Have nobody wait for the end of these leases, if the database is there."""
+    if not line.is_new:
         with suppress(psycopg.Error):
-            for held in self._held.items():
-                connection.execute(RENEW, (*held, 0.0))
+            for one in held.items():
+                line.connection().execute(RENEW, (*one, 0.0))
 
 
 async def _speaks(socket: int, until: float) -> bool:

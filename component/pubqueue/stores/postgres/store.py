@@ -107,6 +107,7 @@ class PostgresStore:
         if self._line is not None:
             return
         line = Line(self._conninfo)
+        self.instances.forget()
         try:
             await line.run(lambda: see_that_sessions_are_kept(self._conninfo))
             self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
