@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m fuzz`: feed 100,000 stanzas, print what was said to them."""
+"""`cd tests && ../.venv/bin/python -m fuzz`: feed 100,000 stanzas, print what was said to them; then what reading costs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from fuzz.costs import too_dear
 from fuzz.judge import Fuzzer
 from fuzz.rig import Rig
 
@@ -59,8 +60,12 @@ async def fuzz(stanzas: int, seed: int, console: Console) -> float:
 @click.option("--seed", default=1, help="The stanzas follow from it.")
 def main(*, stanzas: int, seed: int) -> None:
     """Feed the face stanzas of every kind; stop at the first that it does not bear."""
-    growth = asyncio.run(fuzz(stanzas, seed, Console()))
-    sys.exit(1 if growth > GROWTH else 0)
+    console = Console()
+    growth = asyncio.run(fuzz(stanzas, seed, console))
+    dear = too_dear()
+    for name, taken in dear.items():
+        console.print(f"too dear to read: {name}: {taken}")
+    sys.exit(1 if growth > GROWTH or dear else 0)
 
 
 if __name__ == "__main__":

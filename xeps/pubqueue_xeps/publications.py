@@ -16,6 +16,7 @@ from pubqueue_xeps.answers import Denied, Unanswered
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.published import NewItem, Published, new_id
+from pubqueue_xeps.room import Room
 from pubqueue_xeps.xep_0254.queueing import publication
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Publications:
         self._service = service
         self._timings = timings
         self._largest = largest
+        self._room = Room()
 
     async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
         """Return when the service has the item; `timeout` is in seconds, and None waits for ever.
@@ -69,12 +71,31 @@ class Publications:
                 f" {self._largest} of a client. Put what is large elsewhere, and publish where it is."
             )
         try:
-            answer, first = await self.confirmed(question, node, timeout)
+            answer, first = await self._in_its_turn(question, node, timeout)
         except PubqueueError as error:
             if error.node is not None:  # else it is the stream's, of which all hear
                 error.id = name
             raise
         return _read(answer, node, name, first=first)
+
+    async def _in_its_turn(
+        self,
+        question: Question,
+        node: str,
+        timeout: float | None,  # noqa: ASYNC109 - a promise
+    ) -> tuple[Element, bool]:
+        """Ask when there is room for it; the wait is part of its time."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with self._room.of(len(question.body), timeout):
+                left = None if timeout is None else max(0.0, timeout - (loop.time() - began))
+                return await self.confirmed(question, node, left)
+        except TimeoutError:
+            raise ServiceUnavailable(
+                f"{question} was given up after {timeout:g} seconds: others are not confirmed either.",
+                node=node,
+            ) from None
 
     async def confirmed(
         self,

@@ -1,0 +1,48 @@
+"""The fuzz check on processor time passes what is linear, and finds what is not."""
+
+import pytest
+from fuzz.costs import CHEAP, GROWTH, KINDS, too_dear, units
+
+from pubqueue.faces.xmpp import feeder, ns, stream
+from pubqueue.faces.xmpp.stream import Stanza, _declare
+
+
+def test_no_stanza_is_too_dear():
+    assert too_dear() == {}
+
+
+SMALL = 48 * 1024
+
+
+def product(self, path):
+    """Cut as it was done once: each declaration around a piece was looked for in it."""
+    element, base = path[-1], self.top.start
+    piece = self.raw[element.start - base : element.end - base]
+    inherited = self._declared.copy()
+    for ancestor in path[:-1]:
+        inherited.update(ancestor.declared or {})
+    if inherited.get("") == ns.COMPONENT:
+        inherited[""] = ns.CLIENT
+    missing = [
+        (prefix, uri)
+        for prefix, uri in inherited.items()
+        if prefix not in (element.declared or {})
+        and (not prefix or prefix.encode() + b":" in piece)
+    ]
+    return _declare(piece, missing) if missing else piece
+
+
+def test_the_cutter_that_looked_for_each_declaration_is_found(monkeypatch):
+    monkeypatch.setattr(Stanza, "cut", product)
+    monkeypatch.setattr(stream, "MOST_DECLARED", 1 << 30)
+    taken, growth = units(KINDS["declarations times items"], SMALL)
+    assert taken > CHEAP
+    assert growth > GROWTH
+
+
+@pytest.mark.parametrize("kind", ["a namespace times elements", "a namespace times attributes"])
+def test_long_namespaces_that_reach_expat_are_found(monkeypatch, kind):
+    monkeypatch.setattr(feeder, "long_namespace", lambda _data: None)
+    taken, growth = units(KINDS[kind], SMALL)
+    assert taken > CHEAP
+    assert growth > GROWTH

@@ -1,0 +1,113 @@
+"""What reading costs: processor time for each byte, of stanzas made to be expensive, in units of a plain publish.
+
+A unit is what a publish of the same size takes that has all its bytes in one text and is read the ordinary way, in
+the same process, a moment before: so the bounds hold on slow machines too.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from time import thread_time
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import Asker, Jid
+from pubqueue.faces.xmpp import ns
+from pubqueue.faces.xmpp.parse.iq import Iq
+from pubqueue.faces.xmpp.single import Single
+from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue.faces.xmpp.verbs import VERBS, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIZE: Final = 128 * 1024
+"""Bytes of each stanza; each is also made of half as many."""
+
+MOST: Final = 200.0
+"""Units that any may take. The dearest that are read take some ten of them, what was quadratic took thousands."""
+
+GROWTH: Final = 3.0
+"""Times what half as many bytes take; twice is linear, four times is quadratic."""
+
+CHEAP: Final = 10.0
+"""Units below which growth says nothing: it is all noise."""
+
+ROUNDS: Final = 5
+
+HEADER: Final = (
+    "<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept' id='1' "
+    "xmlns:stream='http://etherx.jabber.org/streams'>"
+)
+BY: Final = Asker(Jid("eve@localhost/x"))
+
+
+def _iq(inner: str, words: str = "") -> str:
+    return (
+        f"<iq type='set' id='1' from='{BY.jid}' to='queue.localhost'>"
+        f"<pubsub xmlns='{ns.PUBSUB}'{words}><publish node='n'>{inner}</publish></pubsub></iq>"
+    )
+
+
+def _declared(octets: int) -> str:
+    return "".join(f" xmlns:p{n}='urn:x'" for n in range(octets // 16))
+
+
+def _job(inner: str, words: str = "") -> str:
+    return f"<item><job xmlns='urn:work'{words}>{inner}</job></item>"
+
+
+# fmt: off
+KINDS: Final[dict[str, Callable[[int], str]]] = {
+    "declarations times items":        lambda n: _iq("<item><a/></item>" * (n // 34), _declared(n // 2)),
+    "as many as may be times items":   lambda n: _iq("<item><a/></item>" * (n // 17), _declared(4000)),
+    "declarations that are used":  lambda n: _iq("<item><a>p1:p2:p3:</a></item>" * (n // 30), _declared(4000)),
+    "a namespace times elements":      lambda n: _iq(f"<item><a xmlns='{'u' * (n // 2)}'>{'<b/>' * (n // 8)}</a></item>"),
+    "a namespace times attributes":    lambda n: _iq(_job("<b p:c=''/>" * (n // 22), f" xmlns:p='{'u' * (n // 2)}'")),
+    "a namespace times items":         lambda n: _iq("<item><p:a/></item>" * (n // 38), f" xmlns:p='{'u' * (n // 2)}'"),
+    "children":                    lambda n: _iq("<a/>" * (n // 4)),
+    "items":                       lambda n: _iq("<item/>" * (n // 7)),
+    "elements of a payload":       lambda n: _iq(_job("<a/>" * (n // 4))),
+    "texts between elements":      lambda n: _iq(_job("x<a/>" * (n // 5))),
+    "levels":                      lambda n: _iq(_job("<a>" * (n // 7) + "</a>" * (n // 7))),
+    "ends of stanzas":             lambda n: _iq(_job("<iq></iq>" * (n // 9))),
+    "attributes":                  lambda n: _iq(_job(f"<a {' '.join(f'b{i}=``' for i in range(n // 10))}/>".replace("`", "'"))),
+    "colons":                      lambda n: _iq(_job("a:" * (n // 2)), _declared(4000)),
+    "entities":                    lambda n: _iq(_job("&amp;" * (n // 5))),
+}
+# fmt: on
+
+
+def cost(text: str, pieces: int = 1) -> float:
+    """Return the seconds of the processor that it takes to read the stanza up to its request or refusal."""
+    parser = StreamParser()
+    data = text.encode()
+    parser.feed(HEADER.encode() + data[:1])  # the ordinary way
+    size = max(1, len(data) // pieces)
+    began = thread_time()
+    stanzas = [one for at in range(1, len(data), size) for one in parser.feed(data[at : at + size])]
+    (stanza,) = stanzas
+    assert not isinstance(stanza, Single)
+    if not stanza.excess:
+        find(VERBS, "set", stanza.top.children[0]).read(Iq(stanza, BY, lambda: "new"))
+    return thread_time() - began
+
+
+def units(make: Callable[[int], str], size: int = SIZE) -> tuple[float, float]:
+    """Return what a stanza takes in units, and how many times what half of it takes: medians of several tries."""
+    plain, whole, half = _iq(_job("x" * size)), make(size), make(size // 2)
+    tries = []
+    for _ in range(ROUNDS):
+        unit = max(cost(plain), 1e-6)
+        one, other = cost(whole), max(cost(half), 1e-6)
+        tries.append((one / unit, one / other))
+    return median(one for one, _ in tries), median(times for _, times in tries)
+
+
+def too_dear(size: int = SIZE) -> dict[str, str]:
+    """Return which kinds take more than they may, and what they take."""
+    found = {}
+    for name, make in KINDS.items():
+        taken, growth = units(make, size)
+        if taken > MOST or (taken > CHEAP and growth > GROWTH):
+            found[name] = f"{taken:.0f} units, {growth:.1f} times what half of it takes"
+    return found
