@@ -22,6 +22,7 @@ from pubqueue.stores.postgres import instances as of_postgres
 from pubqueue.stores.postgres.line import connected
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.relational import leases
+from pubqueue.stores.relational.statements import scripts
 from pubqueue.wiring import now
 
 EVER = 3600.0
@@ -245,3 +246,8 @@ def locked(postgres):
             )
         ).fetchall()
     return {number for number, _, _, is_gone in rows if not is_gone}
+
+
+def test_a_store_has_leases_from_the_migration_on_that_makes_them():
+    steps = scripts("pubqueue.stores.postgres")
+    assert "instance ADD COLUMN until" in steps[alone.OF_LEASES - 1]

@@ -28,7 +28,7 @@ PATIENCE: Final = 2.0
 GLANCE: Final = 0.05
 """Seconds to wait for those who have just ended, and between two looks."""
 
-OF_LEASES: Final = 11
+OF_LEASES: Final = 12
 """The number of the schema from which on there are leases."""
 
 TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
