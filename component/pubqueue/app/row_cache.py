@@ -31,6 +31,10 @@ MOST_ITEMS: Final = 100_000
 MOST_ROWS: Final = 400_000
 """Rows that are kept between batches at most: locked items, and of all other kinds together."""
 
+MOST_OCTETS: Final = 32 << 20
+"""Bytes of names and addresses that were looked up and are remembered at most, found or not: each may be 3 KB, and anybody names
+what is not there."""
+
 BATCHES: Final = 64
 """After so many batches it is looked whether there are more."""
 
@@ -79,6 +83,8 @@ class RowCache:
         self.passing: list[tuple[NodeName, ItemId, int]] = []
         """Items met in this batch, which are kept only if they are locked at its end."""
         self.batches = 0
+        self.octets = 0
+        """Of the names and addresses that were asked for since everything was forgotten."""
 
     def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
         """Return the subscription of exactly this JID, ABSENT if it is not known."""
@@ -128,6 +134,7 @@ class RowCache:
 
     def _fill_absent(self, asked: Needs) -> None:
         """Let everything that was asked for be known not to be there, until it is found."""
+        self.octets += _octets(asked)
         for name in asked.subscribers:
             self.audiences.pop(name, None)
         self.nodes.update(dict.fromkeys(asked.nodes))
@@ -221,7 +228,9 @@ class RowCache:
         self.passing.clear()
         self._let_pass()
         self.batches += 1
-        if self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
+        if self.octets > MOST_OCTETS:
+            self.forget()
+        elif self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
             self._bound()
 
     def _let_pass(self) -> None:
@@ -259,3 +268,11 @@ class RowCache:
     def forget(self) -> None:
         """Know nothing any more."""
         self.__init__()  # type: ignore[misc]  # the tables are all there is
+
+
+def _octets(asked: Needs) -> int:
+    """Return the bytes, about, of the names and addresses under which is kept what was found, and what was not."""
+    one_by_one = (asked.nodes, asked.subscribers, asked.accounts, asked.jids, asked.resources)
+    size = sum(len(name) for names in (*one_by_one, asked.held) for name in names)
+    pairs = (asked.affiliations, asked.subscriptions)
+    return size + sum(len(node) + len(account) for keys in pairs for node, account in keys)

@@ -7,13 +7,17 @@ is one of several. XMPP's bare and full JIDs are such addresses as they stand.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Jid
 
 
-@lru_cache(maxsize=65_536)
+REMEMBERED: Final = 8192
+"""Addresses, each of 3 KB at most: 40 MB in the worst case, if that many strangers have the longest there are."""
+
+
+@lru_cache(maxsize=REMEMBERED)
 def account_of(address: Jid) -> Jid:
     """Return the account that the address belongs to; an account's own is itself."""
     return address.partition("/")[0]  # type: ignore[return-value]  # what is left of an address is one

@@ -1,0 +1,42 @@
+"""What is remembered between batches has a bound in bytes, for names and addresses are as long as strangers like."""
+
+import pytest
+from harness.facts import EVE, who
+from harness.shell import Shell
+
+from pubqueue.app import row_cache
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import NodeName
+from pubqueue.core.nodes.manage import Configure, Delete
+from pubqueue.core.nodes.nodeconfig import Settings
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    yield shell
+    shell.close()
+
+
+def remembered(cache):
+    """Return the bytes of names of nodes, and of accounts beside them."""
+    nodes = sum(map(len, cache.nodes))
+    return nodes + sum(len(node) + len(account) for node, account in cache.affiliations)
+
+
+def test_nodes_that_are_not_there_and_who_asked_for_them_are_forgotten_in_time(shell, monkeypatch):
+    monkeypatch.setattr(row_cache, "MOST_OCTETS", 40_000)
+    most = 0
+    for number in range(60):
+        name = NodeName(f"{number:0>1000}")
+        stranger = who(f"{number:0>900}@{EVE}")
+        shell.batch(Configure(stranger, name, Settings({})), Delete(stranger, name))
+        most = max(most, remembered(shell.rows.cache))
+    assert (
+        20_000 < most <= 44_000
+    )  # of 174,000 that were named; a batch may go beyond by what it has named itself
+
+
+def test_the_accounts_of_addresses_that_are_remembered_are_as_many_as_fit():
+    longest = 3071 + 2047  # RFC 7622 3.2 to 3.4: a full JID, and its account
+    assert account_of.cache_info().maxsize * longest <= 40 << 20
