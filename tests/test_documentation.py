@@ -70,6 +70,8 @@ NOT_OURS = {
     "promtool": "of Prometheus; tests/e2e/test_rehearsal.py",
     "openssl": "of OpenSSL",
     "chmod": "of the distribution",
+    "prosodyctl": "of Prosody; the harness makes accounts with it",
+    "ejabberdctl": "of ejabberd; the harness makes accounts with it",
     "chown": "of the distribution",
     "python": "a program of the page, which tests/e2e/test_rehearsal.py runs",
 }

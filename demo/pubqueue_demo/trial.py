@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
+import shlex
 import signal
+import sys
 import tempfile
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pubqueue_demo.instance import Instance
-from pubqueue_demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +23,16 @@ if TYPE_CHECKING:
 NODE: Final = "jobs"
 ACCOUNT: Final = "bot"
 PASSWORD: Final = "trial"  # noqa: S105  # of an account that nobody else can reach, and that goes with the trial
+
+MARK: Final = "(trial) "
+
+
+class Page(NamedTuple):
+    """Where the page is, and who logs in with what."""
+
+    port: int
+    token: str
+
 
 CONFIG: Final = """\
 jid = {jid}
@@ -36,11 +49,14 @@ members = {people}
 """
 
 
-async def try_out(command: Sequence[str], note: Callable[[str], None]) -> int:
+async def try_out(
+    command: Sequence[str], note: Callable[[str], None], *, page: bool = False
+) -> int:
     """Run a command, or without one a shell, beside a server and a service; return its exit status.
 
     Both live for as long as it runs, on loopback, with all their files in a folder that goes with them. Its
-    environment says where they are, in the variables that workers and publishers read.
+    environment says where they are, in the variables that workers and publishers read. With `page` the service has its
+    page, and the note says where, and with which token one logs in.
 
     Raises:
         ChildError: the server or the service cannot be started.
@@ -51,19 +67,22 @@ async def try_out(command: Sequence[str], note: Callable[[str], None]) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pubqueue-trial-")))
         server = await stack.enter_async_context(Prosody())
         await server.account(ACCOUNT, PASSWORD)
-        service = Instance("the service", _configured(server, folder), folder / "log", note)
+        site = Page(free_ports(1)[0], secrets.token_urlsafe(24)) if page else None
+        service = Instance("the service", _configured(server, folder, site), folder / "log", note)
         stack.push_async_callback(service.stop)
         await service.start()
         keeping = asyncio.create_task(service.supervise())
         stack.callback(keeping.cancel)
+        if site is not None:
+            note(f"the page is at http://127.0.0.1:{site.port}/ ; log in with {site.token}")
         if not command:
             note(
                 f"the queue {NODE} is ready at {server.component}; this is a shell, exit ends both"
             )
-        return await _run(command or [os.environ.get("SHELL", "/bin/sh")], environment(server))
+        return await _run(command or shell(folder), environment(server) | python_first())
 
 
-def environment(server: Prosody) -> Mapping[str, str]:
+def environment(server: Prosody) -> dict[str, str]:
     """Return the variables from which a client knows the server, the service, and itself."""
     host, port = server.host, server.c2s_port
     return {
@@ -72,7 +91,33 @@ def environment(server: Prosody) -> Mapping[str, str]:
     }
 
 
-def _configured(server: Prosody, folder: Path) -> Path:
+def python_first() -> dict[str, str]:
+    """Return a PATH with the programs of the Python that runs this in front: a shell may come up with another."""
+    own = str(Path(sys.prefix) / "bin")
+    return {"PATH": f"{own}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+
+
+def shell(folder: Path) -> list[str]:
+    """Return the user's shell, with `(trial)` in its prompt and with our Python found first.
+
+    The user's own files are read before, and may put shims of other Pythons in front (pyenv, conda); of a shell that we
+    cannot tell what to read behind them, only the environment is set.
+    """
+    wanted = os.environ.get("SHELL", "/bin/sh")
+    path = shlex.quote(str(Path(sys.prefix) / "bin"))
+    if Path(wanted).name == "bash":
+        file = folder / "bashrc"
+        file.write_text(f'[ -r ~/.bashrc ] && . ~/.bashrc\nPATH={path}:$PATH\nPS1="{MARK}$PS1"\n')
+        return [wanted, "--rcfile", str(file)]
+    if Path(wanted).name == "zsh":
+        file = folder / ".zshrc"
+        home = 'ZDOTDIR="$HOME"; [ -r ~/.zshrc ] && . ~/.zshrc'
+        file.write_text(f'{home}\npath=({path} $path)\nPROMPT="{MARK}$PROMPT"\n')
+        return ["env", f"ZDOTDIR={folder}", wanted]
+    return ["env", f"PS1={MARK}$ ", wanted]
+
+
+def _configured(server: Prosody, folder: Path, page: Page | None) -> Path:
     """Write the configuration of the service, and return where it is."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
@@ -86,8 +131,16 @@ def _configured(server: Prosody, folder: Path) -> Path:
         "node": NODE,
     }
     path = folder / "pubqueue.toml"
+    top = ""
+    if page is not None:
+        token = folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(page.token)
+        top = f"http = {json.dumps(str(page.port))}\nhttp_admin_token_file = {json.dumps(str(token))}\n"
     # a JSON string is a TOML string, and a list of them a list
-    path.write_text(CONFIG.format(**{name: json.dumps(value) for name, value in values.items()}))
+    path.write_text(
+        top + CONFIG.format(**{name: json.dumps(value) for name, value in values.items()})
+    )
     return path
 
 

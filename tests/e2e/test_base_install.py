@@ -45,6 +45,8 @@ DONE = {
     "pause-publishing": (("pause-publishing", "jobs"),),
     "resume-publishing": (("resume-publishing", "jobs"),),
     "redrive": (("redrive", "jobs", "--yes"),),
+    "cancel": (),  # below: there is no such item
+    "discard": (("discard", "jobs", "--yes"),),
     "release": (),  # below: nobody holds the item
     "end-subscription": (),  # below: nobody subscribes
     "node": (
@@ -93,5 +95,7 @@ async def test_each_does_its_work(operator):
             assert "hello" in await operator.does("peek", "jobs", item["id"])
             said = await operator.says("release", "jobs", item["id"])
             assert (said.code, said.err.count("\n")) == (1, 1)
+            said = await operator.says("cancel", "jobs", "no-such-item")
+            assert said.err.count("Traceback") == 0
             said = await operator.says("end-subscription", "jobs", "nobody@localhost/1")
             assert (said.code, said.err.count("\n")) == (1, 1)

@@ -55,6 +55,52 @@ async def test_a_shell_reads_on_and_its_status_is_the_trial_s(tmp_path):
     assert err == "the queue jobs is ready at queue.localhost; this is a shell, exit ends both\n"
 
 
+async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_path):
+    """Also behind the user's own file, which puts another one in front, as pyenv and conda do."""
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    (shims / "python").write_text("#!/bin/sh\necho another\n")
+    (shims / "python").chmod(0o755)
+    (tmp_path / ".bashrc").write_text(f"PATH={shims}:$PATH\nPS1='mine> '\n")
+    inner = tmp_path / "temporary"
+    inner.mkdir()
+    told, terminal = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(PUBQUEUE, "trial"),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=os.environ
+        | {"TMPDIR": str(inner), "SHELL": "/bin/bash", "HOME": str(tmp_path), "TERM": "dumb"},
+        start_new_session=True,
+    )
+    os.close(terminal)
+    said = b""
+    try:
+        for wanted, typed in ((b"(trial) mine> ", b"which python\n"), (b"/python\r\n", b"exit\n")):
+            async with asyncio.timeout(PATIENCE):
+                while wanted not in said:
+                    said += await asyncio.to_thread(os.read, told, 4096)
+            os.write(told, typed)
+        assert str(PUBQUEUE.with_name("python")).encode() in said
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+        os.close(told)
+
+
+async def test_a_page_to_log_in_at(tmp_path):
+    look = "import os, sys, urllib.request; print(urllib.request.urlopen(sys.stdin.readline().strip()).status)"
+    process = await trial(tmp_path, "--page", sys.executable, "-Ic", look)
+    line = (await asyncio.wait_for(process.stderr.readline(), PATIENCE)).decode().split()
+    (address,) = [word for word in line if word.startswith("http://127.0.0.1:")]
+    assert len(line[-1]) >= 20
+    out, _ = await asyncio.wait_for(process.communicate(f"{address}healthz\n".encode()), PATIENCE)
+    assert (process.returncode, out) == (0, b"200\n")
+
+
 async def test_sigterm_ends_all_of_it(tmp_path):
     process = await trial(tmp_path, sys.executable, "-Ic", LOOKS + "input()")
     assert await asyncio.wait_for(process.stdout.readline(), PATIENCE)
