@@ -16,7 +16,18 @@ from pubqueue.cli.operations import show
 from pubqueue.cli.unread import unread
 
 LISTS = (
-    *("queues", "items", "dead", "reasons", "peek", "workers", "events", "service", "members"),
+    *(
+        "overview",
+        "queues",
+        "items",
+        "dead",
+        "reasons",
+        "peek",
+        "workers",
+        "events",
+        "service",
+        "members",
+    ),
     *("schedules", "schedule-show"),
 )
 

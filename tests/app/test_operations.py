@@ -35,7 +35,7 @@ SAMPLES = {
     Kind.NODE: "jobs",
     Kind.ITEM: "i1",
     Kind.JID: "bot@x",
-    Kind.TEXT: "a",
+    Kind.TEXT: "1:a",
     Kind.LINES: "a: b=60",
     Kind.COUNT: "7",
     Kind.NUMBER: "7",

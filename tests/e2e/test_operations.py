@@ -21,6 +21,7 @@ from harness.tls import secure
 from pubqueue.app.operations.deaths import DEAD, REASONS
 from pubqueue.app.operations.items import EVENTS, ITEMS, PEEK
 from pubqueue.app.operations.nodes import MEMBERS, QUEUES
+from pubqueue.app.operations.overview import OVERVIEW
 from pubqueue.app.operations.schedules import SCHEDULES, SHOW
 from pubqueue.app.operations.service import SERVICE, WORKERS
 from pubqueue_demo.prosody import Prosody
@@ -107,6 +108,13 @@ async def test_everything_is_seen(server, tmp_path):
         }
         assert (news["node"], news["state"]) == ("news", "no queue")
 
+        (first,) = await root.rows("overview")
+        assert list(first) == columns(OVERVIEW)
+        assert (first["node"], first["dead"]) == ("jobs", 1)
+        assert "dead items" in first["problems"]
+        (plain,) = await root.rows("overview", "--plain", "--sort", "name")
+        assert plain["node"] == "news"
+
         dead, held = await root.rows("items", "jobs")
         assert list(dead) == columns(ITEMS)
         assert (dead["id"], dead["state"], dead["error"]) == ("a1", "dead", "no flight")
@@ -152,6 +160,9 @@ async def test_people_read_tables(server, tmp_path):
         lines = (await root.does("queues")).splitlines()
         assert lines[0].split()[:3] == ["Node", "State", "Waiting"]
         assert lines[1].split()[:6] == ["jobs", "running", "0", "0", "1", "1"]
+        head, *lines = (await root.does("overview")).splitlines()
+        assert head.startswith("1 queue, 1 with problems (")
+        assert lines[1].split()[0] == "jobs"
         assert "no seat" in await root.does("items", "jobs")
         assert "no flight" in await root.does("dead", "jobs")
         peeked = await root.does("peek", "jobs", "a1")

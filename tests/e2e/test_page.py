@@ -143,7 +143,7 @@ async def test_each_of_two_instances_shows_and_steers_the_same_queues(tmp_path):
             await page.goto(f"{places[1]}/ui/queue?node=jobs")
             assert await page.inner_text(".facts .tag") == "paused"
             assert await page.inner_text("#of-queued") == "1"
-            assert await deed(page, "#deed-purge") == "All items of jobs are deleted."
+            assert await deed(page, "#deed-purge") == "1 item of jobs deleted."
             await page.goto(f"{places[0]}/ui/queue?node=jobs")
             assert await page.inner_text("#of-queued") == "0"
 

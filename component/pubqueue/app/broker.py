@@ -548,6 +548,7 @@ class Broker:
             is_behind=self.is_behind,
             rate=self._rate,
             came=self._newcomers.of,
+            failing=self._failing,
             about=self._about,
             service=self._service,
             operators=self._operators,
@@ -556,6 +557,9 @@ class Broker:
 
     def _rate(self, node: NodeName) -> float:
         return self._rates.per_minute(node, self._clock())
+
+    def _failing(self, node: NodeName) -> float:
+        return self._rates.failed_per_minute(node, self._clock())
 
 
 def _is_of_one(problem: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""How much work of each node was done of late: what this process has committed itself, kept in memory alone.
+"""How much work of each node was done of late, and how much failed: what this process has committed itself, kept in memory alone.
 
 Nobody counts the event log for it, which few nodes keep and which may be long. So another process on the same store
 does not know of it, and after a start it begins anew.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.changes import RemoveItem
-from pubqueue.core.queue.settle import Settle, Verb, holds
+from pubqueue.core.changes import GiveUp, Release, RemoveItem
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.queue.settle import Outcome, Settle, Verb, holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,10 +36,11 @@ Slots = deque[list[int]]
 
 
 class Rates:
-    """Counts items that their holders have retracted."""
+    """Counts items that their holders have retracted, and locks that ended badly."""
 
     def __init__(self) -> None:
         self._done: OrderedDict[NodeName, Slots] = OrderedDict()
+        self._failed: OrderedDict[NodeName, Slots] = OrderedDict()
         self._since: int | None = None
 
     def note(self, now: Millis, requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
@@ -53,25 +55,51 @@ class Rates:
                     if type(change) is RemoveItem and holds(request.by, change.item)
                 ]
                 if done:
-                    self._add(done[0].item.node, now // SLOT, len(done))
+                    _add(self._done, done[0].item.node, now // SLOT, len(done))
+            elif decision.changes and _may_blame(request):
+                self._note_failures(now // SLOT, decision)
 
-    def _add(self, node: NodeName, slot: int, count: int) -> None:
-        slots = self._done.get(node)
-        if slots is None:
-            slots = self._done[node] = deque(maxlen=SLOTS + 1)
-            if len(self._done) > MOST_NODES:
-                self._done.popitem(last=False)
-        self._done.move_to_end(node)
-        if slots and slots[-1][0] >= slot:
-            slots[-1][1] += count
-        else:
-            slots.append([slot, count])
+    def _note_failures(self, slot: int, decision: Decision) -> None:
+        failed: dict[NodeName, int] = {}
+        for change in decision.changes:
+            if isinstance(change, GiveUp | Release) and change.failed > change.item.failed:
+                failed[change.item.node] = failed.get(change.item.node, 0) + 1
+        for node, count in failed.items():
+            _add(self._failed, node, slot, count)
 
     def per_minute(self, node: NodeName, now: Millis) -> float:
         """Return how many items of the node were done in a minute, over the last five, or since the first batch."""
+        return self._of_late(self._done, node, now)
+
+    def failed_per_minute(self, node: NodeName, now: Millis) -> float:
+        """Return how many locks of the node ended badly in a minute, over the same time."""
+        return self._of_late(self._failed, node, now)
+
+    def _of_late(self, counts: OrderedDict[NodeName, Slots], node: NodeName, now: Millis) -> float:
         if self._since is None:
             return 0.0
         begin = max((now // SLOT - SLOTS) * SLOT, self._since)
-        known = list(self._done.get(node, ()))  # at once: who reads has another thread
+        known = list(counts.get(node, ()))  # at once: who reads has another thread
         count = sum(n for slot, n in known if slot >= now // SLOT - SLOTS)
         return count * MINUTE / max(now - begin, MINUTE)
+
+
+def _may_blame(request: Request) -> bool:
+    """Say whether a lock that this ends may have ended badly."""
+    if type(request) is Settle:
+        return request.verb is Verb.UNLOCK and request.outcome is not Outcome.RELEASE
+    return type(request) is Expire
+
+
+def _add(counts: OrderedDict[NodeName, Slots], node: NodeName, slot: int, count: int) -> None:
+    """Count so many more of a node."""
+    slots = counts.get(node)
+    if slots is None:
+        slots = counts[node] = deque(maxlen=SLOTS + 1)
+        if len(counts) > MOST_NODES:
+            counts.popitem(last=False)
+    counts.move_to_end(node)
+    if slots and slots[-1][0] >= slot:
+        slots[-1][1] += count
+    else:
+        slots.append([slot, count])

@@ -45,7 +45,7 @@ from pubqueue.core.queue import (
     settle,
     touch,
 )
-from pubqueue.core.reading import deaths, oversee, read, retrieve, samples, trim
+from pubqueue.core.reading import deaths, oversee, read, retrieve, samples, survey, trim
 from pubqueue.core.schedules import fire, keep
 from pubqueue.core.transactions import commit, staging
 from pubqueue.core.transactions import moving as moves
@@ -95,6 +95,7 @@ Request = (
     | read.ReadEvents
     | read.ReadItems
     | read.ReadNodes
+    | survey.ReadSurvey
     | trim.Trim
     | samples.KeepSamples
     | samples.ReadSamples
@@ -194,6 +195,7 @@ RULES: Final[dict[type, Rule]] = {
     read.ReadEvents:             _rule(read_facts.for_events, read.read, validity.of_node),
     read.ReadItems:              _rule(read_facts.for_items, read.read, validity.of_node),
     read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
+    survey.ReadSurvey:           _rule(read_facts.for_survey, survey.survey),
     trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
     samples.KeepSamples:         _rule(sampling.for_keep, samples.keep_samples),
     samples.ReadSamples:         _rule(sampling.for_read, samples.read_samples),
@@ -250,6 +252,7 @@ Read = (
     | read.ReadEvents
     | read.ReadItems
     | read.ReadNodes
+    | survey.ReadSurvey
     | samples.ReadSamples
     | oversee.AskPowers
     | oversee.ReadWorkers

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "items": ("pubqueue.cli.operations.lists", ""),
     "migrate": ("pubqueue.cli.migrate", "server"),
     "node": ("pubqueue.cli.operations.nodes", ""),
+    "overview": ("pubqueue.cli.operations.lists", ""),
     "pause": ("pubqueue.cli.operations.deeds", ""),
     "pause-publishing": ("pubqueue.cli.operations.deeds", ""),
     "peek": ("pubqueue.cli.operations.lists", ""),

@@ -112,7 +112,7 @@ async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
         await fits(page)
         await log_in(page, service.place, CHANGE)
         for path in (
-            *("", f"queue?node={node}", f"queue?node={long}", f"items?node={node}"),
+            *("", "?plain=1", f"queue?node={node}", f"queue?node={long}", f"items?node={node}"),
             *(
                 f"items?node={node}&state=dead",
                 f"items?node={node}&state=dead&reason=a*",
@@ -231,13 +231,13 @@ async def test_where_there_is_no_queue_yet_one_reads_what_to_do(service, browser
         assert await page.inner_text("h2") == "There is no queue yet"
         typed = [text.split() for text in await page.locator("pre").all_inner_texts()]
         commands = [words[1] for words in typed if words[0] == "pubqueue"]
-        assert commands == ["node", "worker"]
+        assert commands == ["node", "worker", "publish"]
         assert set(commands) <= set(COMMANDS)
         await fits(page)
         assert await page.evaluate(CONTRAST) == []
         await page.fill("#q", "a")
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("text=No node has that in its name.")
+        await page.wait_for_selector("text=No queue has that in its name.")
 
 
 async def test_all_that_can_be_used_has_a_name_and_tables_have_headers(service, browser):
@@ -396,6 +396,42 @@ async def test_items_of_a_plain_node_have_no_buttons(service, browser):
             assert await page.locator("#choose, #deed").count() == 0
 
 
+async def test_problems_come_first_any_column_sorts_and_plain_nodes_stand_apart(service, browser):
+    await service.do(*(a_queue(NodeName(name)) for name in ("busy", "dead", "idle")))
+    await service.do(a_queue(NodeName("news"), queueing=False))
+    await service.do(joins(ANN, 1, node=NodeName("dead")), publishes("x", node=NodeName("dead")))
+    await service.do(fails(ANN, "x", "no", NodeName("dead")), publishes("y", node=NodeName("news")))
+    await service.do(joins(ANN, 1, node=NodeName("busy")))
+    await service.do(publishes(*"abc", node=NodeName("busy")))
+    async with visit(browser) as page:
+        await log_in(page, service.place, LOOK)
+        names = "tbody th"
+        assert await page.locator(names).all_inner_texts() == ["dead", "busy", "idle"]
+        tags = await page.locator("tbody tr >> nth=0 >> .tag").all_inner_texts()
+        assert tags == ["failing", "dead items"]
+        totals = dict(
+            zip(
+                await page.locator("#totals dt").all_inner_texts(),
+                await page.locator("#totals dd").all_inner_texts(),
+                strict=True,
+            )
+        )
+        assert (totals["Queues"], totals["With problems"]) == ("3", "1")
+        assert (totals["Waiting"], totals["In flight"], totals["Dead"]) == ("2", "1", "1")
+        await tab_to(page, "Waiting")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("th[aria-sort=descending]:has-text('Waiting')")
+        assert await page.locator(names).all_inner_texts() == ["busy", "dead", "idle"]
+        await page.click("#sort-name")
+        await page.wait_for_selector("th[aria-sort=ascending]:has-text('Name')")
+        assert await page.locator(names).all_inner_texts() == ["busy", "dead", "idle"]
+        await page.click("#tab-plain")
+        await page.wait_for_selector("h1:text-is('Plain nodes')")
+        assert await page.locator(names).all_inner_texts() == ["news"]
+        await page.click("#tab-queues")
+        await page.wait_for_selector("h1:text-is('Queues')")
+
+
 async def test_why_an_item_failed_last_stands_beside_it(service, browser):
     await service.do(a_queue(), publishes("a"), joins(ANN, 1))
     said = {"outcome": Outcome.FAILED, "reason": "no seat left"}
@@ -453,20 +489,26 @@ async def test_without_the_script_all_is_there(service, browser):
     await page.click("#row1")
     await page.click("#deed-purge")
     await page.click("#yes")
-    assert await page.inner_text(".said") == "All items of jobs are deleted."
+    assert await page.inner_text(".said") == "1 item of jobs deleted."
     await context.close()
 
 
 async def test_ten_thousand_queues_are_paged_and_searched(tmp_path, browser):
     async with shown(f"sqlite:{tmp_path / 'q.db'}") as service:
         names = [NodeName(f"queue {number:05}") for number in range(10_000)]
-        await service.do_all(a_queue(name) for name in names)
+        for at in range(0, len(names), 500):
+            await service.do_all(a_queue(name) for name in names[at : at + 500])
         async with visit(browser) as page:
             await log_in(page, service.place, LOOK)
             assert await page.locator("tbody tr").count() == 50
             await page.click("#more")
             await page.wait_for_selector("text=queue 00050")
+            assert await page.inner_text("#totals dd >> nth=0") == "10,000"
+            await service.do(publishes("a", node=names[7_000]))
+            await page.goto(f"{service.place}/ui/")
+            assert await page.inner_text("#row1") == "queue 07000"
+            assert await page.inner_text("tbody tr >> nth=0 >> .tag") == "no workers"
             await page.fill("#q", "QUEUE 0999")
             await page.keyboard.press("Enter")
-            await page.wait_for_selector("text=10 nodes.")
+            await page.wait_for_selector("text=10 queues of 10.")
             assert await page.locator("tbody tr").count() == 10

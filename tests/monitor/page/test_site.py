@@ -364,7 +364,15 @@ async def test_words_that_nobody_has_signed_are_not_said(visitor):
 
 async def test_what_no_name_has_in_it_is_not_looked_for(visitor):
     await visitor.log_in(LOOK)
-    for path in ("queue?node=%00", "?q=%00", "?after=a%00b", "item?node=jobs&id=%00"):
+    for path in (
+        "?sort=odd",
+        "?after=odd",
+        "?after=1",
+        "queue?node=%00",
+        "?q=%00",
+        "?after=a%00b",
+        "item?node=jobs&id=%00",
+    ):
         assert (await visitor.get(f"/ui/{path}"))[0] == 400
 
 

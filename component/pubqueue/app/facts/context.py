@@ -42,6 +42,8 @@ class Context(Struct, frozen=True):
     """How many items of a node were done in a minute of late."""
     came: Callable[[Jid], tuple[Jid, ...]] = lambda _account: ()
     """Full JIDs of an account that sent presence a moment ago, whether it was somebody here or not."""
+    failing: Callable[[NodeName], float] = lambda _node: 0.0
+    """How many items of a node failed in a minute of late."""
     about: About = UNKNOWN
     """What process this is."""
     service: Asker = SERVICE

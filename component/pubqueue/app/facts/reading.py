@@ -23,6 +23,7 @@ from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading import pages
 from pubqueue.core.reading.read import Counting, NodeAccess, ReadFacts, owns, readable
+from pubqueue.core.reading.survey import slice_of
 from pubqueue.core.reading.trim import SLICE, TrimFacts
 from pubqueue.core.reasons import matches
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Node, NodeName
     from pubqueue.core.reading.pages import ItemEntry
     from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
+    from pubqueue.core.reading.survey import ReadSurvey
     from pubqueue.core.reading.trim import Trim
 
 MOST_EVENTS: Final = 1_000
@@ -162,6 +164,7 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
             delayed=max(0, entry.delayed),
             owned=entry.node.name in owned,
             rate=context.rate(entry.node.name),
+            failing=context.failing(entry.node.name),
         )
         for entry in entries
     )
@@ -172,6 +175,11 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     else:
         page = pages.NodePage(shown, more=True, now=context.now, through=through)
     return ReadFacts(nodes, page)
+
+
+def for_survey(context: Context, request: ReadSurvey) -> ReadFacts:
+    """Return the next slice of nodes for who looks at all."""
+    return for_read_nodes(context, slice_of(request))
 
 
 def _wanted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.operations import deaths, items, nodes, schedules, service
+from pubqueue.app.operations import deaths, items, nodes, overview, schedules, service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     operation.name: operation
-    for part in (nodes, items, deaths, schedules, service)
+    for part in (overview, nodes, items, deaths, schedules, service)
     for operation in part.OPERATIONS
 }

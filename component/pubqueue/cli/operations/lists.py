@@ -9,6 +9,7 @@ import click
 from pubqueue.app.operations.deaths import DEAD, REASONS
 from pubqueue.app.operations.items import CHOICES, ITEMS, PEEK
 from pubqueue.app.operations.nodes import QUEUES
+from pubqueue.app.operations.overview import OVERVIEW, SORTS
 from pubqueue.app.operations.service import SERVICE, WORKERS
 from pubqueue.cli.operations import show
 from pubqueue.cli.operations.options import NODE, answering, run, words
@@ -41,13 +42,16 @@ def write_list(
     *,
     most: int | None,
     for_programs: bool,
+    head: bool = False,
 ) -> None:
-    """Write a list page by page, and how to go on if that was not all."""
+    """Write a list page by page, and how to go on if that was not all; with `head` the sentence about it goes first."""
     limit = most if for_programs or most is not None else FOR_PEOPLE
 
     async def work(link: Link) -> None:
         left, any_rows = limit, False
         async for page in link.pages(operation, given, limit):
+            if head and not any_rows and page.rows and not for_programs:
+                click.echo(show.plain(page.note))
             any_rows = any_rows or bool(page.rows)
             show.rows(operation, page, for_programs=for_programs)
             left = None if left is None else left - len(page.rows)
@@ -59,6 +63,37 @@ def write_list(
             click.echo(f"There are more: go on with --after {page.through}", err=True)
 
     run(url, work)
+
+
+@click.command()
+@click.option(
+    "--sort",
+    type=click.Choice([value for value, _ in SORTS]),
+    default="problems",
+    show_default=True,
+    help="What comes first.",
+)
+@click.option("--plain", is_flag=True, help="The nodes that are no queues instead.")
+@click.option("--containing", help="Only those with this in their names.")
+@paging
+@answering
+def overview(
+    url: str | None,
+    sort: str,
+    containing: str | None,
+    after: str | None,
+    most: int | None,
+    *,
+    plain: bool,
+    as_json: bool,
+) -> None:
+    """Look at all queues, problems first.
+
+    What there is in all; then the queues, those first that somebody should look at: without workers, failing,
+    with an item that waits for more than a quarter of an hour, with dead items, paused.
+    """
+    given = words(sort=sort, plain=plain, containing=containing, after=after)
+    write_list(url, OVERVIEW, given, most=most, for_programs=as_json, head=True)
 
 
 @click.command()

@@ -66,6 +66,39 @@ class NodeEntry(Struct, frozen=True, gc=False):
     owned: bool = False
     rate: float = 0.0
     """Items done in a minute of late, as far as this process knows."""
+    failing: float = 0.0
+    """Items that failed in a minute of late, as far as this process knows."""
+
+
+class SurveyRow(Struct, frozen=True, gc=False):
+    """A node with what is wrong with it, the worst first."""
+
+    entry: NodeEntry
+    problems: tuple[str, ...]
+
+
+class Totals(Struct, frozen=True, gc=False):
+    """What there is in all: nodes, of which so many queues are `troubled`, and items of queues; `problems` with so many queues each."""
+
+    queues: int = 0
+    plain: int = 0
+    troubled: int = 0
+    queued: int = 0
+    locked: int = 0
+    delayed: int = 0
+    dead: int = 0
+    rate: float = 0.0
+    problems: tuple[tuple[str, int], ...] = ()
+
+
+class Survey(Struct, frozen=True, gc=False):
+    """Nodes in the order that was asked for, and what there is in all; of `whole`: all nodes were looked at."""
+
+    rows: tuple[SurveyRow, ...]
+    totals: Totals
+    more: bool = False
+    whole: bool = True
+    now: Millis | None = None
 
 
 class NodePage(Struct, frozen=True, gc=False):
@@ -83,4 +116,4 @@ class Trimmed(Struct, frozen=True, gc=False):
     more: bool
 
 
-Reply = EventPage | ItemPage | NodePage | Trimmed | overviews.Reply | sampled.SamplePage
+Reply = EventPage | ItemPage | NodePage | Survey | Trimmed | overviews.Reply | sampled.SamplePage

@@ -12,8 +12,10 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pubqueue.app.operations.audit import performed
+from pubqueue.app.operations.overview import place_from
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.reading.survey import Sort
 from pubqueue.monitor.page import views, words
 from pubqueue.monitor.page.attempts import Attempts
 from pubqueue.monitor.page.deeds import DEEDS, OF_REASON, OF_STATE, Of, given
@@ -322,11 +324,14 @@ class Site:
 
     async def _queues(self, request: web.Request, session: Session) -> web.StreamResponse:
         wanted = request.query.get("q", "").strip()[:200]
-        after = request.query.get("after") or None
-        found = await views.queues(
-            self.ask, self._by, wanted, None if after is None else NodeName(after)
-        )
-        title = "Queues"
+        plain = request.query.get("plain") == "1"
+        sort = request.query.get("sort") or views.usual(plain=plain)
+        try:
+            order, after = Sort(sort), place_from(request.query.get("after", ""))
+        except ValueError as odd:  # an order, or a place, that nobody was given
+            raise web.HTTPBadRequest(reason="There is no such order, or place in it.") from odd
+        found = await views.overview(self.ask, self._by, wanted, order, after, plain=plain)
+        title = "Plain nodes" if plain else "Queues"
         return self._shown(request, "queues.html", session, title=title, wanted=wanted, page=found)
 
     async def _queue(self, request: web.Request, session: Session) -> web.StreamResponse:
@@ -370,8 +375,8 @@ class Site:
     async def _ask(self, request: web.Request, session: Session) -> web.StreamResponse:
         """Ask whether that is meant, and say what it would do."""
         deed, node, ids, reason = _meant(request.query.get("deed", ""), request.query, session)
-        found = await views.queues(self.ask, self._by, "", None, only=(node,))
-        if not found.rows:
+        found = await views.some(self.ask, self._by, (node,))
+        if not found:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
         items = words.count(len(ids), "item")
         question = deed.question.format(node=node, items=items, reason=reason)
@@ -383,7 +388,7 @@ class Site:
             ids=ids,
             reason=reason,
             question=question,
-            row=found.rows[0],
+            row=found[0],
         )
 
     async def _do(self, request: web.Request, session: Session) -> web.StreamResponse:

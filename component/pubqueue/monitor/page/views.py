@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hmac
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.app.operations.overview import place_in_words
 from pubqueue.app.operations.pretty import readable
 from pubqueue.core.decision import Described
 from pubqueue.core.model import Item, Jid, Millis, NodeName, State
@@ -15,10 +17,18 @@ from pubqueue.core.nodes.manage import Describe
 from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.oversee import Peek, ReadWorkers
 from pubqueue.core.reading.overviews import Peeked, ReasonCount, ReasonPage, Worker, WorkerPage
-from pubqueue.core.reading.pages import ItemEntry, ItemPage, NodeEntry, NodePage
+from pubqueue.core.reading.pages import (
+    ItemEntry,
+    ItemPage,
+    NodeEntry,
+    NodePage,
+    Survey,
+    Totals,
+)
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.core.reading.samples import ReadSamples
+from pubqueue.core.reading.survey import ReadSurvey, Sort, place_of
 from pubqueue.monitor.page import plots
 
 if TYPE_CHECKING:
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Asker, ItemId, Node, NodeConfig
+    from pubqueue.core.reading.survey import Place
     from pubqueue.monitor.page.plots import Plot
 
     Ask = Callable[[Request], Awaitable[Reply]]
@@ -75,13 +86,30 @@ class Row(Struct, frozen=True):
         return None if self.entry.oldest is None else max(0, self.now - self.entry.oldest)
 
 
-class Queues(Struct, frozen=True):
-    """A page of queues; `more` may be behind `through`."""
+class Overview(Struct, frozen=True):
+    """A page of queues, each with its problems, and what there is in all; the next page begins behind `through`, if there is one."""
 
-    rows: tuple[Row, ...]
-    more: bool
-    through: NodeName | None
-    after: NodeName | None = None
+    rows: tuple[tuple[Row, tuple[str, ...]], ...]
+    totals: Totals
+    whole: bool
+    through: str
+    wanted: str
+    sort: Sort
+    plain: bool
+    first: bool
+
+    def to(self, **words: str) -> str:
+        """Return a link to this view with some words changed; an empty one is left out."""
+        now = {"q": self.wanted, "sort": self.sort.value, "plain": "1" if self.plain else ""}
+        found = {name: value for name, value in (now | words).items() if value}
+        if found.get("sort") == usual(plain="plain" in found):
+            del found["sort"]
+        return f"./?{urlencode(found)}" if found else "./"
+
+
+def usual(*, plain: bool) -> Sort:
+    """Return the order in which a list is shown unless another is asked for."""
+    return Sort.NAME if plain else Sort.PROBLEMS
 
 
 class Queue(Struct, frozen=True):
@@ -156,30 +184,42 @@ async def _nodes(ask: Ask, request: ReadNodes) -> NodePage:
     return reply
 
 
-async def queues(
-    ask: Ask,
-    by: Asker,
-    wanted: str,
-    after: NodeName | None,
-    *,
-    only: tuple[NodeName, ...] | None = None,
-) -> Queues:
-    """Return the next queues by name, or of those that have something in their names, with plots of the last hour."""
-    begin_after = after
-    page = await _nodes(ask, ReadNodes(by, after, ROWS, containing=wanted, only=only))
-    entries = list(page.entries)
-    for _ in range(1, SEARCHES):
-        if not page.more or len(entries) >= ROWS:
-            break
-        after, most = page.through, ROWS - len(entries)
-        page = await _nodes(ask, ReadNodes(by, after, most, containing=wanted, only=only))
-        entries += page.entries
-    end = Millis(slot_of(page.now) + SLOT)
+async def overview(
+    ask: Ask, by: Asker, wanted: str, sort: Sort, after: Place | None, *, plain: bool
+) -> Overview:
+    """Return the next queues in that order, or of those that have something in their names, with plots of the last hour."""
+    request = ReadSurvey(by, sort, plain=plain, containing=wanted, after=after, most=ROWS)
+    found = await ask(request)
+    assert isinstance(found, Survey)
+    rows = await _rows(ask, by, tuple(row.entry for row in found.rows), found.now or Millis(0))
+    through = place_in_words(place_of(found.rows[-1], sort)) if found.rows and found.more else ""
+    problems = tuple(row.problems for row in found.rows)
+    return Overview(
+        tuple(zip(rows, problems, strict=True)),
+        found.totals,
+        found.whole,
+        through,
+        wanted,
+        sort,
+        plain,
+        first=after is None,
+    )
+
+
+async def some(ask: Ask, by: Asker, names: tuple[NodeName, ...]) -> tuple[Row, ...]:
+    """Return these nodes as far as they are there, with plots of the last hour."""
+    page = await _nodes(ask, ReadNodes(by, only=names))
+    return await _rows(ask, by, page.entries, page.now)
+
+
+async def _rows(
+    ask: Ask, by: Asker, entries: tuple[NodeEntry, ...], now: Millis
+) -> tuple[Row, ...]:
+    end = Millis(slot_of(now) + SLOT)
     begin = Millis(end - HOUR)
     names = tuple(entry.node.name for entry in entries if entry.node.config.queueing)
     samples = await _samples(ask, by, names, begin)
-    rows = tuple(_row(entry, samples, begin, end, page.now) for entry in entries)
-    return Queues(rows, page.more, page.through, begin_after)
+    return tuple(_row(entry, samples, begin, end, now) for entry in entries)
 
 
 def _row(entry: NodeEntry, samples: SamplePage, begin: Millis, end: Millis, now: Millis) -> Row:
@@ -205,12 +245,8 @@ async def queue(ask: Ask, by: Asker, name: NodeName, *, hours: int, after: Jid |
     """Return all about a queue: what is in it, plots of the last hours, and a page of its workers."""
     described = await ask(Describe(by, name, manage=True))
     assert isinstance(described, Described)
-    found = await queues(ask, by, "", None, only=(name,))
-    row = (
-        found.rows[0]
-        if found.rows
-        else Row(NodeEntry(described.node, 0, 0, 0, 0, 0), None, Millis(0))
-    )
+    found = await some(ask, by, (name,))
+    row = found[0] if found else Row(NodeEntry(described.node, 0, 0, 0, 0, 0), None, Millis(0))
     workers = await ask(ReadWorkers(by, name, after))
     assert isinstance(workers, WorkerPage)
     end = Millis(slot_of(row.now) + SLOT)

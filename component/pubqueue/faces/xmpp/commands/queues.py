@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.operations.items import EVENTS
 from pubqueue.app.operations.nodes import QUEUES
+from pubqueue.app.operations.overview import OVERVIEW
 from pubqueue.app.operations.service import WORKERS
 from pubqueue.app.operations.words import ago
 from pubqueue.faces.xmpp.commands.made import choosing, doing, rows_in_words, table_of
@@ -69,6 +70,7 @@ def _held(worker: Worker) -> str:
 
 
 COMMANDS: Final = (
+    of(OVERVIEW, doing(OVERVIEW)),
     of(QUEUES, doing(QUEUES, _show_queues)),
     of(
         WORKERS,

@@ -40,12 +40,16 @@
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   };
 
+  // What takes the service long to answer is asked for less often.
+  let pause = every;
   const look = async () => {
     if (document.hidden || busy()) return wait();
+    const begun = performance.now();
     try {
       const answer = await fetch(location.href, { headers: { "X-Pubqueue-Part": "1" }, credentials: "same-origin" });
       if (answer.status === 401) { told.textContent = "You are logged out. Load the page again to log in and come back here."; return; }
       const text = await answer.text();
+      pause = Math.max(every, 10 * (performance.now() - begun));
       if (!box.checked) return; // it was stopped meanwhile
       if (answer.ok && !busy()) show(text);
       told.textContent = answer.ok ? "" : "The service did not answer well; trying again.";
@@ -57,7 +61,7 @@
 
   const wait = () => {
     clearTimeout(timer);
-    if (box.checked) timer = setTimeout(look, every);
+    if (box.checked) timer = setTimeout(look, pause);
   };
 
   box.closest("label").hidden = false;

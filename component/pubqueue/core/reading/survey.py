@@ -1,0 +1,198 @@
+"""All queues at once: what is wrong with which, what there is in all, and those that come first by what one looks for.
+
+Nodes are read a slice at a time, with other readers between, and of all that was read only totals and the rows of one page are kept. So
+an answer is bounded, however many nodes there are, and what it costs is spread.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum, unique
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Decision, Done, Refused
+from pubqueue.core.reading.pages import NodePage, Survey, SurveyRow, Totals
+from pubqueue.core.reading.read import ReadFacts, ReadNodes, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.reading.pages import NodeEntry
+
+OLD: Final = 900_000
+"""Milliseconds for which an item may wait before somebody should look, as the alerts have it."""
+
+PAGE: Final = 50
+"""Rows of one answer."""
+
+MOST_NODES: Final = 20_000
+"""Nodes that are looked at for one answer."""
+
+
+@unique
+class Problem(StrEnum):
+    """What somebody should look at, the worst first."""
+
+    NO_WORKERS = "no workers"
+    """Items wait, and nobody is there who could take one."""
+    FAILING = "failing"
+    """Of late more has failed than was done, as far as this process knows."""
+    OLD = "oldest waits too long"
+    DEAD = "dead items"
+    PAUSED = "paused"
+    CLOSED = "takes nothing in"
+
+
+PROBLEMS: Final = tuple(Problem)
+
+
+@unique
+class Sort(StrEnum):
+    """What comes first."""
+
+    PROBLEMS = "problems"
+    NAME = "name"
+    WAITING = "waiting"
+    IN_FLIGHT = "in-flight"
+    DELAYED = "delayed"
+    DEAD = "dead"
+    OLDEST = "oldest"
+    RATE = "rate"
+    SUBSCRIBERS = "subscribers"
+    ITEMS = "items"
+
+
+# fmt: off
+_KEYS: Final[dict[Sort, Callable[[SurveyRow], float]]] = {
+    Sort.PROBLEMS:    lambda row: -_weight(row.problems),
+    Sort.NAME:        lambda _row: 0,
+    Sort.WAITING:     lambda row: -row.entry.queued,
+    Sort.IN_FLIGHT:   lambda row: -row.entry.locked,
+    Sort.DELAYED:     lambda row: -row.entry.delayed,
+    Sort.DEAD:        lambda row: -row.entry.dead,
+    Sort.OLDEST:      lambda row: math.inf if row.entry.oldest is None else row.entry.oldest,
+    Sort.RATE:        lambda row: -row.entry.rate,
+    Sort.SUBSCRIBERS: lambda row: -row.entry.node.subscriptions,
+    Sort.ITEMS:       lambda row: -row.entry.node.items,
+}
+# fmt: on
+
+Place = tuple[float, str]
+"""Where a row stands: the number that it is sorted by, and its name."""
+
+
+class ReadSurvey(Struct, frozen=True, gc=False):
+    """Ask for the queues behind the place `after`, or with `plain` for the nodes that are none, of those that the asker manages.
+
+    `at` is the slice to read next, `known` what those before have come to, of `looked` nodes.
+    """
+
+    by: Asker
+    sort: Sort = Sort.PROBLEMS
+    plain: bool = False
+    containing: str = ""
+    after: Place | None = None
+    most: int | None = None
+    at: ReadNodes | None = None
+    known: Survey | None = None
+    looked: int = 0
+
+
+def slice_of(request: ReadSurvey) -> ReadNodes:
+    """Return the nodes to read next."""
+    if request.at is not None:
+        return request.at
+    return ReadNodes(request.by, managed=True, containing=request.containing)
+
+
+def survey(request: ReadSurvey, facts: ReadFacts) -> Decision:
+    """Add a slice of nodes, and answer behind the last one."""
+    nodes = slice_of(request)
+    decided = read(nodes, facts)
+    if isinstance(decided.reply, Refused):
+        return decided
+    if isinstance(decided.then, ReadNodes):
+        return Decision(Done(), then=replace(request, at=decided.then))
+    page = decided.reply
+    assert isinstance(page, NodePage)
+    known, looked = _with(request, page), request.looked + len(page.entries)
+    if page.more and looked < MOST_NODES:
+        at = replace(nodes, after=page.through, counted=None)
+        return Decision(Done(), then=replace(request, at=at, known=known, looked=looked))
+    room = _room(request)
+    more = len(known.rows) > room
+    rows = known.rows[:room]
+    return Decision(replace(known, rows=rows, more=more, whole=not page.more, now=page.now))
+
+
+def place_of(row: SurveyRow, sort: Sort) -> Place:
+    """Return where a row stands."""
+    return _KEYS[sort](row), row.entry.node.name
+
+
+def problems_of(entry: NodeEntry, now: Millis) -> tuple[Problem, ...]:
+    """Return what is wrong with a queue, the worst first. That a paused one does not go on is meant so."""
+    config = entry.node.config
+    takers = entry.node.subscriptions and (entry.window_free or entry.locked)
+    runs = not config.paused
+    found = {
+        Problem.NO_WORKERS: runs and entry.queued > 0 and not takers,
+        Problem.FAILING: entry.failing > entry.rate,
+        Problem.OLD: runs and entry.oldest is not None and now - entry.oldest > OLD,
+        Problem.DEAD: entry.dead > 0,
+        Problem.PAUSED: config.paused,
+        Problem.CLOSED: config.publish_paused,
+    }
+    return tuple(one for one in PROBLEMS if found[one])
+
+
+def _weight(problems: tuple[str, ...]) -> int:
+    """Return a number that is higher for a worse problem than for all less bad ones together."""
+    return sum(1 << (len(PROBLEMS) - at) for at, one in enumerate(PROBLEMS) if one in problems)
+
+
+def _room(request: ReadSurvey) -> int:
+    return PAGE if request.most is None else max(1, min(request.most, PAGE))
+
+
+def _with(request: ReadSurvey, page: NodePage) -> Survey:
+    """Return what is known with these nodes: totals, and one row more than there is room for."""
+    before = request.known or Survey((), Totals())
+    every = [_row(entry, page.now) for entry in page.entries]
+    wanted = [row for row in every if row.entry.node.config.queueing is not request.plain]
+    if request.after is not None:
+        wanted = [row for row in wanted if place_of(row, request.sort) > request.after]
+    rows = nsmallest(
+        _room(request) + 1, [*before.rows, *wanted], key=lambda row: place_of(row, request.sort)
+    )
+    return Survey(tuple(rows), _added(before.totals, every))
+
+
+def _row(entry: NodeEntry, now: Millis) -> SurveyRow:
+    queueing = entry.node.config.queueing
+    return SurveyRow(entry, problems_of(entry, now) if queueing else ())
+
+
+def _added(totals: Totals, rows: list[SurveyRow]) -> Totals:
+    """Return the totals with these nodes in them."""
+    queues = [row for row in rows if row.entry.node.config.queueing]
+    counts = dict(totals.problems)
+    for row in queues:
+        for problem in row.problems:
+            counts[problem] = counts.get(problem, 0) + 1
+    return Totals(
+        queues=totals.queues + len(queues),
+        plain=totals.plain + len(rows) - len(queues),
+        troubled=totals.troubled + sum(bool(row.problems) for row in queues),
+        queued=totals.queued + sum(row.entry.queued for row in queues),
+        locked=totals.locked + sum(row.entry.locked for row in queues),
+        delayed=totals.delayed + sum(row.entry.delayed for row in queues),
+        dead=totals.dead + sum(row.entry.dead for row in queues),
+        rate=totals.rate + sum(row.entry.rate for row in queues),
+        problems=tuple((one, counts[one]) for one in PROBLEMS if one in counts),
+    )
