@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.alarm import alarm
 
-from pubqueue.app.broker import Broker
+from pubqueue.app.broker import ENDING, Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, singly
+from pubqueue.wiring import CLOSING
 from simulate.plan import COMMITTED
 from simulate.ticks import EPOCH
 from simulate.troubles import TroubledStore, Troubles
 from simulate.words import Answer, Ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
     from pubqueue.app import ports
@@ -39,6 +41,9 @@ PAUSE = 0.5
 
 RECENT = 4.0
 """Seconds before its end is noticed in which a stream may take along what is then said again; the service promises five."""
+
+LONGEST_END = ENDING + 0.5
+"""Seconds until what was asked of a process that ends is answered, or left; half a second of it for timers that come together."""
 
 LONGEST_CALENDAR = 5.0
 """Seconds of processor time for the times of one schedule."""
@@ -186,12 +191,21 @@ class Process:
         """Hand out nothing more, answer what was asked; say whether that came to its end."""
         self._taking = False
         self.broker.outbox.set_up(self, up=False)
-        await self.broker.drain(1.5)
+        await self._in_time(self.broker.drain(1.5))
         if not self._dead and self.stream is not None and not await self.stream.close():
             self.broker.unsaid.stream_broke()
-        if not self._dead:
-            await self.broker.unsaid.note_all_told()
+        if not self._dead and not self.broker.has_given_up:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSING):
+                    await self.broker.unsaid.note_all_told()
         return not self._dead
+
+    async def _in_time(self, end: Awaitable[None]) -> None:
+        began = asyncio.get_running_loop().time()
+        await end
+        took = asyncio.get_running_loop().time() - began
+        if not self._dead and took > LONGEST_END:
+            self._oracle.broken(f"an end in order takes too long: {took:.1f} s")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not self._dead and not task.cancelled():

@@ -45,6 +45,7 @@ class Kind(Enum):
     CLOCK = "clock of an instance set"
     REFUSE = "store refused"
     FULL = "disk full"
+    AWAY = "store did not answer"
     RACE = "store changed under batches"
     LATE = "store answered late"
     POWER = "all instances killed at once"
@@ -69,6 +70,7 @@ SHARES: Final[dict[Kind, int]] = {
     Kind.DEAF: 3,
     Kind.REFUSE: 2,
     Kind.FULL: 2,
+    Kind.AWAY: 1,
     Kind.RACE: 1,
     Kind.LATE: 2,
     Kind.RESTART: 1,
@@ -87,6 +89,7 @@ SPANS: Final[dict[Kind, float]] = {
     Kind.CLOCK: 90,
     Kind.REFUSE: 10,
     Kind.FULL: 20,
+    Kind.AWAY: 15,
     Kind.RACE: 20,
     Kind.LATE: 30,
     Kind.POWER: 10,
@@ -193,6 +196,7 @@ _WORDS: Final = {
     Kind.CLOCK: lambda f: f"the clock of {f.whom} is set by {f.size:+g} s, for {f.span:.1f} s",
     Kind.REFUSE: lambda f: f"the store refuses {f.whom} for {f.span:.1f} s",
     Kind.FULL: lambda f: f"the disk is full for {f.whom}, for {f.span:.1f} s",
+    Kind.AWAY: lambda f: f"the store does not answer {f.whom} for {f.span:.1f} s",
     Kind.RACE: lambda f: f"half of the batches of {f.whom} lose a race, for {f.span:.1f} s",
     Kind.LATE: lambda f: f"the store answers {f.whom} up to {f.size:g} s late, for {f.span:.1f} s",
     Kind.POWER: lambda f: f"all instances die, and are started {f.span:.1f} s later",

@@ -154,6 +154,21 @@ def test_a_full_disk_that_is_blamed_on_one_request_is_found(monkeypatch):
     assert next(outcome.rule for one in runs if (outcome := one.run()).violation)
 
 
+async def waits_for_ever(_broker, end):
+    await end
+
+
+def test_an_end_that_waits_for_a_store_that_does_not_answer_is_found(monkeypatch):
+    plan = [
+        Fault(at + late, kind, INSTANCES[at // 40], 20.0, 0)
+        for at in range(20, 120, 40)
+        for kind, late in ((Kind.AWAY, 0), (Kind.RESTART, 1))
+    ]
+    assert [go(seed, plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
+    monkeypatch.setattr(Broker, "_in_time", waits_for_ever)
+    assert {go(seed, plan=plan).rule for seed in SEEDS} == {"an end in order takes too long"}
+
+
 def fires_again(schedule, through, due, settled=fire._settled):
     return replace(settled(schedule, through, due), fired_through=schedule.fired_through)
 

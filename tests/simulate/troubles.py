@@ -39,17 +39,20 @@ class Troubles:
         self.races = False
         """Others change the rows of its batches meanwhile, as stores let them that do not lock from the beginning."""
         self.late = 0.0
+        self.answers = asyncio.Event()
+        """Cleared, the store answers nothing: whether it has done a batch nobody knows."""
+        self.answers.set()
 
     def __bool__(self) -> bool:
         """Say whether there are any."""
-        return (
-            self.dies_at is not None or self.refuses or self.full or self.races or bool(self.late)
-        )
+        ails = self.refuses or self.full or self.races or bool(self.late)
+        return ails or self.dies_at is not None or not self.answers.is_set()
 
     def clear(self) -> None:
         """Have none."""
         self.dies_at, self.refuses, self.full = None, False, False
         self.races, self.late = False, 0.0
+        self.answers.set()
 
     def refuse(self) -> None:
         """Refuse whatever is asked from now on."""
@@ -84,7 +87,8 @@ class Troubles:
         return partial(Steps, at=at, end=_refuse if self.refuses else _lose)
 
     async def delay(self) -> None:
-        """Let pass what the store takes."""
+        """Let pass what the store takes, however long it does not answer."""
+        await self.answers.wait()
         if self.late:
             await asyncio.sleep(self._random.uniform(0, self.late))
 

@@ -198,11 +198,12 @@ class World:
             case Kind.CLOCK:
                 instance.ahead = fault.size
                 self._later(fault.span, partial(setattr, instance, "ahead", 0.0))
-            case Kind.REFUSE | Kind.FULL | Kind.RACE:
+            case Kind.REFUSE | Kind.FULL | Kind.RACE | Kind.AWAY:
                 begin, end = {
                     Kind.REFUSE: (troubles.refuse, troubles.accept),
                     Kind.FULL: (troubles.fill, troubles.make_room),
                     Kind.RACE: (troubles.race, troubles.win),
+                    Kind.AWAY: (troubles.answers.clear, troubles.answers.set),
                 }[fault.kind]
                 begin()
                 self._later(fault.span, end)
