@@ -39,11 +39,13 @@ from pubqueue.core.nodes.pending import ReadPending
 from pubqueue.core.nodes.subscribe import GetDefaultOptions
 from pubqueue.core.nodes.subscribers import GetSubscriptions
 from pubqueue.core.notices import Deliver
+from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.core.reading.samples import ReadSamples
+from pubqueue.core.reading.survey import ReadSurvey
 from pubqueue.core.schedules.keep import ListSchedules
 from pubqueue.core.transactions.staging import ListTransactions
 from pubqueue.stores.relational import columns, node_pages
@@ -382,6 +384,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
     assert {
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
+        *(ReadReasons, ReadSurvey),
         *(NextSubscribers, ListUntold),
         *(AskPowers, ReadWorkers, Peek, AskService),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),
