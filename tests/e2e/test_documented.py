@@ -16,6 +16,7 @@ from harness.documented import (
     ELSEWHERE,
     FOLLOWED,
     ROOT,
+    DebiansEjabberd,
     DocumentedEjabberd,
     DocumentedProsody,
     blocks,
@@ -123,7 +124,10 @@ async def serving(server, folder):
 
 
 DOCUMENTED = [(DocumentedProsody, block) for block in LUA]
-DOCUMENTED += [(DocumentedEjabberd, block) for block in YAML]
+DOCUMENTED += [
+    (DebiansEjabberd if "ejabberd_service" in block.text else DocumentedEjabberd, block)
+    for block in YAML
+]
 
 
 @pytest.mark.parametrize(

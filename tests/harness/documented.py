@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import yaml
 from harness.ejabberd import Ejabberd
 
 from pubqueue_demo.prosody import COMPONENT, Prosody
@@ -124,3 +126,30 @@ class DocumentedEjabberd(Ejabberd):
             "include_config_file": [str(included)],
         }
         path.write_text(json.dumps(config))
+
+
+DEBIANS: Final = Path("/etc/ejabberd/ejabberd.yml")
+
+
+class DebiansEjabberd(DocumentedEjabberd):
+    """ejabberd with the file that Debian's package installs, changed by the commands of the page and including its block.
+
+    Hosts, ports, modules and how accounts are kept are the test's, for it is no root and Debian's ports are one machine's.
+    """
+
+    def _configure(self) -> None:
+        super()._configure()
+        path, copied = self.folder / "ejabberd.yml", self.folder / "debians.yml"
+        copied.write_text(DEBIANS.read_text())
+        (commands,) = (
+            block.text
+            for block in blocks("sh")
+            if block.page == self._block.page and str(DEBIANS) in block.text
+        )
+        here = commands.replace(str(DEBIANS), str(copied))
+        here = here.replace("/etc/ejabberd/pubqueue.yml", str(self.folder / "pubqueue.yml"))
+        subprocess.run(["sh", "-e"], input=here, text=True, check=True)
+        theirs = yaml.safe_load(copied.read_text())
+        ours = json.loads(path.read_text())
+        kept = ("acl", "access_rules", "shaper", "shaper_rules", "include_config_file")
+        path.write_text(json.dumps(ours | {name: theirs[name] for name in kept}))
