@@ -63,7 +63,7 @@ pauses: setup ## what a trickle of work waits beside long work, and what memory 
 	cd tests && ../.venv/bin/python -m bench.pauses $(if $(SCALE),--scale $(SCALE))
 	cd tests && ../.venv/bin/python -m bench.memory
 
-faults: setup ## 10,000 items while component, server, workers, database are killed (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
+faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
 
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=memory, sqlite or postgres)

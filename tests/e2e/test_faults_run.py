@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from faults_run.__main__ import main
 from faults_run.notes import Notes
-from faults_run.plan import OF_DATABASES, ROUND, Plan
+from faults_run.plan import OF_DATABASES, OF_DISKS, ROUND, Plan
 from faults_run.run import RunResult
 from harness.recount import Count
 
@@ -18,6 +18,9 @@ from harness.recount import Count
 def test_nothing_is_lost():
     result = CliRunner().invoke(main, ["--items", "300", "--seed", "3"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    for fault in OF_DISKS:
+        assert re.search(f"{fault.value} +│ +[1-9] │ +[1-9]", result.output)
+    assert re.search("refused writes have cost a batch +│ +[1-9] │ +[1-9]", result.output)
     assert re.search("lost +│ +0 │ +0 │", result.output)
     assert re.search("counts kept in the store +│ as counted │ as counted", result.output)
 
@@ -27,7 +30,7 @@ def test_nothing_is_lost_by_two_instances_whose_database_is_killed():
     asked = "--items 200 --seed 3 --server ejabberd --store postgres --instances 2"
     result = CliRunner().invoke(main, asked.split(), catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    for fault in OF_DATABASES:
+    for fault in OF_DATABASES + OF_DISKS:
         assert re.search(f"{fault.value} +│ +[1-9]", result.output)
     assert re.search("locked twice at one time +│ +0 │", result.output)
 

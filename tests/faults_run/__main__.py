@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from faults_run.plan import OF_DATABASES, ROUND, Plan
+from faults_run.plan import OF_DATABASES, OF_DISKS, ROUND, Plan
 from faults_run.report import table
 from faults_run.run import SERVERS, Run, RunResult
 from faults_run.stores import STORES
@@ -35,7 +35,7 @@ WIDTH = 100  # of the table when nobody's terminal says
 def main(*, items: int, seed: int, servers: Sequence[str], store: str, instances: int) -> None:
     """Bring items through the queue while all that takes part in it is killed at random."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    kinds = ROUND if store == "sqlite" else OF_DATABASES + ROUND
+    kinds = OF_DISKS + ROUND if store == "sqlite" else OF_DATABASES + OF_DISKS + ROUND
     outcomes = []
     for server in servers:
         admitted = 1 if server == "prosody" else instances

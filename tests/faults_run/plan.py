@@ -21,6 +21,8 @@ class Fault(Enum):
     DATABASE = "database killed"
     DATABASE_SESSION = "session of the database killed"
     DATABASE_RESTART = "database restarted"
+    FULL_DISK = "disk of the store full"
+    FAILED_WRITE = "writes of the store refused"
 
 
 ROUND: Final = (
@@ -33,6 +35,9 @@ OF_DATABASES: Final = (
     *(Fault.DATABASE, Fault.DATABASE_SESSION, Fault.DATABASE_RESTART, Fault.DATABASE),
 )
 """What befalls a store that has processes of its own, besides."""
+
+OF_DISKS: Final = (Fault.FULL_DISK, Fault.FAILED_WRITE)
+"""What befalls a store in the middle of whatever it writes."""
 
 ITEMS_PER_FAULT: Final = 125
 FEWEST: Final = 8

@@ -36,6 +36,7 @@ def _figures(outcome: RunResult) -> dict[str, int]:
     notes = outcome.notes
     return {
         "seconds": round(outcome.seconds),
+        "times that refused writes have cost a batch": outcome.met,
         "published and confirmed": len(outcome.confirmed),
         "publishes repeated": outcome.repeated,
         "completed": len(notes.results),

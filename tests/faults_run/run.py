@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from harness.ejabberd import Ejabberd
 from harness.live import component
 
+from faults_run.disks import refuse
 from faults_run.notes import Notes
 from faults_run.plan import OF_DATABASES, Fault, Plan
 from faults_run.publisher import Publisher
@@ -61,6 +62,8 @@ class RunResult:
     notes: Notes
     store: Count
     events: Sequence[tuple[object, ...]] = ()
+    met: int = 0
+    """How often refused writes have cost a batch."""
 
     @property
     def lost(self) -> set[str]:
@@ -104,6 +107,7 @@ class Run:
         self._server: Prosody | Ejabberd = SERVERS[server]()
         self._kind = server
         self._befallen: Counter[Fault] = Counter()
+        self._met = 0
         self._store = STORES[plan.store](folder)
         self._folder = folder
         self._programs: list[Program] = []
@@ -149,6 +153,7 @@ class Run:
             notes=self._notes,
             store=self._store.recount(),
             events=self._store.events(),
+            met=self._met,
         )
 
     async def _hire(self) -> list[Publisher]:
@@ -230,8 +235,27 @@ class Run:
             case Fault.SERVER_RESTART:
                 async with self._locks["server"]:
                     await self._server.restart()
+            case Fault.FULL_DISK | Fault.FAILED_WRITE:
+                async with self._locks["component"]:
+                    await self._refuse_writes(fault)
             case _:
                 assert fault in OF_DATABASES
                 async with self._locks["component"]:  # a component does not start without its store
                     self._store.befall(fault, self._random)
         self._befallen[fault] += 1
+
+    async def _refuse_writes(self, fault: Fault) -> None:
+        """Refuse writes of the store until a batch has been lost by it."""
+        components = [program.pid for program in self._programs]
+        lost = self._lost_batches()
+        await refuse(
+            lambda: self._store.writers(components),
+            self._store.sizes,
+            lambda: self._lost_batches() > lost,
+            self._random if fault is Fault.FAILED_WRITE else None,
+            self._store.user,
+        )
+        self._met += self._lost_batches() > lost
+
+    def _lost_batches(self) -> int:
+        return sum(program.log.count("batch.lost") for program in self._programs)

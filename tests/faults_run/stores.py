@@ -7,19 +7,27 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import psycopg
-from harness.postgres import Postgres
-from harness.postgres_kills import kill_all, kill_session
+from harness.postgres import Postgres, other_user
+from harness.postgres_kills import children, kill_all, kill_session
 from harness.postgres_recount import events, recount_postgres
 from harness.recount import recount
 
 from faults_run.plan import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
     from random import Random
 
     from harness.recount import Count
+
+
+LARGEST: Final = """
+    SELECT max(pg_relation_size(oid)) FROM pg_class WHERE relnamespace = 'pubqueue'::regnamespace
+"""
+
+LEAST: Final = 256 << 10
+"""Bytes: what is smaller can always be written, as the component's own log."""
 
 
 class RunStore(Protocol):
@@ -44,6 +52,16 @@ class RunStore(Protocol):
 
     def befall(self, fault: Fault, random: Random) -> None:
         """Have it meet a fault; return when it is there again, or comes back by itself."""
+
+    def writers(self, components: Iterable[int]) -> Iterable[int]:
+        """Return the processes that write to its files, given those of the components."""
+
+    @property
+    def user(self) -> Sequence[str]:
+        """What is put before a command so that it is run by the user of those processes."""
+
+    def sizes(self) -> tuple[int, int]:
+        """Return from where on of its files writes may be refused, at the least, and where these end by now."""
 
 
 class SqliteFile:
@@ -71,6 +89,17 @@ class SqliteFile:
 
     def befall(self, fault: Fault, random: Random) -> None:
         raise AssertionError(f"a file meets no {fault} of {random}")
+
+    def writers(self, components: Iterable[int]) -> Iterable[int]:
+        return components
+
+    @property
+    def user(self) -> Sequence[str]:
+        return ()
+
+    def sizes(self) -> tuple[int, int]:
+        log = self.address.with_name(f"{self.address.name}-wal")
+        return LEAST, max(LEAST, *(file.stat().st_size for file in (self.address, log)))
 
 
 class PostgresServer:
@@ -112,6 +141,22 @@ class PostgresServer:
                 self._server.start()
             case _:
                 kill_session(self._server, random)
+
+    def writers(self, components: Iterable[int]) -> Iterable[int]:  # the server writes
+        return children(self._server.pid)
+
+    @property
+    def user(self) -> Sequence[str]:
+        user = other_user()
+        return ("setpriv", *user, "--") if user else ()
+
+    def sizes(self) -> tuple[int, int]:
+        """Return sizes of its tables, which are files of their own; its log is in larger ones, and ends with the server."""
+        try:
+            ((largest,),) = self._server.ask(LARGEST)
+        except psycopg.OperationalError:
+            return LEAST, LEAST  # it is just coming back
+        return LEAST, max(LEAST, int(str(largest)))
 
 
 STORES: Final[dict[str, Callable[[Path], RunStore]]] = {

@@ -18,12 +18,12 @@ SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pubqueue'
 
 def kill_all(server: Postgres) -> None:
     """Kill the server with all its children. `start` begins with what is on the disk."""
-    children = _children(server.pid)
-    for pid in (server.pid, *children):
+    others = children(server.pid)
+    for pid in (server.pid, *others):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     server.kill()  # it is dead: this waits for it
-    while any(Path(f"/proc/{pid}").exists() for pid in children):
+    while any(Path(f"/proc/{pid}").exists() for pid in others):
         pass  # it would not start beside them
 
 
@@ -35,7 +35,7 @@ def kill_session(server: Postgres, random: Random) -> None:
             os.kill(int(str(random.choice(pids))), signal.SIGKILL)
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """Return the processes whose parent this is."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
