@@ -160,7 +160,9 @@ async def test_several_workers_share_a_queue(pubqueue_service):
 
     for number in range(2):
         service.publish("jobs", number)
-    workers = [Worker(**service.account(name), node="jobs", signals=()) for name in ("a", "b")]
+    workers = [
+        Worker(**service.account(name), node="jobs", requests=1, signals=()) for name in ("a", "b")
+    ]
     async with asyncio.timeout(20):
         await asyncio.gather(
             *(

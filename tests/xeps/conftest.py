@@ -38,6 +38,7 @@ def worker_of(prosody):
             "password": "secret",
             "service": "queue.localhost",
             "node": "jobs",
+            "requests": 1,
             "host": prosody.host,
             "port": prosody.c2s_port,
             "tls": "off",

@@ -45,7 +45,7 @@ async def takes_unknown(item: object, payload: "Nowhere") -> None:  # noqa: F821
         ({"equals": "x"}, "the value of a JSON field or of a header"),
         ({"json": "type", "equals": ["x"]}, "a string, a number"),
         ({"header": ""}, "not empty"),
-        ({"retries": -1}, "0 times or more"),
+        ({"retries": -1}, "retries is -1; it takes a whole number, 0 or more"),
     ],
 )
 def test_a_handler_of_impossible_items_is_refused(wrong, sentence):
@@ -105,7 +105,7 @@ def test_a_decorator_without_its_parentheses_is_told_so():
 
 
 def test_unknown_items_are_handed_out_once_at_least():
-    with pytest.raises(ValueError, match="once at least, not 0 times"):
+    with pytest.raises(ValueError, match="unknown_tries is 0; it takes a whole number, 1 or more"):
         Handlers(unknown_tries=0)
 
 

@@ -1,5 +1,7 @@
 """What a failure comes to by the limits of a handler."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,15 +70,31 @@ def test_an_item_is_tried_as_often_as_it_may_be(retries, failures):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"retries": -1}, "0 times or more, not -1"),
+        ({"retries": -1}, "retries is -1; it takes a whole number, 0 or more"),
+        ({"retries": True}, "retries is True; it takes a whole number"),
+        ({"retries": 1.5}, "retries is 1.5; it takes a whole number"),
         ({"time_limit": 0}, "more than 0 seconds, not 0"),
-        ({"time_limit": float("nan")}, "more than 0 seconds, not nan"),
-        ({"concurrency": 0}, "at least, not 0"),
+        (
+            {"time_limit": float("nan")},
+            "time_limit is nan; it takes seconds, 0 or more, or a timedelta",
+        ),
+        ({"time_limit": -1}, "time_limit is -1"),
+        ({"time_limit": "30"}, "time_limit is '30'"),
+        ({"time_limit": True}, "time_limit is True"),
+        ({"time_limit": timedelta(seconds=-1)}, "time_limit is datetime.timedelta"),
+        ({"concurrency": 0}, "concurrency is 0; it takes a whole number, 1 or more"),
         ({"backoff": ()}, "lists one at least"),
-        ({"backoff": -1}, "from 0 up, not -1"),
-        ({"backoff": (1, float("inf"))}, "from 0 up, not inf"),
+        ({"backoff": -1}, "backoff is -1; it takes seconds"),
+        ({"backoff": "10"}, "backoff is '10'; it takes seconds"),
+        ({"backoff": (1, float("inf"))}, "backoff is inf"),
     ],
 )
 def test_limits_that_are_none_are_refused_where_they_are_written(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         Limits(**wrong)
+
+
+def test_times_may_be_timedeltas():
+    minute = timedelta(minutes=1)
+    assert Limits(time_limit=minute, backoff=minute) == Limits(time_limit=60, backoff=60)
+    assert Limits(backoff=(1, minute)) == Limits(backoff=[1, 60])

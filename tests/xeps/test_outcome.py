@@ -28,7 +28,7 @@ def test_what_an_exception_says(error, outcome):
 
 @pytest.mark.parametrize("delay", [-1, float("nan"), float("inf")])
 def test_a_delay_that_is_none_is_refused_where_it_is_written(delay):
-    with pytest.raises(ValueError, match=f"from 0 up, not {delay}"):
+    with pytest.raises(ValueError, match=f"delay is {delay}; it takes seconds, 0 or more"):
         Release(delay)
 
 
@@ -132,10 +132,14 @@ async def test_run_says_what_each_handler_raised(service, worker_of):
     ]
 
 
+async def for_ever(item):
+    await asyncio.Event().wait()
+
+
 @pytest.mark.e2e
 async def test_a_handler_that_the_end_cancels_has_not_failed(service, worker_of):
     worker = worker_of(grace=0.05)
-    running = asyncio.create_task(worker.run(lambda item: asyncio.Event().wait()))
+    running = asyncio.create_task(worker.run(for_ever))
     service.deliver(await service.subscriber(), "i1")
     await service.heard(worker.jid)
     worker.stop()

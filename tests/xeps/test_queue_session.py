@@ -445,9 +445,13 @@ async def test_memory_does_not_grow_with_what_was_done(service, worker_of):
     assert kept[1] - kept[0] < 100_000
 
 
+async def for_ever(item):
+    await asyncio.Event().wait()
+
+
 async def test_run_cancels_and_unlocks_what_outlasts_the_grace(service, worker_of):
     worker = worker_of(grace=0.05)
-    running = asyncio.create_task(worker.run(lambda item: asyncio.Event().wait()))
+    running = asyncio.create_task(worker.run(for_ever))
     service.deliver(await service.subscriber(), "i1")
     await service.heard(worker.jid)
     worker.stop()
@@ -479,7 +483,11 @@ async def test_a_signal_drains_and_is_left_as_it_was_found(service, worker_of, n
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"requests": 0}, "one item at a time at least, not 0"),
+        ({"requests": 0}, "requests is 0; it takes a whole number, 1 or more"),
+        ({"requests": "10"}, "requests is '10'; it takes a whole number"),
+        ({"grace": float("nan")}, "grace is nan; it takes seconds"),
+        ({"touch_for": -1}, "touch_for is -1; it takes seconds"),
+        ({"timings": {"answer": "5"}}, "answer is '5'; it takes seconds"),
         ({"node": ""}, "needs the name of a node"),
         ({"service": "@"}, "'@' is not a JID"),
         ({"jid": "@"}, "'@' is not a JID"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.questions import Question
     from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.times import When
 
 __all__ = ["Batch", "Committed", "OnTaken"]
 
@@ -99,9 +100,9 @@ class Batch:
         payload: object,
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
-        delay: float | None = None,
+        delay: When | None = None,
         priority: int | None = None,
-        ttl: float | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
     ) -> str:
@@ -110,7 +111,7 @@ class Batch:
         The same id again takes the place of the first. Several may be under way at once. Raises
         NoSuchNode or Refused, and ServiceUnavailable also when more waits for commits than may.
         """
-        name = id or f"{self.app}-{self.version}-{next(self._numbers)}"
+        name = publishing.identified(id) or f"{self.app}-{self.version}-{next(self._numbers)}"
         beside = publishing.beside(delay, priority, ttl, headers, group)
         beside += self._mark.beside(None, self._attempt)
         answer = await self._ask(publication(name, node, payload, beside))

@@ -20,6 +20,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pubqueue_xeps.content import Content
+from pubqueue_xeps.forks import Process
+from pubqueue_xeps.handler import is_async, name_of
+from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.publications import LARGEST
 from pubqueue_xeps.publisher import IN_FLIGHT, TIMEOUT, Publisher
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.published import Carry, NewItem, Published
     from pubqueue_xeps.replies import Reply
+    from pubqueue_xeps.times import Span, When
     from pubqueue_xeps.timings import Timings
 
 T = TypeVar("T")
@@ -42,7 +46,8 @@ class BlockingPublisher:
     """A `Publisher` whose methods wait, for programs without asyncio; as a context manager, or by `open` and `close`.
 
     The arguments, and what is raised, are those of `Publisher`. It keeps its connection in a thread of its own, and
-    may be shared by any number of threads: make one for a program, not one for each item. After a fork, make another.
+    may be shared by any number of threads: make one for a program, not one for each item. After a fork, make another: RuntimeError is
+    raised where this one was open before.
     """
 
     def __init__(
@@ -56,7 +61,7 @@ class BlockingPublisher:
         port: int | None = None,
         tls: Tls | None = None,
         ca_file: str | None = None,
-        timeout: float = TIMEOUT,
+        timeout: Span = TIMEOUT,
         largest: int = LARGEST,
         headers: Carry | None = None,
         timings: Timings | None = None,
@@ -78,6 +83,7 @@ class BlockingPublisher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._changing = threading.Lock()
+        self._process = Process()
 
     @classmethod
     def from_url(
@@ -85,7 +91,7 @@ class BlockingPublisher:
         url: str,
         password: str | None = None,
         *,
-        timeout: float = TIMEOUT,
+        timeout: Span = TIMEOUT,
         timings: Timings | None = None,
     ) -> Self:
         """Make one for `xmpp://etl@example.org/queue.example.org`; the password is in the environment, if not here."""
@@ -93,9 +99,12 @@ class BlockingPublisher:
 
     def open(self) -> None:
         """Log in, as entering does."""
+        if self._loop is not None:
+            self._process.check()  # first: the thread that has the lock may be of the other process
         with self._changing:
             if self._loop is not None:
                 raise RuntimeError("The publisher is open already.")
+            self._process = Process()
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(
                 target=self._run, args=(self._loop,), name="pubqueue publisher", daemon=True
@@ -108,7 +117,9 @@ class BlockingPublisher:
                 raise
 
     def close(self) -> None:
-        """Log out; what was not confirmed by then is given up. Closing again does nothing."""
+        """Log out; what was not confirmed by then is given up. Closing again does nothing, and neither does it after a fork."""
+        if not self._process.is_ours:
+            return
         with self._changing:
             if self._loop is None:
                 return
@@ -141,11 +152,11 @@ class BlockingPublisher:
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
+        delay: When | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float | None = None,
+        timeout: Span | None = None,
     ) -> Published:
         """Publish an item; when this returns, the service has it. See `Publisher.publish`."""
         return self._wait(
@@ -168,11 +179,11 @@ class BlockingPublisher:
         items: Iterable[object | NewItem],
         *,
         priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
+        delay: When | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float | None = None,
+        timeout: Span | None = None,
         in_flight: int = IN_FLIGHT,
     ) -> list[Published]:
         """Publish many items with one wait; see `Publisher.publish_many`. `items` is read in the publisher's thread."""
@@ -197,10 +208,10 @@ class BlockingPublisher:
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         priority: int | None = None,
-        ttl: float | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float = TIMEOUT,
+        timeout: Span = TIMEOUT,
     ) -> Reply:
         """Publish an item, and wait for what its worker replies. See `Publisher.ask`."""
         return self._wait(
@@ -220,6 +231,11 @@ class BlockingPublisher:
         if self._loop is None:
             work.close()
             raise RuntimeError("The publisher is not connected: enter it with `with`.")
+        try:
+            self._process.check()
+        except RuntimeError:
+            work.close()
+            raise
         return _waited(work, self._loop)
 
     @staticmethod
@@ -306,11 +322,11 @@ class BlockingItem(Content):
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
+        delay: When | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float | None = None,
+        timeout: Span | None = None,
     ) -> Published:
         """Publish follow-up work on the worker's own stream. See `Item.publish`."""
         return _waited(
@@ -328,11 +344,11 @@ class BlockingItem(Content):
             self._loop,
         )
 
-    def reply(self, payload: object, *, timeout: float | None = None) -> Published:
+    def reply(self, payload: object, *, timeout: Span | None = None) -> Published:
         """Send a result to who has asked for this item. See `Item.reply`."""
         return _waited(self._item.reply(payload, timeout=timeout), self._loop)
 
-    def touch(self, seconds: float | None = None) -> datetime | None:
+    def touch(self, seconds: When | None = None) -> datetime | None:
         """Extend the lock to `seconds` from now, at most the queue's lock timeout. See `Item.touch`."""
         return _waited(self._item.touch(seconds), self._loop)
 
@@ -342,8 +358,14 @@ def in_threads(
     handler: Callable[[BlockingItem], object], number: int
 ) -> Iterator[Callable[[Item], Awaitable[None]]]:
     """Give what runs a plain function in one of `number` threads; ends when the last of them is free."""
-    if inspect.iscoroutinefunction(handler):
-        raise TypeError("The handler is a coroutine function: give it to `run`.")
+    if isinstance(handler, Handlers):
+        raise TypeError("Handlers are given to `run`, which has threads for those that block.")
+    if not callable(handler):
+        raise TypeError(f"The handler is {handler!r}; it takes a plain function.")
+    if is_async(handler):
+        raise TypeError(
+            f"The handler {name_of(handler)} is a coroutine function: give it to `run`."
+        )
 
     def call(item: BlockingItem) -> None:
         result = handler(item)

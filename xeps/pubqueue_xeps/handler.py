@@ -42,7 +42,7 @@ def make_handler(
     function: Callable[..., object], name: str | None, mark: Mark, limits: Limits
 ) -> Handler:
     """Look at a function's signature; raises TypeError, in one sentence, for one that cannot be called."""
-    called = _name(function)
+    called = name_of(function)
     called_with = [
         one
         for one in inspect.signature(function).parameters.values()
@@ -58,7 +58,7 @@ def make_handler(
             raise TypeError(
                 f"The handler {called} takes (item) or (item, payload: SomeType), and nothing else."
             )
-    return Handler(name or called, function, mark, limits, wanted, blocking=not _is_async(function))
+    return Handler(name or called, function, mark, limits, wanted, blocking=not is_async(function))
 
 
 def _annotation(function: Callable[..., object], parameter: str, called: str) -> Any:  # noqa: ANN401
@@ -77,7 +77,7 @@ def _annotation(function: Callable[..., object], parameter: str, called: str) ->
     return hints[parameter]
 
 
-def _is_async(function: Callable[..., object]) -> bool:
+def is_async(function: Callable[..., object]) -> bool:
     """Whether calling it makes a coroutine; of what `functools.wraps` has wrapped, the innermost counts."""
     inner = inspect.unwrap(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
@@ -85,5 +85,6 @@ def _is_async(function: Callable[..., object]) -> bool:
     )
 
 
-def _name(function: Callable[..., object]) -> str:
+def name_of(function: Callable[..., object]) -> str:
+    """Return what a function is called, or the class of an object that can be called."""
     return getattr(function, "__name__", type(function).__name__)

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue_xeps.choosing import ANY, Ground, Mark, choose, work_of
 from pubqueue_xeps.handler import NOTHING, Handler, make_handler
-from pubqueue_xeps.limits import Backoff, Limits
+from pubqueue_xeps.limits import Backoff, Limits, whole
+from pubqueue_xeps.middleware import check
 from pubqueue_xeps.outcome import Reject, Release
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.middleware import Middleware
+    from pubqueue_xeps.times import Span
 
 F = TypeVar("F", bound="Callable[..., object]")
 
@@ -42,12 +44,13 @@ class Handlers:
     `middleware` is around each handler, the first outermost. An item for which there is no handler is given back,
     ever more slowly, for a worker that has one: while a new version is rolled out, old workers meet work that
     they do not know. When it has been handed out `unknown_tries` times it is dead, which loses nothing either: an
-    owner can redrive it. 1 is at once; None is never.
+    owner can redrive it. 1 is at once; None is never. Raises TypeError for a middleware that is not async.
     """
 
     def __init__(self, *middleware: Middleware, unknown_tries: int | None = 20) -> None:
-        if unknown_tries is not None and unknown_tries < 1:
-            raise ValueError(f"An item is handed out once at least, not {unknown_tries} times.")
+        whole("unknown_tries", unknown_tries, 1)
+        for one in middleware:
+            check(one)
         self.middleware = middleware
         self._by_mark: dict[Mark, Handler] = {}
         unknown = _unknown(unknown_tries)
@@ -67,7 +70,7 @@ class Handlers:
         equals: object = ANY,
         retries: int | None = None,
         backoff: Backoff | None = None,
-        time_limit: float | None = None,
+        time_limit: Span | None = None,
         concurrency: int | None = None,
     ) -> Callable[[F], F]:
         """Declare the decorated function as the handler of some items; it stays as it is.
@@ -86,6 +89,7 @@ class Handlers:
         """
         if callable(name):
             raise TypeError("Write @app.handler() with its parentheses.")
+        _check_texts(name=name, element=element, json=json, header=header)
         mark = _mark(name, element, json, header, equals)
         limits = Limits(retries, backoff, time_limit, concurrency)
 
@@ -107,6 +111,12 @@ class Handlers:
         """Return the handler that an item is for."""
         mark = choose(self._by_mark, work_of(item.payload, item.headers))
         return self.nobody if mark is None else self._by_mark[mark]
+
+
+def _check_texts(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}; a handler is of items by a text.")
 
 
 def _mark(

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
+from pubqueue_xeps import publishing
 from pubqueue_xeps.content import Content
 from pubqueue_xeps.errors import (
     GoneUnconfirmed,
@@ -18,6 +19,7 @@ from pubqueue_xeps.log import log
 from pubqueue_xeps.outcome import Outcome, Verdict, outcome_of
 from pubqueue_xeps.published import NewItem, Published, carrying
 from pubqueue_xeps.reply_names import CORRELATION, PLACE, REPLY_TO, bounded
+from pubqueue_xeps.times import span, until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.published import Carry
     from pubqueue_xeps.settlement import Verb
+    from pubqueue_xeps.times import Span, When
     from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
 State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]
@@ -170,14 +173,16 @@ class Item(Content):
         """
         await self._holder.settle(self, "unlock", outcome)
 
-    async def touch(self, seconds: float | None = None) -> datetime | None:
+    async def touch(self, seconds: When | None = None) -> datetime | None:
         """Extend the lock to `seconds` from now, by default and at most the queue's lock timeout.
 
-        Returns the deadline by the service's clock; a lock never ends sooner by it. Returns None
+        A timedelta will do as well, or an aware datetime, which is until when. Returns the deadline by the service's clock; a lock never ends sooner by it. Returns None
         where the service cannot extend locks: what is not done by the first deadline is lost then.
         Raises LockLost when the item is not ours any more, NotConfirmed when nothing was heard.
         """
-        return await self._holder.touch(self, seconds)
+        return await self._holder.touch(
+            self, None if seconds is None else until("seconds", seconds)
+        )
 
     async def publish(
         self,
@@ -186,11 +191,11 @@ class Item(Content):
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
+        delay: When | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - a promise
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
         """Publish follow-up work on the worker's own stream; the service has it when this returns.
 
@@ -201,7 +206,7 @@ class Item(Content):
         again, as long as their node has a `dedup_window`. One that is being worked on already, perhaps with another
         payload, is left alone: `duplicate` is true then.
         """
-        own = id is None
+        own = publishing.identified(id) is None
         self._follow_ups += own
         name = id or self._follow_up(self._follow_ups)
         new = NewItem(
@@ -214,13 +219,13 @@ class Item(Content):
             group=group,
         )
         try:
-            return await self._holder.publish(node, carrying(new, self.carry), timeout)
+            return await self._holder.publish(node, carrying(new, self.carry), _patience(timeout))
         except Refused as error:
             if own and error.condition == "conflict":
                 return Published(node, name, duplicate=True)
             raise
 
-    async def reply(self, payload: object, *, timeout: float | None = None) -> Published:  # noqa: ASYNC109 - a promise
+    async def reply(self, payload: object, *, timeout: Span | None = None) -> Published:  # noqa: ASYNC109 - a promise
         """Send a result to who has asked for this item by `Publisher.ask`; it is kept when this returns.
 
         Replied twice, by a handler that runs twice, it is still one reply. Raises NoReplyWanted where the item was
@@ -229,7 +234,8 @@ class Item(Content):
         to, name = self.headers.get(REPLY_TO, ""), self.headers.get(CORRELATION, "")
         if not to.startswith(PLACE) or not name:
             raise NoReplyWanted(node=self.node, id=self.id)
-        return await self._holder.publish(to, NewItem(payload=payload, id=name), timeout)
+        new = NewItem(payload=payload, id=name)
+        return await self._holder.publish(to, new, _patience(timeout))
 
     def _follow_up(self, number: int) -> str:
         # an id may come back for new work, whose follow-ups are others: the time of the publish tells them apart
@@ -265,3 +271,7 @@ class Item(Content):
         except (PubqueueError, TimeoutError) as error:
             # the lock's deadline does it
             log.warning("item.not_unlocked", node=self.node, id=self.id, why=str(error))
+
+
+def _patience(timeout: Span | None) -> float | None:
+    return None if timeout is None else span("timeout", timeout)

@@ -6,7 +6,8 @@
             return await call_next(item)
 
 A middleware calls `call_next` once and returns what that returns. What it raises is what the handler would have
-raised; what it swallows has not happened, and the item is retracted. The first in a list is the outermost.
+raised; what it swallows has not happened, and the item is retracted. One that returns without having awaited
+`call_next`, and without having settled the item itself, has failed: the work is not done. The first in a list is the outermost.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pubqueue_xeps.codec import DecodeError
+from pubqueue_xeps.handler import is_async, name_of
 from pubqueue_xeps.log import log
 from pubqueue_xeps.outcome import Verdict, outcome_of
 
@@ -39,6 +41,27 @@ class Middleware(Protocol):
         """Do what is to be done before and after `call_next(item)`."""
 
 
+def check(one: object) -> None:
+    """Raise TypeError, in one sentence, for what is no middleware."""
+    if isinstance(one, type):
+        raise TypeError(f"The middleware {one.__name__} is a class: give {one.__name__}().")
+    if not callable(one):
+        raise TypeError(
+            f"A middleware is an async function of the item and the next call, not {one!r}."
+        )
+    if not is_async(one):
+        raise TypeError(
+            f"The middleware {name_of(one)} is not async: write `async def`, and await the next call."
+        )
+
+
+class NotCalledOn(Exception):  # noqa: N818 - the name is the reason that a dead item is kept with
+    """A middleware has returned, and what it is around has not run to its end."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The middleware {name} returned without having awaited the next call.")
+
+
 def wrapped(middleware: Sequence[Middleware], handler: Next) -> Next:
     """Return the handler with all middleware around it."""
     call = handler
@@ -48,7 +71,22 @@ def wrapped(middleware: Sequence[Middleware], handler: Next) -> Next:
 
 
 def _around(one: Middleware, call_next: Next) -> Next:
-    return lambda item: one(item, call_next)
+    async def around(item: Item) -> object:
+        ended = False
+
+        async def next_call(item: Item) -> object:
+            nonlocal ended
+            try:
+                return await call_next(item)
+            finally:
+                ended = True
+
+        result = await one(item, next_call)
+        if not ended and item.state in ("in hand", "lost"):  # else it has settled the item itself
+            raise NotCalledOn(name_of(one))
+        return result
+
+    return around
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.quoting import ILLEGAL
+from pubqueue_xeps.times import until
 
-LONGEST_DELAY: Final = 3_162_240_000.0
-"""Seconds; a hundred years, the most that a service takes."""
+if TYPE_CHECKING:
+    from pubqueue_xeps.times import When
 
 LONGEST_REASON: Final = 1023
 
 # ruff: noqa: N818 - the names say what shall happen to the item
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Outcome:
     """What an unlock says about the work.
 
     release: it is nobody's fault, and the item goes out again. failed: it counts as a failure, and
-    the item is dead when it has failed too often. reject: it is dead at once. `delay` is how many
-    seconds a released or failed item waits at least; `reason` is kept with a dead item, where the
+    the item is dead when it has failed too often. reject: it is dead at once. `delay` is how long a
+    released or failed item waits at least, given as seconds, a timedelta or an aware datetime, and read as
+    seconds; `reason` is kept with a dead item, where the
     owners of the queue read it: put no payload into it. Of a reason, the first 1023 characters are
     sent, and U+FFFD for each that XML forbids.
     """
@@ -35,9 +37,16 @@ class Outcome:
     delay: float | None = None
     reason: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.delay is not None and not 0 <= self.delay <= LONGEST_DELAY:
-            raise ValueError(f"A delay is a number of seconds from 0 up, not {self.delay}.")
+    def __init__(
+        self,
+        type: Literal["release", "failed", "reject"] = "release",  # noqa: A002 - the attribute's
+        delay: When | None = None,
+        reason: str | None = None,
+    ) -> None:
+        put = object.__setattr__  # it is frozen
+        put(self, "type", type)
+        put(self, "delay", None if delay is None else until("delay", delay))
+        put(self, "reason", reason)
 
     def attributes(self) -> dict[str, str]:
         """Return it as the attributes of an `outcome` element."""
@@ -60,21 +69,22 @@ class Verdict(Exception):
 class Release(Verdict):
     """Raised by a handler to give the item back: not now, or not by me, and nobody's fault.
 
-    It goes out again after `delay` seconds, or when the service thinks fit.
+    It goes out again after `delay` (seconds, a timedelta, or an aware datetime until when), or when the service
+    thinks fit.
     """
 
-    def __init__(self, delay: float | None = None) -> None:
+    def __init__(self, delay: When | None = None) -> None:
         super().__init__("The item is given back.", Outcome("release", delay))
 
 
 class Failed(Verdict):
     """Raised by a handler to count a failure: as any other exception does, with words of its own.
 
-    The item goes out again after `delay` seconds at least, or is dead when it has failed too often.
+    The item goes out again after `delay` at least (given as for Release), or is dead when it has failed too often.
     `reason` is kept with one that is dead, and read by the owners of the queue; put no payload into it.
     """
 
-    def __init__(self, reason: str, delay: float | None = None) -> None:
+    def __init__(self, reason: str, delay: When | None = None) -> None:
         super().__init__(reason, Outcome("failed", delay, reason))
 
 

@@ -62,7 +62,7 @@ class Publications:
         Raises NoSuchNode, NotAQueue or Refused for what is refused, ServiceUnavailable if the service could not be
         reached in time, NotConfirmed if it may have the item or not; TypeError or ValueError for what cannot be sent.
         """
-        name = new.id or new_id()
+        name = publishing.identified(new.id) or new_id()
         beside = publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
         question = publication(name, node, new.payload, beside, publishing.KNOWN)
         if len(question.body) > self._largest:

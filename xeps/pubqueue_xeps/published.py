@@ -11,6 +11,8 @@ from uuid import UUID
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pubqueue_xeps.times import When
+
     Carry = Callable[[Mapping[str, str] | None], Mapping[str, str]]
     """Asked at each publish, where it is called, with the headers given there: returns those that the item carries."""
 
@@ -37,8 +39,8 @@ class NewItem:
     payload: object
     id: str | None = None
     priority: int | None = None
-    delay: float | None = None
-    ttl: float | None = None
+    delay: When | None = None
+    ttl: When | None = None
     headers: Mapping[str, str] | None = None
     group: str | None = None
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pubqueue_xeps.connection import Connection, Given, connection
 from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
+from pubqueue_xeps.forks import Process
 from pubqueue_xeps.line import Line
 from pubqueue_xeps.publications import LARGEST, Publications, new_item
 from pubqueue_xeps.published import carrying
 from pubqueue_xeps.replies import Replies, Reply
+from pubqueue_xeps.times import Span, span
 from pubqueue_xeps.timings import Timings
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.client import Tls
     from pubqueue_xeps.published import Carry, NewItem, Published
+    from pubqueue_xeps.times import When
 
 TIMEOUT: Final = 60
 IN_FLIGHT: Final = 100
@@ -37,14 +40,15 @@ class Publisher:
     `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`); arguments outrank these. Where `jid` has no resource, a random
     one is chosen. Raises ConfigurationError, a ValueError, for what is missing or wrong.
 
-    `timeout` is how many seconds entering waits for a server that cannot be reached, and a publish for its
+    `timeout`, in seconds or as a timedelta, is how long entering waits for a server that cannot be reached, and a publish for its
     confirmation, over lost answers, reconnects and restarts; each publish may say otherwise. `largest` is how many bytes a
     request may have; XMPP servers end the stream for one that is larger than they take. `headers` is a function that is
     asked at each publish, where that is called: given the headers of the publish, or None, it returns those that the
     item carries. `tracing.inject` is one.
 
     Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable. A connection
-    that breaks later is made again; publishes wait for it, each within its time.
+    that breaks later is made again; publishes wait for it, each within its time. A process that was forked opens a
+    publisher of its own: RuntimeError is raised where it uses one that was open before.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class Publisher:
         port: int | None = None,
         tls: Tls | None = None,
         ca_file: str | None = None,
-        timeout: float = TIMEOUT,
+        timeout: Span = TIMEOUT,
         largest: int = LARGEST,
         headers: Carry | None = None,
         timings: Timings | None = None,
@@ -73,9 +77,11 @@ class Publisher:
             ca_file=ca_file,
         )
         self._connection = connection(given, role="publisher", url=url)
-        self._timeout, self._largest, self._carry = timeout, largest, headers
+        self._timeout = span("timeout", timeout)
+        self._largest, self._carry = largest, headers
         self._timings = timings or Timings()
         self._open: tuple[Line, Publications, Replies] | None = None
+        self._process = Process()
 
     @classmethod
     def from_url(
@@ -83,7 +89,7 @@ class Publisher:
         url: str,
         password: str | None = None,
         *,
-        timeout: float = TIMEOUT,
+        timeout: Span = TIMEOUT,
         timings: Timings | None = None,
     ) -> Self:
         """Make one for `xmpp://etl@example.org/queue.example.org`; the password is in the environment, if not here."""
@@ -92,7 +98,9 @@ class Publisher:
     async def open(self) -> None:
         """Log in, as entering does."""
         if self._open is not None:
+            self._process.check()
             raise RuntimeError("The publisher is open already.")
+        self._process = Process()
         line, publications, replies = _parts(self._connection, self._timings, self._largest)
         try:
             async with asyncio.timeout(self._timeout):
@@ -105,9 +113,9 @@ class Publisher:
         self._open = line, publications, replies
 
     async def close(self) -> None:
-        """Log out; what was not confirmed by then is given up. Closing again does nothing."""
+        """Log out; what was not confirmed by then is given up. Closing again does nothing, and neither does it after a fork."""
         parts, self._open = self._open, None
-        if parts is not None:
+        if parts is not None and self._process.is_ours:
             await parts[0].close()
 
     async def __aenter__(self) -> Self:
@@ -134,16 +142,17 @@ class Publisher:
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
+        delay: When | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - a promise
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
         """Publish an item; when this returns, the service has it, on disk, under the `id` of the result.
 
         An Element is sent as it is, anything else as JSON (`pubqueue_xeps.payloads`). Without `id` the item gets a unique
-        one. `delay`, `ttl` and `timeout` are seconds. `headers` (XEP-0131) are delivered beside the payload. Of items
+        one. `delay` and `ttl` are seconds, a timedelta, or an aware datetime until when; `timeout` is seconds or a timedelta.
+        `headers` (XEP-0131) are delivered beside the payload. Of items
         of one `group` the node hands out as many at a time as it is set to, in their order.
 
         The same id with the same payload makes no second item while the first is there, or within the node's
@@ -171,11 +180,11 @@ class Publisher:
         items: Iterable[object | NewItem],
         *,
         priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
+        delay: When | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - a promise
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
         in_flight: int = IN_FLIGHT,
     ) -> list[Published]:
         """Publish many items with one wait, at most `in_flight` of them under way at a time.
@@ -223,10 +232,10 @@ class Publisher:
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
         priority: int | None = None,
-        ttl: float | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
-        timeout: float = TIMEOUT,  # noqa: ASYNC109 - a promise
+        timeout: Span = TIMEOUT,  # noqa: ASYNC109 - a promise
     ) -> Reply:
         """Publish an item, and wait for what its worker replies by `item.reply`.
 
@@ -245,14 +254,15 @@ class Publisher:
             "group": group,
         }
         item = carrying(new_item(payload, beside), self._carry)
-        return await self._parts()[2].ask(node, item, timeout)
+        return await self._parts()[2].ask(node, item, span("timeout", timeout))
 
-    def _patience(self, timeout: float | None) -> float:
-        return self._timeout if timeout is None else timeout
+    def _patience(self, timeout: Span | None) -> float:
+        return self._timeout if timeout is None else span("timeout", timeout)
 
     def _parts(self) -> tuple[Line, Publications, Replies]:
         if self._open is None:
             raise RuntimeError("The publisher is not connected: enter it with `async with`.")
+        self._process.check()
         return self._open
 
 

@@ -7,15 +7,18 @@ when there is more to say. So each item is sent with an id.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.ns import HEADERS, PUBQUEUE, PUBSUB
-from pubqueue_xeps.outcome import LONGEST_DELAY
 from pubqueue_xeps.quoting import attributes, content, legal, quote
+from pubqueue_xeps.times import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.times import When
 
 SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
 KNOWN: Final = f" xmlns:q='{PUBQUEUE}' q:answer='known'"
@@ -42,9 +45,9 @@ def publish(node: str, items: Iterable[bytes], beside: str = "", answer: str = S
 
 
 def beside(
-    delay: float | None,
+    delay: When | None,
     priority: int | None,
-    ttl: float | None,
+    ttl: When | None,
     given: Mapping[str, str] | None,
     group: str | None = None,
 ) -> str:
@@ -67,14 +70,18 @@ def named(group: str | None) -> str | None:
         raise ValueError(f"group {group!r} {error}") from None
 
 
+def identified(id: object) -> str | None:  # noqa: A002 - the name of the attribute
+    """Return the id that an item is given, None for none; raises ValueError for what is no id."""
+    if id is None or (isinstance(id, str) and id):
+        return id
+    raise ValueError(f"id is {id!r}; it takes a text that is not empty, or None for a unique one")
+
+
 def seconds(name: str, value: object) -> str | None:
-    """Return a span of time as it is written; raises ValueError for one that cannot be."""
+    """Return how long from now, as it is written; raises ValueError for what is no span and no moment."""
     if value is None:
         return None
-    number = not isinstance(value, bool) and isinstance(value, int | float)
-    if not number or not 0 <= value <= LONGEST_DELAY:  # type: ignore[operator]  # a number
-        raise ValueError(f"{name} is {value!r}; it takes seconds, 0 or more")
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+    return f"{until(name, value):.3f}".rstrip("0").rstrip(".")
 
 
 def meta(
@@ -87,6 +94,8 @@ def meta(
 
 def headers(given: Mapping[str, str | None] | None) -> str:
     """Return headers (XEP-0131); one whose value is None is not there. Raises ValueError."""
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"headers are a mapping of names to texts, not {type(given).__name__}")
     written = [_header(name, value) for name, value in (given or {}).items() if value is not None]
     return f"<headers xmlns='{HEADERS}'>{''.join(written)}</headers>" if written else ""
 
@@ -112,7 +121,10 @@ def known(answer: Element) -> bool | None:
     return True if answer.find(KNOWN_ITEM) is not None or answer.find(DEAD) is not None else None
 
 
-def _header(name: str, value: str) -> str:
+def _header(name: object, value: object) -> str:
+    if not isinstance(name, str) or not isinstance(value, str):
+        wrong = "value" if isinstance(name, str) else "name"
+        raise TypeError(f"header {name!r} has a {wrong} that is no text")
     if not name:
         raise ValueError("there is a header without a name")
     try:

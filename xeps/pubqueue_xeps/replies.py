@@ -15,6 +15,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps import publishing
 from pubqueue_xeps.content import Content
 from pubqueue_xeps.errors import ItemDead, NoReply, NoSuchNode, PubqueueError, Refused
 from pubqueue_xeps.ns import CLIENT, DATA, PUBSUB
@@ -92,7 +93,9 @@ class Replies:
 
     async def ask(self, node: str, new: NewItem, timeout: float) -> Reply:  # noqa: ASYNC109 - a promise
         """Publish an item and return the reply to it; see `Publisher.ask`."""
-        name = new.id or new_id()
+        name = publishing.identified(new.id) or new_id()
+        # what cannot be sent is refused before the node for replies is made
+        publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
         wanted = correlation(node, name)
         headers = {**(new.headers or {}), REPLY_TO: self._node, CORRELATION: wanted}
         wait = _Wait()

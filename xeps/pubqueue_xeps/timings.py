@@ -3,31 +3,53 @@
 import random
 from dataclasses import dataclass
 
+from pubqueue_xeps.times import Span, span
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, init=False)
 class Timings:
-    """Seconds; the defaults suit a queue across a network."""
+    """Seconds, or given as timedeltas; the defaults suit a queue across a network."""
 
-    login: float = 30
-    """For a session, before the login counts as failed."""
+    login: float
+    """For a session, before the login counts as failed: 30."""
 
-    answer: float = 5
-    """For an answer and its notification, before it is asked again. No more than this passes between
+    answer: float
+    """For an answer and its notification, before it is asked again: 5. No more than this passes between
     the return of a service and a repeated question."""
 
-    patience: float = 300
-    """For one retract or unlock in all, over lost answers and reconnects."""
+    patience: float
+    """For one retract or unlock in all, over lost answers and reconnects: 300."""
 
-    refresh: float = 60
-    """Of silence, after which the worker subscribes again, in case it has been forgotten. Also between
+    refresh: float
+    """Of silence, after which the worker subscribes again, in case it has been forgotten: 60. Also between
     two questions for the service's time, while there is something in hand."""
 
-    backoff_min: float = 0.5
-    backoff_max: float = 30
-    """Between two attempts to reconnect; doubling, with jitter."""
+    backoff_min: float
+    backoff_max: float
+    """Between two attempts to reconnect, from 0.5 to 30; doubling, with jitter."""
 
-    parting: float = 5
-    """For giving back what is in hand at the end."""
+    parting: float
+    """For giving back what is in hand at the end: 5."""
+
+    stall: float
+    """That the event loop may stand still before the worker logs in which handler, and that the server may take to read
+    what was sent before that is logged: 2."""
+
+    def __init__(
+        self,
+        *,
+        login: Span = 30,
+        answer: Span = 5,
+        patience: Span = 300,
+        refresh: Span = 60,
+        backoff_min: Span = 0.5,
+        backoff_max: Span = 30,
+        parting: Span = 5,
+        stall: Span = 2,
+    ) -> None:
+        given = locals().copy()
+        for name in self.__slots__:
+            object.__setattr__(self, name, span(name, given[name]))  # it is frozen
 
     def backoff(self, attempt: int) -> float:
         """Return how long to wait after the `attempt`th failure in a row."""

@@ -45,12 +45,15 @@ from pubqueue_xeps.blocking import in_threads
 from pubqueue_xeps.connection import Given, connection
 from pubqueue_xeps.dispatching import Dispatcher
 from pubqueue_xeps.errors import ConfigurationError
+from pubqueue_xeps.handler import is_async, name_of
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.held_items import HeldItems
+from pubqueue_xeps.limits import whole
 from pubqueue_xeps.log import log
 from pubqueue_xeps.queue_session import QueueSession
 from pubqueue_xeps.signals import stopping_on
 from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
+from pubqueue_xeps.times import Span, span
 from pubqueue_xeps.timings import Timings
 
 if TYPE_CHECKING:
@@ -64,21 +67,23 @@ if TYPE_CHECKING:
     Handle = Callable[[Item], Awaitable[object]]
 
 SIGNALS: Final = (SIGTERM, SIGINT)
+REQUESTS: Final = 10
+"""How many items a worker takes at a time if nothing is said, here as on the command line."""
 
 
 class Worker:
-    """Takes items from one queue, at most `requests` at a time.
+    """Takes items from one queue, at most `requests` (10) at a time.
 
     What is not given of the connection comes from `url`, or else from the environment: `PUBQUEUE_URL`, and for the
     password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`). Raises ConfigurationError, a
     ValueError, for what is missing or wrong.
 
     The full JID is subscribed; where `jid` has no resource, a random one is chosen and kept over
-    reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`
-    is how many seconds a drain waits for the items in hand.
+    reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`,
+    in seconds or as a timedelta, is how long a drain waits for the items in hand.
 
-    The lock on an item in hand is extended when half of its time has passed, for `touch_for` seconds
-    in all; 0 turns that off. That takes an event loop that runs: blocking work belongs into
+    The lock on an item in hand is extended when half of its time has passed, for `touch_for` (seconds
+    or a timedelta) in all; 0 turns that off. That takes an event loop that runs: blocking work belongs into
     `asyncio.to_thread`, or its lock times out. An item that has waited in the window for half of its
     lock's time is given back, so that it times out nowhere. A service that does not know
     `urn:x-pubqueue:0` cannot extend locks.
@@ -101,22 +106,19 @@ class Worker:
         *,
         service: str | None = None,
         node: str | None = None,
-        requests: int = 1,
+        requests: int = REQUESTS,
         url: str | None = None,
         host: str | None = None,
         port: int | None = None,
         tls: Tls | None = None,
         ca_file: str | None = None,
-        grace: float = 30,
-        touch_for: float = 3600,
+        grace: Span = 30,
+        touch_for: Span = 3600,
         signals: Collection[Signals] = SIGNALS,
         timings: Timings | None = None,
         status: bool = True,
     ) -> None:
-        if requests < 1:
-            raise ValueError(f"A worker takes one item at a time at least, not {requests}.")
-        if not touch_for >= 0:
-            raise ValueError(f"Locks are extended for 0 seconds or more, not {touch_for}.")
+        whole("requests", requests, 1)
         given = Given(
             jid=jid,
             password=password,
@@ -132,8 +134,8 @@ class Worker:
             raise ConfigurationError("A worker needs the name of a node.")
         self._service, self._node = self._connection.service, self._connection.node
         self._requests = requests
-        self._grace = grace
-        self._touch_for = touch_for
+        self._grace = span("grace", grace)
+        self._touch_for = span("touch_for", touch_for)
         self._keeping: asyncio.Task[None] | None = None
         self._signals = signals
         self._timings = timings or Timings()
@@ -235,9 +237,11 @@ class Worker:
         none is fatal. At most `concurrency` handlers run at a time, by default as many as
         `requests`. Those that have not finished when the grace is over are cancelled, and their
         items released.
+
+        Raises TypeError, before it takes an item, for a handler that is no coroutine function.
         """
-        if concurrency is not None and concurrency < 1:
-            raise ValueError(f"A worker runs one handler at a time at least, not {concurrency}.")
+        whole("concurrency", concurrency, 1)
+        _check_handler(handler)
         async with AsyncExitStack() as stack:
             if self._held_items is None:
                 await stack.enter_async_context(self)
@@ -256,8 +260,7 @@ class Worker:
         meanwhile. A thread cannot be cancelled: an item whose handler has not returned when the grace is over is
         released, but this returns only when its handler has.
         """
-        if concurrency is not None and concurrency < 1:
-            raise ValueError(f"A worker runs one handler at a time at least, not {concurrency}.")
+        whole("concurrency", concurrency, 1)
         with in_threads(handler, concurrency or self._requests) as handle:
             asyncio.run(self.run(handle, concurrency=concurrency))
 
@@ -277,6 +280,18 @@ class Worker:
         if self._held_items is None or self._session is None:
             raise RuntimeError("The worker is not connected: enter it with `async with`.")
         return self._held_items, self._session
+
+
+def _check_handler(handler: object) -> None:
+    """Raise TypeError for what would do the work of each item, and then fail it."""
+    if isinstance(handler, Handlers):
+        if not len(handler):
+            raise ValueError("There are no handlers: declare one with @app.handler().")
+    elif not callable(handler):
+        raise TypeError(f"The handler is {handler!r}; it takes an async function, or Handlers.")
+    elif not is_async(handler):
+        name = name_of(handler)
+        raise TypeError(f"The handler {name} is no coroutine function: give it to `run_blocking`.")
 
 
 def _works(

@@ -17,7 +17,7 @@ from pubqueue.cli.supervisor import supervise
 from pubqueue.cli.target import TargetError, load
 from pubqueue_xeps.connection import URL, read_url
 from pubqueue_xeps.errors import PubqueueError
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker import REQUESTS, Worker
 
 
 @click.command()
@@ -27,7 +27,7 @@ from pubqueue_xeps.worker import Worker
 @click.option(
     "--requests",
     type=click.IntRange(1),
-    default=10,
+    default=REQUESTS,
     show_default=True,
     help="How many items a process takes at a time.",
 )

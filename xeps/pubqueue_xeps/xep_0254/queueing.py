@@ -24,6 +24,7 @@ from pubqueue_xeps.payloads import written
 from pubqueue_xeps.questions import Question
 from pubqueue_xeps.quoting import legal
 from pubqueue_xeps.settling import ItemRequests, deadline, fault
+from pubqueue_xeps.times import until
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.outcome import Outcome
+    from pubqueue_xeps.times import When
 
 EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Delivered: "queue_item",
@@ -149,14 +151,15 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         )
 
     async def touch(
-        self, service: str, node: str, item: str, *, seconds: float | None = None
+        self, service: str, node: str, item: str, *, seconds: When | None = None
     ) -> datetime:
         """Extend our lock on an item to `seconds` from now, at most the queue's lock timeout.
 
         Returns the deadline by the service's clock. Raises slixmpp's IqError if it is refused, as
         by each service that does not know `urn:x-pubqueue:0`.
         """
-        wanted = ItemRequests(node).touch(item, seconds)
+        span = None if seconds is None else until("seconds", seconds)
+        wanted = ItemRequests(node).touch(item, span)
         return deadline(await self._change(service, f"the touch of {item!r}", wanted))
 
     async def publish(
@@ -166,22 +169,22 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         payload: object,
         *,
         id: str | None = None,  # noqa: A002 - the name of the attribute
-        delay: float | None = None,
+        delay: When | None = None,
         priority: int | None = None,
-        ttl: float | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
     ) -> str:
         """Publish an item and return its id; the service has it when this returns.
 
         An Element is sent as it is, anything else as JSON (`pubqueue_xeps.payloads`). `delay` and `ttl` are
-        seconds; `headers` (XEP-0131) are delivered beside the payload. Of the items of a `group` the
+        seconds, timedeltas or aware datetimes; `headers` (XEP-0131) are delivered beside the payload. Of the items of a `group` the
         service hands out only so many at a time as the node says, by default one, in the order of their publish. Publishing
         the same id and payload again is harmless, so who does not know whether it went through publishes
         again. Raises ItemDead when the item is there, but dead; NoSuchNode, ServiceUnavailable or Refused;
         TypeError for a payload that has no form in JSON, and ValueError for what cannot be written as XML.
         """
-        name = id or uuid4().hex
+        name = publishing.identified(id) or uuid4().hex
         beside = publishing.beside(delay, priority, ttl, headers, group)
         wanted = publication(name, node, payload, beside)
         answer = await ask_about(self.xmpp, service, node, wanted)

@@ -1,0 +1,49 @@
+"""Times as callers give them: seconds, a `timedelta`, or for a moment an aware `datetime`.
+
+A moment counts from now by this machine's clock when the call is made; one that has passed is now. A naive `datetime` is
+refused, because it does not tell which hour is meant.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import Final
+
+Span = float | timedelta
+"""How long: seconds or a timedelta."""
+
+When = float | timedelta | datetime
+"""How long from now, or until when: seconds, a timedelta, or an aware datetime."""
+
+LONGEST_DELAY: Final = 3_162_240_000.0
+"""Seconds; a hundred years, the most that a service takes."""
+
+_SPAN: Final = "seconds, 0 or more, or a timedelta"
+_WHEN: Final = "seconds, 0 or more, a timedelta, or an aware datetime"
+
+
+def span(name: str, value: object, longest: float = inf) -> float:
+    """Return a span in seconds; raises ValueError, which calls it `name`, for what is none."""
+    return _within(name, value, longest, _SPAN)
+
+
+def until(name: str, value: object, longest: float = LONGEST_DELAY) -> float:
+    """Return the seconds from now of a span or a moment, 0 for one that has passed; raises ValueError as `span`."""
+    if not isinstance(value, datetime):
+        return _within(name, value, longest, _WHEN)
+    if value.utcoffset() is None:
+        raise ValueError(
+            f"{name} is {value.isoformat()}, which has no time zone; an aware datetime has one,"
+            " such as datetime.now(UTC)"
+        )
+    return _within(name, max(0.0, (value - datetime.now(UTC)).total_seconds()), longest, _WHEN)
+
+
+def _within(name: str, value: object, longest: float, taken: str) -> float:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    # NaN is in no range, and True is a number in Python alone
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 <= seconds <= longest:  # type: ignore[operator]  # a number
+        raise ValueError(f"{name} is {value!r}; it takes {taken}")
+    return seconds  # type: ignore[return-value]  # as above
