@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.middleware import ErrorReporting, Timing
     from pubqueue_xeps.outcome import Failed, Outcome, Reject, Release
-    from pubqueue_xeps.published import NewItem, Published
+    from pubqueue_xeps.published import NewItem, Published, Retracted
     from pubqueue_xeps.publisher import Publisher
     from pubqueue_xeps.replies import Reply
     from pubqueue_xeps.timings import Timings
@@ -72,6 +72,7 @@ __all__ = [
     "Release",
     "Replaced",
     "Reply",
+    "Retracted",
     "ServerUnreachable",
     "ServiceUnavailable",
     "Timing",
@@ -88,7 +89,7 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "item": ("Item",),
     "middleware": ("ErrorReporting", "Timing"),
     "outcome": ("Failed", "Outcome", "Reject", "Release"),
-    "published": ("NewItem", "Published"),
+    "published": ("NewItem", "Published", "Retracted"),
     "publisher": ("Publisher",),
     "replies": ("Reply",),
     "timings": ("Timings",),

@@ -13,11 +13,13 @@ import pytest
 import pytest_asyncio
 from harness.ejabberd import Ejabberd
 from harness.live import component
+from harness.patience import PATIENCE
 
 from pubqueue import (
     BlockingPublisher,
     ConfigurationError,
     ItemDead,
+    LockLost,
     NewItem,
     NoReply,
     NoSuchNode,
@@ -26,6 +28,7 @@ from pubqueue import (
     Publisher,
     Refused,
     Reject,
+    Retracted,
     Timings,
     Worker,
 )
@@ -488,3 +491,35 @@ async def test_a_struct_travels(program, address):
         async with await anext(bot) as item:
             assert item.decode(Flight) == flight
             assert item.data == {"number": "LH 400", "seats": [12, 14]}
+
+
+async def test_what_waits_is_taken_back_and_is_new_when_it_comes_again(program, address):
+    async with publisher() as etl:
+        await etl.publish("jobs", 1, id="i1", delay=600)
+        assert await etl.retract("jobs", "i1") == Retracted("jobs", "i1", there=True, locked=False)
+        assert await etl.retract("jobs", "i1") == Retracted("jobs", "i1", there=False, locked=False)
+        assert (await etl.publish("jobs", 1, id="i1")).duplicate is False
+
+
+async def test_a_worker_that_has_what_is_taken_back_is_told(program, address):
+    async with publisher() as etl, worker() as bot:
+        await etl.publish("jobs", 1, id="i1")
+        item = await anext(bot)
+        assert await etl.retract("jobs", "i1") == Retracted("jobs", "i1", there=True, locked=True)
+        async with asyncio.timeout(PATIENCE):
+            await item.lock_lost.wait()
+        with pytest.raises(LockLost):
+            await item.retract()
+
+
+async def test_what_may_not_be_taken_back_says_why(program, address):
+    async with publisher() as etl, worker() as bot:
+        await etl.publish("jobs", 1, id="i1")
+        held = await anext(bot)
+        async with publisher(jid="bot@localhost/other", service="queue.localhost") as other:
+            with pytest.raises(Refused, match="forbidden|conflict") as caught:
+                await other.retract("jobs", "i1")
+        assert (caught.value.node, caught.value.id) == ("jobs", "i1")
+        with pytest.raises(NoSuchNode, match="no node 'nowhere'"):
+            await etl.retract("nowhere", "i1")
+        await held.retract()

@@ -16,6 +16,7 @@ from pubqueue_xeps import in_process
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused, NoSuchNode, Refused, ServerUnreachable
 from pubqueue_xeps.outcome import Reject, Release
+from pubqueue_xeps.published import Retracted
 from pubqueue_xeps.worker import Worker
 
 
@@ -353,3 +354,18 @@ async def test_another_client_of_the_same_full_jid_takes_its_place(pubqueue_serv
     assert (await waiting)["condition"] == "conflict"
     for client in clients:
         await logout(client)
+
+
+async def test_what_is_taken_back_says_whether_a_worker_had_it(pubqueue_service):
+    service = pubqueue_service
+    service.create("jobs")
+    service.publish("jobs", 1, id="a", delay=60)
+    service.publish("jobs", 2, id="b")
+    assert service.retract("jobs", "a") == Retracted("jobs", "a", there=True, locked=False)
+    with pytest.raises(LookupError, match="there is no item 'a' in 'jobs'"):
+        service.retract("jobs", "a")
+    async with Worker(**service.account(), node="jobs", signals=()) as worker:
+        item = await anext(worker)
+        assert service.retract("jobs", "b") == Retracted("jobs", "b", there=True, locked=True)
+        async with asyncio.timeout(20):
+            await item.lock_lost.wait()

@@ -20,7 +20,7 @@ from pubqueue_xeps.errors import (
     ServerUnreachable,
     ServiceUnavailable,
 )
-from pubqueue_xeps.published import NewItem, Published, new_id
+from pubqueue_xeps.published import NewItem, Published, Retracted, new_id
 from pubqueue_xeps.publisher import Publisher
 from pubqueue_xeps.timings import Timings
 
@@ -390,3 +390,33 @@ def test_ids_are_uuids_of_version_7_and_rise_with_time(monkeypatch):
     assert {name[19] for name in ids} <= set("89ab")
     monkeypatch.undo()
     assert len({new_id() for _ in range(10_000)}) == 10_000
+
+
+async def test_of_a_retract_that_was_repeated_nobody_knows_who_has_deleted_the_item(
+    service, publisher_of
+):
+    service.script["retract"] = in_turn(lambda iq: [], lambda iq: [refuse(iq, "item-not-found")])
+    async with publisher_of() as publisher:
+        assert await publisher.retract("jobs", "i1") == Retracted("jobs", "i1", None, None)
+
+
+async def test_a_service_that_does_not_tell_who_had_it(service, publisher_of):
+    service.script["retract"] = lambda iq: [result(iq)]
+    async with publisher_of() as publisher:
+        assert await publisher.retract("jobs", "i1") == Retracted("jobs", "i1", True, None)
+
+
+async def test_a_retract_that_nobody_answers_is_not_confirmed(service, publisher_of):
+    service.script["retract"] = lambda iq: []
+    async with publisher_of() as publisher:
+        with pytest.raises(
+            NotConfirmed, match="the retract of 'i1' was not confirmed .* ask again"
+        ):
+            await publisher.retract("jobs", "i1", timeout=0.5)
+
+
+@pytest.mark.parametrize("id", ["", None, 7, "\x00"])
+async def test_a_retract_of_what_is_no_id_is_not_sent(service, publisher_of, id):
+    async with publisher_of() as publisher:
+        with pytest.raises(ValueError, match="id is|which XML cannot carry"):
+            await publisher.retract("jobs", id)

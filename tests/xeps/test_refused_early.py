@@ -61,7 +61,6 @@ def plain(item):
         (Object(), TypeError, "The handler Object is no coroutine function"),
         (functools.partial(plain), TypeError, "The handler partial is no coroutine function"),
         (7, TypeError, "The handler is 7; it takes an async function, or Handlers"),
-        (Handlers(), ValueError, "There are no handlers"),
     ],
 )
 async def test_what_would_block_or_fail_is_no_handler(service, worker, handler, error, sentence):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.client import Tls
     from pubqueue_xeps.item import Item
-    from pubqueue_xeps.published import Carry, NewItem, Published
+    from pubqueue_xeps.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.replies import Reply
     from pubqueue_xeps.times import Span, When
     from pubqueue_xeps.timings import Timings
@@ -200,6 +200,16 @@ class BlockingPublisher:
                 in_flight=in_flight,
             )
         )
+
+    def retract(
+        self,
+        node: str,
+        id: str,  # noqa: A002 - the name of the attribute
+        *,
+        timeout: Span | None = None,
+    ) -> Retracted:
+        """Take back an item; says whether it was still there, and whether a worker had it. See `Publisher.retract`."""
+        return self._wait(self._publisher.retract(node, id, timeout=timeout))
 
     def ask(
         self,

@@ -11,11 +11,12 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue_xeps import publishing, refusals
+from pubqueue_xeps import disco, publishing, refusals, retracting
 from pubqueue_xeps.answers import Denied, Unanswered
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.published import NewItem, Published, new_id
+from pubqueue_xeps.published import NewItem, Published, Retracted, new_id
+from pubqueue_xeps.refusals import Refusal
 from pubqueue_xeps.room import Room
 from pubqueue_xeps.xep_0254.queueing import publication
 
@@ -97,6 +98,33 @@ class Publications:
                 node=node,
             ) from None
 
+    async def retract(self, node: str, item: str, timeout: float | None) -> Retracted:  # noqa: ASYNC109 - a promise
+        """Return when the service has deleted the item, or has said that it is not there; `timeout` is in seconds.
+
+        Raises NoSuchNode, Refused, ServiceUnavailable or NotConfirmed.
+        """
+        question = retracting.question(node, item)
+        try:
+            answer, first = await self._answered(question, node, timeout)
+            if not isinstance(answer, Refusal):
+                return Retracted(node, item, there=True, locked=retracting.locked(answer))
+            if answer.condition != "item-not-found":
+                raise refusals.failure(answer, self._service, node)
+            await self._find(node, timeout)
+        except PubqueueError as error:
+            if error.node is not None:
+                error.id = item
+            raise
+        return Retracted(
+            node, item, there=False if first else None, locked=False if first else None
+        )
+
+    async def _find(self, node: str, timeout: float | None) -> None:  # noqa: ASYNC109 - a promise
+        """Raise NoSuchNode where a node is not there: a retract is refused with the same words for want of either."""
+        answer, _ = await self._answered(disco.question(self._service, node), node, timeout)
+        if isinstance(answer, Refusal) and answer.condition == "item-not-found":
+            raise refusals.failure(answer, self._service, node)
+
     async def confirmed(
         self,
         question: Question,
@@ -104,6 +132,20 @@ class Publications:
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
         """Ask until there is an answer; return it, and whether the service can have heard the question once only."""
+        again = "publish it again under its id"
+        answer, first = await self._answered(question, node, timeout, again)
+        if isinstance(answer, Refusal):
+            raise refusals.failure(answer, self._service, node)
+        return answer, first
+
+    async def _answered(
+        self,
+        question: Question,
+        node: str,
+        timeout: float | None,  # noqa: ASYNC109 - a promise
+        again: str = "ask again",
+    ) -> tuple[Element | Refusal, bool]:
+        """Ask until there is an answer that counts, a refusal for good included; raises when there is none in time."""
         unsure, why = 0, "there is no connection"
         try:
             async with asyncio.timeout(timeout):
@@ -118,7 +160,7 @@ class Publications:
                         why = f"{self._service} does not answer" if silence.sent else why
                     except Denied as no:
                         if not no.refusal.is_transient:
-                            raise refusals.failure(no.refusal, self._service, node) from None
+                            return no.refusal, unsure == 1
                         unsure -= no.refusal.condition != "internal-server-error"
                         why = f"{self._service} answers {no.refusal.told}"
                         log.info("publisher.waiting", node=node, why=why)
@@ -127,7 +169,7 @@ class Publications:
             pass
         if unsure:
             raise NotConfirmed(
-                f"{question} was not confirmed within {timeout:g} seconds; publish it again under its id.",
+                f"{question} was not confirmed within {timeout:g} seconds; {again}.",
                 node=node,
             )
         raise ServiceUnavailable(

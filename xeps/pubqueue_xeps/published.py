@@ -1,4 +1,4 @@
-"""What is published, and what became of it."""
+"""What is published or taken back, and what became of it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,20 @@ class Published:
     dead: str | None = None
     """Why the item, which was there already, is dead, as far as that was said. None: it is not dead. No worker gets a dead
     one before an owner redrives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retracted:
+    """What became of an item that was taken back, as the service said itself."""
+
+    node: str
+    id: str
+    there: bool | None
+    """Whether it was in the node, and is deleted now. False: it was done before, or never there. None: it is gone, and
+    whether this retract has deleted it is not known, for an earlier attempt of it was not answered."""
+    locked: bool | None
+    """Whether it was locked to a worker, which may have been at work on it: the worker is told by `item.lock_lost`, and
+    its own retract is refused. None: not known, for the service does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

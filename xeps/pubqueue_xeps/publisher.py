@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pubqueue_xeps.client import Tls
-    from pubqueue_xeps.published import Carry, NewItem, Published
+    from pubqueue_xeps.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.times import When
 
 TIMEOUT: Final = 60
@@ -224,6 +224,24 @@ class Publisher:
         except BaseExceptionGroup as failed:  # of the iterable
             raise failed.exceptions[0] from None
         return _all_of([results[number] for number in range(len(results))], node)
+
+    async def retract(
+        self,
+        node: str,
+        id: str,  # noqa: A002 - the name of the attribute
+        *,
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
+    ) -> Retracted:
+        """Take back an item that this account has published, or that is in a node of its own (XEP-0060 7.2).
+
+        When this returns, no worker gets the item any more: `there` says whether it was still in the node, `locked`
+        whether a worker had it. One that has begun is not stopped; it is told that its lock is lost. Published again
+        under its id, the item is new.
+
+        Raises NoSuchNode; Refused where the item is another's; ServiceUnavailable when the service could not be reached in
+        time, and nothing has changed; NotConfirmed when its answer did not come in time; ValueError for an id that is none.
+        """
+        return await self._parts()[1].retract(node, id, self._patience(timeout))
 
     async def ask(
         self,

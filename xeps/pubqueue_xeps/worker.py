@@ -285,11 +285,10 @@ class Worker:
 def _check_handler(handler: object) -> None:
     """Raise TypeError for what would do the work of each item, and then fail it."""
     if isinstance(handler, Handlers):
-        if not len(handler):
-            raise ValueError("There are no handlers: declare one with @app.handler().")
-    elif not callable(handler):
+        return
+    if not callable(handler):
         raise TypeError(f"The handler is {handler!r}; it takes an async function, or Handlers.")
-    elif not is_async(handler):
+    if not is_async(handler):
         name = name_of(handler)
         raise TypeError(f"The handler {name} is no coroutine function: give it to `run_blocking`.")
 

@@ -169,6 +169,12 @@ class Emptied(Struct, frozen=True, gc=False):
     items: int
 
 
+class Withdrawn(Struct, frozen=True, gc=False):
+    """The items are deleted, and these of them were locked to somebody else, who may be at work on them."""
+
+    locked: tuple[ItemId, ...]
+
+
 class Published(Struct, frozen=True, gc=False):
     """The items are durable, under these ids; `dead` are those of them that are there, but dead.
 
@@ -372,6 +378,7 @@ Reply = (
     Refused
     | Done
     | Emptied
+    | Withdrawn
     | Published
     | Subscribed
     | Unsubscribed

@@ -146,8 +146,8 @@ class Engine:
             more, after = page.more, found[-1].node.name if found else None
         return found
 
-    async def publish(self, node: str, content: bytes) -> None:
-        """Publish as a client does; `content` is the child of the IQ.
+    async def ask(self, node: str, content: bytes) -> ET.Element:
+        """Ask to change something in a node as a client does; `content` is the child of the IQ. Return the answer.
 
         Raises:
             pubqueue_xeps.errors.PubqueueError: it is refused.
@@ -159,9 +159,10 @@ class Engine:
             f"<iq type='set' id={quote(id)} from={quote(OPERATOR + '/test')} to={quote(SERVICE)}>"
         )
         self._server.route(read(f"{start}{content.decode()}</iq>"))
-        iq = await answer
+        iq: ET.Element = await answer
         if iq.get("type") != "result":
             raise refusals.failure(refusals.read(iq), SERVICE, node)
+        return iq
 
     def give(self, stanza: bytes) -> None:
         """Take what the service says to the operator."""

@@ -27,8 +27,11 @@ from uuid import uuid4
 from pubqueue.core.event_log import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
 from pubqueue.testing.logs import diverted
-from pubqueue_xeps import in_process, publishing
+from pubqueue_xeps import in_process, publishing, retracting
+from pubqueue_xeps.errors import NoSuchNode
 from pubqueue_xeps.payloads import written
+from pubqueue_xeps.published import Retracted
+from pubqueue_xeps.times import span
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client import Tls
     from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import Item
+    from pubqueue_xeps.times import Span, When
 
 T = TypeVar("T")
 
@@ -159,11 +163,11 @@ class Service:
         *,
         id: str | None = None,  # noqa: A002  the name of the attribute
         priority: int | None = None,
-        delay: float | None = None,
-        ttl: float | None = None,
+        delay: When | None = None,
+        ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> str:
-        """Publish an item and return its id, as any publisher would; times in seconds.
+        """Publish an item and return its id, as any publisher would; times as `Publisher.publish` takes them.
 
         An Element is the payload as it is; any other value goes as JSON (XEP-0335).
 
@@ -173,16 +177,30 @@ class Service:
             TypeError, ValueError: it cannot be written.
 
         """
-        name = uuid4().hex if id is None else id
+        name = publishing.identified(id) or uuid4().hex
         beside = publishing.beside(delay, priority, ttl, headers)
         content = publishing.publish(
             node, [publishing.item(name, written(payload).encode())], beside
         )
-        self._call(lambda engine: engine.publish(node, content))
+        self._call(lambda engine: engine.ask(node, content))
         return name
 
-    def advance(self, seconds: float) -> None:
-        """Let so many seconds pass at once: delays, backoff, locks and lives that end by then have ended.
+    def retract(self, node: str, id: str) -> Retracted:  # noqa: A002  the name of the attribute
+        """Take back an item, as its publisher or an owner would; says whether a worker had it.
+
+        Raises:
+            LookupError: there is no such item in the node, or no such node.
+
+        """
+        question = retracting.question(node, id)
+        try:
+            answer = self._call(lambda engine: engine.ask(node, question.inner.encode()))
+        except NoSuchNode:
+            raise LookupError(f"there is no item {id!r} in {node!r}") from None
+        return Retracted(node, id, there=True, locked=retracting.locked(answer))
+
+    def advance(self, seconds: Span) -> None:
+        """Let so many seconds, or a timedelta, pass at once: delays, backoff, locks and lives that end by then have ended.
 
         What workers are sent because of it, they take up when their event loop runs.
 
@@ -190,7 +208,8 @@ class Service:
             ValueError: it is less than 0.
 
         """
-        self._call(lambda engine: engine.advance(seconds))
+        count = span("seconds", seconds)
+        self._call(lambda engine: engine.advance(count))
 
     async def settled(self, node: str, *, within: float = PATIENCE) -> None:
         """Return when every item of the node is done, dead, or moved to its dead-letter node.

@@ -21,7 +21,7 @@ from pubqueue.core.changes import (
     Release,
     RemoveItem,
 )
-from pubqueue.core.decision import Decision, Done, Refusal, Refused
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, Withdrawn
 from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid, NodeName, State, seconds
 from pubqueue.core.notices import Retracted, Unlocked
 from pubqueue.core.queue.ending import DeadLetterPlace
@@ -189,7 +189,8 @@ def test_another_resource_does_not_settle_what_a_full_jid_holds():
 
 def test_the_owner_removes_locked_work_and_its_holder_hears_of_it():
     item = held(holder=ANN)
-    expected = Decision(Done(), (RemoveItem(item),), (Retracted(ANN, JOBS, (item.id,)),))
+    reply = Withdrawn((item.id,))
+    expected = Decision(reply, (RemoveItem(item),), (Retracted(ANN, JOBS, (item.id,)),))
     assert ask(BOSS, item, affiliation=Affiliation.OWNER) == expected
 
 
@@ -324,6 +325,7 @@ def test_the_first_item_that_may_not_be_settled_refuses_them_all():
 def test_an_owner_who_removes_the_work_of_two_tells_each_of_their_own():
     items = held(1, holder=ANN), held(2, holder=BOB), held(3, holder=ANN)
     decision = settle_three(*items, by=BOSS, affiliation=Affiliation.OWNER)
+    assert decision.reply == Withdrawn(tuple(item.id for item in items))
     assert decision.notices == (
         Retracted(ANN, JOBS, (ItemId("i1"), ItemId("i3"))),
         Retracted(BOB, JOBS, (ItemId("i2"),)),

@@ -86,6 +86,7 @@ USUAL = [
       for words in (PROSODY, EJABBERD, OPENFIRE)),
     *(iq("<retract node='jobs'><item id='i1'/></retract>", words)
       for words in (PROSODY, EJABBERD, OPENFIRE)),
+    iq("<retract xmlns:q='urn:x-pubqueue:0' node='jobs' q:answer='known'><item id='i1'/></retract>"),
     publish(item=""),
     publish(item='id="i1"', node='node="jobs"'),
     publish(node=SHORT),

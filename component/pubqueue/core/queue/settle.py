@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pubqueue.core.addresses import covers
 from pubqueue.core.changes import RemoveItem
-from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, Withdrawn, refuse
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
@@ -233,7 +233,7 @@ def holds(asker: Asker, item: Item) -> bool:
 def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
     """Remove the items; whoever held one is told, be it by themselves or by the owner (2.3).
 
-    What its holder retracts is finished, and may be remembered; what others withdraw is not.
+    What its holder retracts is finished, and may be remembered; what others withdraw is not, and they learn whether it was locked.
     """
     window = node.config.dedup_window
     if window:
@@ -246,7 +246,9 @@ def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFa
         )
     else:
         changes = tuple(RemoveItem(item) for item in items)
-    return Decision(Done(), changes, to_holders(Retracted, node.name, items))
+    locked = tuple(item.id for item in items if item.holder and not holds(request.by, item))
+    reply = Withdrawn(locked) if locked else Done()
+    return Decision(reply, changes, to_holders(Retracted, node.name, items))
 
 
 def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Item]) -> Decision:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pubqueue import __version__
 from pubqueue.core import several
-from pubqueue.core.decision import Affiliations, Published, Refusal
+from pubqueue.core.decision import Affiliations, Published, Refusal, Withdrawn
 from pubqueue.core.model import ItemReply, NodeConfig, NodeName, SubscriptionState
 from pubqueue.core.nodes.account import name_of
 from pubqueue.faces.xmpp import forms, ns, transactions
@@ -44,6 +44,14 @@ if TYPE_CHECKING:
 def done(_reply: Done | Emptied, _service: str) -> bytes:
     """Return nothing: the result itself is the answer."""
     return b""
+
+
+def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
+    """Say which of the items were locked to somebody else, and are deleted all the same."""
+    ids = reply.locked if isinstance(reply, Withdrawn) else ()
+    locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
+    told = f'<retracted xmlns="{ns.OURS}">{locked}</retracted>'
+    return f'<pubsub xmlns="{ns.PUBSUB}">{told}</pubsub>'.encode()
 
 
 def software_version() -> str:

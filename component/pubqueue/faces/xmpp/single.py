@@ -183,7 +183,7 @@ class SingleReader:
             None if item is None else ItemId(item.decode()),
             payload,
             space,
-            "" if item is None or payload is None else verb.answer,
+            "" if item is None else verb.answer,
             verb.notify,
         )
 

@@ -60,7 +60,7 @@ class Handler:
     read: Reader
     write: Renderer = render.done
     briefly: Mapping[str, Renderer] = field(default_factory=dict)
-    """The renderers for those who ask for shorter answers, by what they ask for."""
+    """The renderers for those who ask for another answer than the usual one, by what they ask for."""
     refuse: Instead | None = None
     """What a refusal shows in place of the request's child, if it is anything else."""
     accompanied: bool = False
@@ -88,7 +88,7 @@ PUBLISH: Final = Handler(
     briefly={"short": render.published_briefly, "known": render.published_if_known},
     accompanied=True,
 )
-RETRACT: Final = Handler(settling.retract, accompanied=True)
+RETRACT: Final = Handler(settling.retract, briefly={"known": render.withdrawn}, accompanied=True)
 
 # fmt: off
 _P, _O, _Q, _X = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub", ns.QUEUEING, ns.OURS

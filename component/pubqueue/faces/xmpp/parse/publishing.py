@@ -30,9 +30,10 @@ ITEM_LEVEL: Final = 4
 OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 
 ANSWER: Final = ns.tag(ns.OURS, "answer")
-"""The attribute of publish by which a publisher asks for short answers.
+"""The attribute of publish and retract by which a publisher asks for another answer than the usual one.
 
-`short`: nothing where the items were taken. `known`: nothing where they are new.
+Of a publish, `short`: nothing where the items were taken; `known`: nothing where they are new. Of a retract, `known`:
+which of the items were locked to somebody else.
 """
 
 
