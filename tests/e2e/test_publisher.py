@@ -517,7 +517,7 @@ async def test_what_may_not_be_taken_back_says_why(program, address):
         await etl.publish("jobs", 1, id="i1")
         held = await anext(bot)
         async with publisher(jid="bot@localhost/other", service="queue.localhost") as other:
-            with pytest.raises(Refused, match="forbidden|conflict") as caught:
+            with pytest.raises(Refused, match=r"forbidden|conflict") as caught:
                 await other.retract("jobs", "i1")
         assert (caught.value.node, caught.value.id) == ("jobs", "i1")
         with pytest.raises(NoSuchNode, match="no node 'nowhere'"):

@@ -397,26 +397,30 @@ async def test_of_a_retract_that_was_repeated_nobody_knows_who_has_deleted_the_i
 ):
     service.script["retract"] = in_turn(lambda iq: [], lambda iq: [refuse(iq, "item-not-found")])
     async with publisher_of() as publisher:
-        assert await publisher.retract("jobs", "i1") == Retracted("jobs", "i1", None, None)
+        assert await publisher.retract("jobs", "i1") == Retracted(
+            "jobs", "i1", there=None, locked=None
+        )
 
 
 async def test_a_service_that_does_not_tell_who_had_it(service, publisher_of):
     service.script["retract"] = lambda iq: [result(iq)]
     async with publisher_of() as publisher:
-        assert await publisher.retract("jobs", "i1") == Retracted("jobs", "i1", True, None)
+        assert await publisher.retract("jobs", "i1") == Retracted(
+            "jobs", "i1", there=True, locked=None
+        )
 
 
 async def test_a_retract_that_nobody_answers_is_not_confirmed(service, publisher_of):
     service.script["retract"] = lambda iq: []
     async with publisher_of() as publisher:
         with pytest.raises(
-            NotConfirmed, match="the retract of 'i1' was not confirmed .* ask again"
+            NotConfirmed, match=r"the retract of 'i1' was not confirmed .* ask again"
         ):
             await publisher.retract("jobs", "i1", timeout=0.5)
 
 
-@pytest.mark.parametrize("id", ["", None, 7, "\x00"])
-async def test_a_retract_of_what_is_no_id_is_not_sent(service, publisher_of, id):
+@pytest.mark.parametrize("name", ["", None, 7, "\x00"])
+async def test_a_retract_of_what_is_no_id_is_not_sent(service, publisher_of, name):
     async with publisher_of() as publisher:
-        with pytest.raises(ValueError, match="id is|which XML cannot carry"):
-            await publisher.retract("jobs", id)
+        with pytest.raises(ValueError, match=r"id is|which XML cannot carry"):
+            await publisher.retract("jobs", name)
