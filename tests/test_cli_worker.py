@@ -134,6 +134,7 @@ async def worker(folder, *arguments, command=(PUBQUEUE,), **more):
         (["app:app", "--url="], "no account (jid=) is given, and PUBQUEUE_URL is not set"),
         (["app:app", "--url=http://x"], "the URL is not of the form xmpp://bot@example.org/"),
         (["app:app", "--node="], "a worker needs the name of a node"),
+        (["app:app", "--node=more", "--node=jobs"], "the node 'jobs' is given more than once"),
         (["app:app", "--url=xmpp://a@b/c", "--processes=0"], "0 is not in the range x>=1"),
     ],
 )

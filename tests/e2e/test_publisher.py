@@ -523,3 +523,24 @@ async def test_what_may_not_be_taken_back_says_why(program, address):
         with pytest.raises(NoSuchNode, match="no node 'nowhere'"):
             await etl.retract("nowhere", "i1")
         await held.retract()
+
+
+async def test_one_worker_does_the_work_of_several_queues(program, address):
+    done = []
+
+    async def handler(item):
+        done.append((item.node, item.id))
+        if len(done) == 6:
+            bot.stop()
+
+    async with (
+        publisher() as etl,
+        publisher(jid="bot@localhost/etl", service="queue.localhost") as b,
+    ):
+        for number in range(3):
+            await etl.publish("jobs", number, id=f"i{number}")
+            await b.publish("more", number, id=f"i{number}")
+        bot = worker(node=["jobs", "more"], requests=2)
+        async with asyncio.timeout(PATIENCE):
+            await bot.run(handler)
+    assert sorted(done) == sorted((node, f"i{n}") for node in ("jobs", "more") for n in range(3))

@@ -27,7 +27,7 @@ def test_the_environment_says_it_all():
         jid=made.jid,
         password="secret",
         service="queue.example.org",
-        node="jobs",
+        nodes=("jobs",),
         host="127.0.0.1",
         port=5299,
         tls="off",
@@ -37,7 +37,7 @@ def test_the_environment_says_it_all():
 
 def test_what_a_short_url_leaves_open_has_defaults():
     made = found(url=URL, **PASSWORD)
-    assert (made.node, made.host, made.port, made.tls) == (None, None, 5222, "required")
+    assert (made.nodes, made.host, made.port, made.tls) == ((), None, 5222, "required")
 
 
 def test_each_run_has_a_resource_of_its_own_unless_one_is_given():
@@ -47,15 +47,15 @@ def test_each_run_has_a_resource_of_its_own_unless_one_is_given():
 
 
 def test_arguments_outrank_the_url_and_the_url_the_environment():
-    given = Given(node="mine", port=1, password="other")
+    given = Given(nodes=("mine",), port=1, password="other")
     made = found(given, URL + "?node=jobs&port=2", PUBQUEUE_URL="nonsense", **PASSWORD)
-    assert (made.node, made.port, made.password) == ("mine", 1, "other")
+    assert (made.nodes, made.port, made.password) == (("mine",), 1, "other")
 
 
 def test_with_account_and_service_given_the_environments_url_is_not_looked_at():
     given = Given(jid="etl@example.com", service="queue.example.com")
     made = found(given, PUBQUEUE_URL=FULL, **PASSWORD)
-    assert (made.account, made.host, made.node) == ("etl@example.com", None, None)
+    assert (made.account, made.host, made.nodes) == ("etl@example.com", None, ())
 
 
 def test_the_password_may_be_in_a_file(tmp_path):
@@ -107,6 +107,7 @@ def test_the_password_is_in_no_representation():
         (f"{URL}?port=0", "The URL has port='0'; it takes a number from 1 to 65535."),
         (f"{URL}?port=a", "The URL has port='a'; it takes a number from 1 to 65535."),
         (f"{URL}?tls=no", "The URL has tls='no'; it takes one of required, direct, off."),
+        (f"{URL}?port=1&port=2", "The URL has 'port' more than once."),
         (f"{URL}?queue=jobs", "The URL has 'queue', which means nothing there."),
         (f"{URL}?jobs", "The URL cannot be read; xmpp://bot@example.org/queue.example.org is one."),
         ("xmpp://[/", "The URL cannot be read; xmpp://bot@example.org/queue.example.org is one."),
@@ -139,8 +140,9 @@ def test_what_is_missing_is_one_sentence(tmp_path):
 def test_workers_and_publishers_take_the_environment(monkeypatch):
     monkeypatch.setenv("PUBQUEUE_URL", FULL)
     monkeypatch.setenv("PUBQUEUE_PASSWORD", "secret")
-    assert Worker()._node == "jobs"
-    assert Worker(node="mine")._node == "mine"
+    assert Worker()._nodes == ("jobs",)
+    assert Worker(node="mine")._nodes == ("mine",)
+    assert Worker(node=["a", "b"])._nodes == ("a", "b")
     assert Publisher()._connection.account == "bot@example.org"
     other = Publisher.from_url("xmpp://etl@example.org/queue.example.org")
     assert other._connection.account == "etl@example.org"
@@ -158,3 +160,8 @@ def test_no_variable_is_also_one_of_the_service():
 
 def test_what_stands_escaped_in_a_url_is_read():
     assert read_url("xmpp://b%C3%A4r@example.org/q.example.org").jid == "bär@example.org"
+
+
+def test_a_url_may_name_several_nodes():
+    made = found(Given(), URL + "?node=jobs&node=more", **PASSWORD)
+    assert made.nodes == ("jobs", "more")

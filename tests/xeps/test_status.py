@@ -29,7 +29,7 @@ def unset(monkeypatch):
 
 
 def held(**tally):
-    return SimpleNamespace(node="jobs", tally=Counter(tally), in_hand=0)
+    return SimpleNamespace(name="jobs", tally=Counter(tally), in_hand=0)
 
 
 def test_it_is_wanted_where_nobody_listens(unset):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from harness.queue_service import TIME, answer, refuse, stamp
 
+from pubqueue.testing import make_item
 from pubqueue_xeps.clock import ServiceClock, moment
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
 from pubqueue_xeps.item import Item
@@ -37,13 +38,41 @@ def test_times_are_read_with_their_zone(text):
 
 async def test_what_leaves_the_queue_is_not_kept():
     waiting = WaitingItems()
-    for name in "abc":
-        waiting.put_nowait(name)
+    a, b, c = (make_item(id=name) for name in "abc")
+    for item in (a, b, c, None):
+        waiting.put_nowait(item)
+    waiting.leave(a)
+    waiting.leave(b)
+    waiting.leave(make_item(id="not here"))
+    assert [await waiting.get(), await waiting.get(), waiting.qsize()] == [c, None, 0]
+
+
+async def test_nodes_are_taken_from_in_turn():
+    waiting = WaitingItems()
+    for place in ("a/1", "a/2", "a/3", "b/1", "b/2", "c/1"):
+        node, name = place.split("/")
+        waiting.put_nowait(make_item(id=name, node=node))
     waiting.put_nowait(None)
-    waiting.leave("a")
-    waiting.leave("b")
-    waiting.leave("not here")
-    assert [await waiting.get(), await waiting.get(), waiting.qsize()] == ["c", None, 0]
+    taken = []
+    while (item := await waiting.get()) is not None:
+        taken.append("/".join(item.place))
+    assert taken == ["a/1", "b/1", "c/1", "a/2", "b/2", "a/3"]
+
+
+async def test_who_picks_passes_by_a_node_that_has_nothing_to_pick():
+    waiting = WaitingItems()
+    for place in ("a/1", "a/2", "b/1", "a/3", "b/2"):
+        node, name = place.split("/")
+        waiting.put_nowait(make_item(id=name, node=node))
+
+    def of_b(items):
+        return next((item for item in items if item.node == "b"), None)
+
+    def any_one(items):
+        return next(iter(items), None)
+
+    picked = [await waiting.pick(each) for each in (of_b, of_b, any_one, any_one)]
+    assert ["/".join(item.place) for item in picked] == ["b/1", "b/2", "a/1", "a/2"]
 
 
 def id_of(iq):
@@ -127,7 +156,7 @@ async def test_no_touching_is_asked_for_by_0(service, worker_of):
 
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
 async def test_a_bound_that_is_none_is_refused(worker_of, seconds):
-    with pytest.raises(ValueError, match=f"0 seconds or more, not {seconds}"):
+    with pytest.raises(ValueError, match=f"touch_for is {seconds}; it takes seconds, 0 or more"):
         worker_of(touch_for=seconds)
 
 

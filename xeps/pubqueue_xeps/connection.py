@@ -7,7 +7,7 @@ is the account, as a bare or full JID, and the address of the service, as RFC 51
 - `host`, `port`: the server, where DNS does not tell it;
 - `tls`: required (STARTTLS, the default), direct (from the first byte), or off, on a loopback address alone;
 - `ca_file`: certificate authorities in place of the system's;
-- `node`: the node that a worker works for.
+- `node`: the node that a worker works for; several times for several.
 
 The environment has the URL in `PUBQUEUE_URL`. The password never stands in a URL, which ends up in logs: it is in
 `PUBQUEUE_PASSWORD`, or in the first line of the file that `PUBQUEUE_PASSWORD_FILE` names. What is given as an argument
@@ -44,7 +44,7 @@ class Given:
     jid: str | None = None
     password: str | None = field(default=None, repr=False)
     service: str | None = None
-    node: str | None = None
+    nodes: tuple[str, ...] | None = None
     host: str | None = None
     port: int | None = None
     tls: Tls | None = None
@@ -58,7 +58,7 @@ class Connection:
     jid: str
     password: str = field(repr=False)
     service: str
-    node: str | None
+    nodes: tuple[str, ...]
     host: str | None
     port: int
     tls: Tls
@@ -103,7 +103,7 @@ def connection(
         jid=_full(jid, role),
         password=password,
         service=str(_jid(service)),
-        node=given.node,
+        nodes=given.nodes or (),
         host=given.host,
         port=5222 if given.port is None else given.port,
         tls=given.tls or "required",
@@ -115,11 +115,10 @@ def read_url(url: str, name: str = "The URL") -> Given:
     """Read a URL; raises ConfigurationError, which never repeats it, for there may be a password in it."""
     try:
         parts = urlsplit(url)
-        words = dict(
-            parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        )
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise ConfigurationError(f"{name} cannot be read; {EXAMPLE} is one.") from None
+    words = dict(pairs)
     user, _, domain = parts.netloc.rpartition("@")
     if ":" in user or "password" in words:
         raise ConfigurationError(
@@ -132,10 +131,13 @@ def read_url(url: str, name: str = "The URL") -> Given:
         raise ConfigurationError(f"{name} has a port behind the domain; write ?port= at its end.")
     if unknown := words.keys() - {"host", "port", "tls", "ca_file", "node"}:
         raise ConfigurationError(f"{name} has {min(unknown)!r}, which means nothing there.")
+    named = [word for word, _ in pairs]
+    if twice := [word for word in words if word != "node" and named.count(word) > 1]:
+        raise ConfigurationError(f"{name} has {min(twice)!r} more than once.")
     return Given(
         jid=f"{unquote(user)}@{domain}",
         service=service,
-        node=words.get("node"),
+        nodes=tuple(value for word, value in pairs if word == "node") or None,
         host=words.get("host"),
         port=_port(words.get("port"), name),
         tls=_tls(words.get("tls"), name),

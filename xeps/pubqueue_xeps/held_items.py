@@ -36,12 +36,13 @@ from pubqueue_xeps.xep_0254.event import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.published import NewItem, Published
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.xep_0254.event import Place
 
     Unsure = tuple[Verb, Outcome | None]
     """What became of an item while nobody has confirmed it."""
@@ -59,8 +60,8 @@ MESSAGE: Final = f"{{{CLIENT}}}message"
 class HeldItems:
     """The items of one worker; hears the line, and hands out and settles items."""
 
-    def __init__(self, service: str, node: str, timings: Timings) -> None:
-        self.service, self.node = service, node
+    def __init__(self, service: str, nodes: Sequence[str], timings: Timings) -> None:
+        self.service, self.nodes = service, nodes
         self.timings = timings
         self.parting = timings.parting
         self.failure: PubqueueError | None = None
@@ -70,19 +71,19 @@ class HeldItems:
         self._empty = asyncio.Event()
         self._empty.set()
         self._begun: set[Item] = set()
-        self._held: dict[str, Item] = {}
+        self._held: dict[Place, Item] = {}
         self._stale: list[Item] = []
-        self._settled: OrderedDict[tuple[str, int], Unsure | None] = OrderedDict()
+        self._settled: OrderedDict[tuple[Place, int], Unsure | None] = OrderedDict()
         self._waiting = WaitingItems()
 
     def hold(self, session: QueueSession, touch_for: float) -> None:
         """Take the line through which items come and go; locks are kept for `touch_for` seconds."""
         self._session = session
         self._publications = Publications(session, self.service, self.timings)
-        self._touches = Touches(self.service, self.node, session, self.timings)
+        self._touches = Touches(self.service, self.nodes, session, self.timings)
         self.keeper = LockKeeper(self, session, self.timings, touch_for)
         self._settlements = Settlements(
-            self.service, self.node, session, self.timings, on_final=self._let_go
+            self.service, self.nodes, session, self.timings, on_final=self._let_go
         )
 
     async def take(self, wanted: Wanted | None = None) -> Item | None:
@@ -96,6 +97,11 @@ class HeldItems:
         self._begun.add(item)
         self._empty.clear()
         return item
+
+    @property
+    def name(self) -> str:
+        """What the nodes are called where they are told of together."""
+        return ", ".join(self.nodes)
 
     @property
     def in_hand(self) -> int:
@@ -135,7 +141,7 @@ class HeldItems:
     def let_go(self) -> None:
         """Give back also what has been begun, without waiting for answers."""
         for item in list(self._held.values()):
-            log.warning("item.let_go", node=self.node, id=item.id)
+            log.warning("item.let_go", node=item.node, id=item.id)
             self._settlements.give_back(item)
             self._drop(item, "unlocked")
 
@@ -168,21 +174,21 @@ class HeldItems:
         return [
             item
             for item in self._held.values()
-            if item.state != "lost" and not self._settlements.asking(item.id)
+            if item.state != "lost" and not self._settlements.asking(item.place)
         ]
 
     async def extend(self, item: Item, seconds: float | None = None) -> Answer:
         """Ask once to extend the lock on an item, and take the answer."""
         token = item.token
-        answer = await self._touches.ask(item.id, seconds)
+        answer = await self._touches.ask(item.place, seconds)
         if item.token != token or item.lock is None:
             return Answer.AGAIN  # it has come anew meanwhile: that was about the lock before
         if isinstance(answer, datetime):
             item.lock = replace(item.lock, deadline=answer)
             item.locked = asyncio.get_running_loop().time()
             return Answer.DONE
-        if answer is not Answer.AGAIN and self._held.get(item.id) is item:
-            self._lose(item.id, answer.value)
+        if answer is not Answer.AGAIN and self._held.get(item.place) is item:
+            self._lose(item.place, answer.value)
         return answer
 
     def return_unbegun(self, item: Item) -> None:
@@ -197,7 +203,7 @@ class HeldItems:
     # What the line tells
 
     def read(self, stanza: Element) -> bool:
-        """Take an answer to a question of ours, or an event of our queue."""
+        """Take an answer to a question of ours, or an event of our queues."""
         if stanza.get("from") != self.service:
             return False
         if stanza.tag == IQ:
@@ -205,7 +211,7 @@ class HeldItems:
         if stanza.tag != MESSAGE:
             return False
         events = read_event(stanza)
-        ours = [event for event in events if event.node == self.node]
+        ours = [event for event in events if event.node in self.nodes]
         for event in ours:
             self._hear(event)
         return bool(ours)
@@ -234,7 +240,7 @@ class HeldItems:
 
     def failed(self, error: PubqueueError) -> None:
         """End with an error."""
-        log.error("worker.failed", node=self.node, why=str(error))
+        log.error("worker.failed", node=self.name, why=str(error))
         self.failure = self.failure or error
         self.end()
 
@@ -245,22 +251,23 @@ class HeldItems:
             case Delivered():
                 self._deliver(event)
             case Retracted():
-                self._settlements.read_retract(event.id)
-                self._lose(event.id, "retracted by another")
+                self._settlements.read_retract((event.node, event.id))
+                self._lose((event.node, event.id), "retracted by another")
             case Unlocked():
-                self._settlements.read_unlock(event.id)
-                self._lose(event.id, "unlocked by the service")
+                self._settlements.read_unlock((event.node, event.id))
+                self._lose((event.node, event.id), "unlocked by the service")
             case Purged():
-                self._lose_all("purged")
+                self._lose_all(event.node, "purged")
             case Deleted():
-                self._lose_all("deleted with its node")
-                self.failed(NoSuchNode(f"The node {self.node!r} at {self.service} was deleted."))
+                self._lose_all(event.node, "deleted with its node")
+                self.failed(NoSuchNode(f"The node {event.node!r} at {self.service} was deleted."))
 
     def _deliver(self, event: Delivered) -> None:
         if self._is_past(event):
             return None
-        self._settlements.read_delivery(event.id, event.lock.token if event.lock else None)
-        held = self._held.get(event.id)
+        place = event.node, event.id
+        self._settlements.read_delivery(place, event.lock.token if event.lock else None)
+        held = self._held.get(place)
         if self.ended.is_set() and held is None:
             return self._settlements.give_back(Item(event, self))
         if held is not None and _same(held, event):
@@ -270,9 +277,9 @@ class HeldItems:
                 held.become("in hand")
             return self.keeper.note(held)
         if held is not None:
-            self._lose(held.id, "replaced")
+            self._lose(place, "replaced")
         item = Item(event, self)
-        self._held[event.id] = item
+        self._held[place] = item
         self._waiting.put_nowait(item)
         return self.keeper.note(item)
 
@@ -283,30 +290,30 @@ class HeldItems:
         """
         if event.lock is None:
             return False
-        if (held := self._held.get(event.id)) is not None:
+        place = event.node, event.id
+        if (held := self._held.get(place)) is not None:
             return held.token is not None and event.lock.token < held.token
-        place = event.id, event.lock.token
-        if place not in self._settled:
+        if (place, event.lock.token) not in self._settled:
             return False
-        unsure = self._settled[place]
+        unsure = self._settled[place, event.lock.token]
         if unsure is not None:
-            log.info("item.settled_again", node=self.node, id=event.id, verb=unsure[0])
+            log.info("item.settled_again", node=event.node, id=event.id, verb=unsure[0])
             self._settlements.repeat(unsure[0], Item(event, self), unsure[1])
         return True
 
-    def _lose(self, id: str, why: str) -> None:  # noqa: A002 - the name of the attribute
-        item = self._held.get(id)
-        if item is None or item.state == "lost" or self._settlements.asking(id):
+    def _lose(self, place: Place, why: str) -> None:
+        item = self._held.get(place)
+        if item is None or item.state == "lost" or self._settlements.asking(place):
             return
-        log.warning("item.lost", node=self.node, id=id, why=why)
+        log.warning("item.lost", node=item.node, id=item.id, why=why)
         if item.state == "waiting":
             self._drop(item, "lost")
         else:
             item.become("lost")  # still held: should it come again, its handler goes on with it
 
-    def _lose_all(self, why: str) -> None:
-        for id in list(self._held):  # noqa: A001 - the name of the attribute
-            self._lose(id, why)
+    def _lose_all(self, node: str, why: str) -> None:
+        for place in [place for place in self._held if place[0] == node]:
+            self._lose(place, why)
 
     # Settling
 
@@ -324,24 +331,28 @@ class HeldItems:
         else:
             self.tally["lost"] += 1
             self._remember(item, None)
-            item.become("gone" if answer is Answer.UNKNOWN else "lost")
-            log.warning(f"item.{item.state}", node=self.node, id=item.id, why=answer.value)
+            if answer is Answer.UNKNOWN:
+                item.become("gone")
+                log.warning("item.gone", node=item.node, id=item.id, why=answer.value)
+            else:
+                item.become("lost")
+                log.warning("item.lost", node=item.node, id=item.id, why=answer.value)
 
     def _remember(self, item: Item, unsure: Unsure | None) -> None:
         """Keep that we are done with the item's lock, and what became of it if nobody has confirmed that."""
         if item.token is not None:
-            self._settled[item.id, item.token] = unsure
+            self._settled[item.place, item.token] = unsure
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 
-    def _let_go(self, id: str) -> None:  # noqa: A002 - the name of the attribute
-        item = self._held.pop(id, None)
+    def _let_go(self, place: Place) -> None:
+        item = self._held.pop(place, None)
         if item is not None:
             self._remember(item, None)
 
     def _finish(self, item: Item) -> None:
-        if self._held.get(item.id) is item:
-            del self._held[item.id]
+        if self._held.get(item.place) is item:
+            del self._held[item.place]
         self._begun.discard(item)
         if not self._begun:
             self._empty.set()
@@ -357,7 +368,7 @@ class HeldItems:
     def _drop(self, item: Item, state: State) -> None:
         self._waiting.leave(item)
         item.become(state)
-        self._held.pop(item.id, None)
+        self._held.pop(item.place, None)
 
 
 def _same(held: Item, event: Delivered) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.published import Carry
     from pubqueue_xeps.settlement import Verb
     from pubqueue_xeps.times import Span, When
-    from pubqueue_xeps.xep_0254.event import Delivered, Lock
+    from pubqueue_xeps.xep_0254.event import Delivered, Lock, Place
 
 State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]
 
@@ -112,6 +112,11 @@ class Item(Content):
     def node(self) -> str:
         """The queue it comes from."""
         return self._delivered.node
+
+    @property
+    def place(self) -> Place:
+        """Its node and its id, which no other item of the service has."""
+        return self._delivered.node, self._delivered.id
 
     @property
     def payload(self) -> Element | None:

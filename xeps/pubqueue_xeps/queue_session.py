@@ -1,4 +1,4 @@
-"""The session with the queue: one connection, one subscription, kept up over reconnects.
+"""The session with the queues: one connection, a subscription to each, kept up over reconnects.
 
 On every session the worker subscribes its full JID again (that is harmless where the subscription
 still exists) and sends directed presence to the service, by which the service learns when the
@@ -34,7 +34,7 @@ from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
     from datetime import datetime
 
     from slixmpp.xmlstream import StanzaBase
@@ -82,13 +82,13 @@ class QueueSession:
         timings: Timings,
         *,
         service: str,
-        node: str,
+        nodes: Sequence[str],
         requests: int,
     ) -> None:
         self._client = client
         self._listener = listener
         self._timings = timings
-        self._service, self._node, self._requests = service, node, requests
+        self._service, self._nodes, self._requests = service, nodes, requests
         self.extended = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self._online = asyncio.Event()
@@ -168,11 +168,12 @@ class QueueSession:
         self.send(f"<presence type='unavailable' to={quote(self._service)}/>".encode())
 
     def unsubscribe(self) -> None:
-        """End the subscription for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
+        """End the subscriptions for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
         self._wanted = False
-        wanted = subscribing.unsubscribe(self._node, self.jid).body
-        start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
-        self.send(start.encode() + wanted)
+        for node in self._nodes:
+            wanted = subscribing.unsubscribe(node, self.jid).body
+            start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
+            self.send(start.encode() + wanted)
 
     def _flush(self) -> None:
         if self._session and self._unsent:
@@ -189,8 +190,9 @@ class QueueSession:
         self.extended = await self._answered(plugin.ask_extended(self._service))
         if self._fresh and self._listener.before_subscribing():
             await self._end_earlier_session(plugin)
-        if self._wanted:
-            await self._ask_for_items(plugin)
+        for node in self._nodes:
+            if self._wanted:
+                await self._ask_for_items(plugin, node)
         self._fresh = False
         self._heard = asyncio.get_running_loop().time()
         self._online.set()
@@ -203,7 +205,7 @@ class QueueSession:
         """
         with suppress(IqError):  # who does not say what is subscribed is told in any case
             for look in range(LOOKS):
-                if not await self._answered(plugin.is_subscribed(self._service, self._node)):
+                if not await self._subscribed_somewhere(plugin):
                     return
                 if look == 1:
                     self.vanish()
@@ -212,14 +214,20 @@ class QueueSession:
             return  # the node keeps its subscriptions, and frees the locks alone
         self.vanish()
 
-    async def _ask_for_items(self, plugin: XEP_0254) -> None:
-        asked = plugin.subscribe_queue(self._service, self._node, self._requests)
+    async def _subscribed_somewhere(self, plugin: XEP_0254) -> bool:
+        for node in self._nodes:
+            if await self._answered(plugin.is_subscribed(self._service, node)):
+                return True
+        return False
+
+    async def _ask_for_items(self, plugin: XEP_0254, node: str) -> None:
+        asked = plugin.subscribe_queue(self._service, node, self._requests)
         granted = await self._answered(asked)
         if not self._online.is_set():
             log.info(
                 "worker.subscribed",
                 jid=self.jid,
-                node=self._node,
+                node=node,
                 service=self._service,
                 requests=granted.queue_requests,
                 extended=self.extended,

@@ -28,7 +28,7 @@ from pubqueue_xeps.refusals import read
 from pubqueue_xeps.settling import ItemRequests, fault, lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.refusals import Refusal
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.xep_0254.event import Place
 
 Verb = Literal["retract", "unlock"]
 
@@ -46,6 +47,14 @@ class Held(Protocol):
     @property
     def id(self) -> str:
         """Its id."""
+
+    @property
+    def node(self) -> str:
+        """Its node."""
+
+    @property
+    def place(self) -> Place:
+        """Both."""
 
     @property
     def token(self) -> int | None:
@@ -137,26 +146,26 @@ class Settlement:
 
 
 class Settlements:
-    """Asks the service of one node to retract and unlock items.
+    """Asks a service to retract and unlock items of some nodes.
 
-    `on_final(id)` is called as soon as an answer is read that ends our hold on the item: before
+    `on_final(place)` is called as soon as an answer is read that ends our hold on the item: before
     the next stanza is, which may be a new delivery of the same id.
     """
 
     def __init__(
         self,
         service: str,
-        node: str,
+        nodes: Sequence[str],
         session: QueueSession,
         timings: Timings,
-        on_final: Callable[[str], None],
+        on_final: Callable[[Place], None],
     ) -> None:
         self._session = session
         self._timings = timings
         self._on_final = on_final
         self._pending: dict[str, Settlement] = {}
-        self._questions: dict[str, Settlement] = {}
-        self._requests = ItemRequests(node)
+        self._questions: dict[Place, Settlement] = {}
+        self._requests = {node: ItemRequests(node) for node in nodes}
         self._start = f"<iq type='set' to={quote(service)} id='"
 
     async def settle(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> Answer:
@@ -166,7 +175,7 @@ class Settlements:
         or the connection is at its end.
         """
         question = Settlement(verb, item, outcome)
-        self._questions[item.id] = question
+        self._questions[item.place] = question
         end = asyncio.get_running_loop().time() + self._timings.patience
         try:
             answer = await self._ask(question, min(self._timings.answer, self._timings.patience))
@@ -180,10 +189,10 @@ class Settlements:
             return answer
         finally:
             self._let_go(question)
-            if self._questions.get(item.id) is question:
-                del self._questions[item.id]
+            if self._questions.get(item.place) is question:
+                del self._questions[item.place]
 
-    def asking(self, item: str) -> bool:
+    def asking(self, item: Place) -> bool:
         """Whether a question about the item is on its way, whose answer will say what it is."""
         return item in self._questions
 
@@ -202,14 +211,14 @@ class Settlements:
             return False
         if iq.get("type") == "result":
             question.accepted = True
-            self._on_final(question.item.id)
+            self._on_final(question.item.place)
             if question.noticed:
                 question.resolve(Answer.DONE)
         else:
             self._refuse(question, iq)
         return True
 
-    def read_retract(self, item: str) -> None:
+    def read_retract(self, item: Place) -> None:
         """Take a delete notification."""
         question = self._questions.get(item)
         if question is not None:
@@ -217,7 +226,7 @@ class Settlements:
             if question.accepted:
                 question.resolve(Answer.DONE)
 
-    def read_delivery(self, item: str, token: int | None) -> None:
+    def read_delivery(self, item: Place, token: int | None) -> None:
         """Take it that `item` is there anew, under the lock `token`.
 
         One whose retract was accepted is gone for certain; and so is the lock of one that was
@@ -233,7 +242,7 @@ class Settlements:
             self._on_final(item)
             question.resolve(Answer.DONE)
 
-    def read_unlock(self, item: str) -> None:
+    def read_unlock(self, item: Place) -> None:
         """Take it that our lock has ended."""
         question = self._questions.get(item)
         if question is not None:
@@ -295,7 +304,8 @@ class Settlements:
         beside = ""
         if self._session.extended:
             beside = lock(question.token) + fault(question.outcome)
-        words = self._requests.retract if question.verb == "retract" else self._requests.unlock
+        requests = self._requests[question.item.node]
+        words = requests.retract if question.verb == "retract" else requests.unlock
         wanted = words(question.item.id, beside)
         return f"{self._start}{id}'>{wanted}</iq>".encode()
 
@@ -312,5 +322,5 @@ class Settlements:
                 question.reply.set_exception(refused)
             return
         if question.judge(answer) is not Answer.AGAIN:
-            self._on_final(question.item.id)
+            self._on_final(question.item.place)
         question.resolve(answer)

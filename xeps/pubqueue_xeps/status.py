@@ -69,7 +69,7 @@ class Minutes:
         if quiet:
             return None
         told = [f"{count:,} {word}" for word, count in counts.items() if count or word == "done"]
-        return f"{self._held_items.node}: {', '.join(told)} in the last minute, {in_hand:,} in hand"
+        return f"{self._held_items.name}: {', '.join(told)} in the last minute, {in_hand:,} in hand"
 
 
 class Telling(logging.Handler):

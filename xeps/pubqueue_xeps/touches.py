@@ -33,26 +33,30 @@ if TYPE_CHECKING:
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.xep_0254.event import Place
 
 SHORTEST: Final = 0.5
 """Seconds between two touches of an item, whatever the clocks say: half of the shortest lock."""
 
 
 class Touches:
-    """Asks the service of one node to extend locks."""
+    """Asks a service to extend locks on items of some nodes."""
 
-    def __init__(self, service: str, node: str, session: QueueSession, timings: Timings) -> None:
+    def __init__(
+        self, service: str, nodes: Iterable[str], session: QueueSession, timings: Timings
+    ) -> None:
         self._session = session
         self._timings = timings
         self._pending: dict[str, asyncio.Future[Element | None]] = {}
         self._start = f"<iq type='set' to={quote(service)} id='"
-        self._requests = ItemRequests(node)
+        self._requests = {node: ItemRequests(node) for node in nodes}
 
-    async def ask(self, item: str, seconds: float | None) -> datetime | Answer:
+    async def ask(self, place: Place, seconds: float | None) -> datetime | Answer:
         """Ask once; return the new deadline, or GONE, LOST or AGAIN. Raises Refused."""
+        node, item = place
         id = self._session.new_id()  # noqa: A001 - the name of the attribute
         answered = self._pending[id] = asyncio.get_running_loop().create_future()
-        wanted = f"{self._start}{id}'>{self._requests.touch(item, seconds)}</iq>"
+        wanted = f"{self._start}{id}'>{self._requests[node].touch(item, seconds)}</iq>"
         try:
             if not self._session.send(wanted.encode()):
                 return Answer.AGAIN

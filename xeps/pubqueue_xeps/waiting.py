@@ -1,4 +1,4 @@
-"""Items that nobody has begun, in their order."""
+"""Items that nobody has begun: of each node in their order, and the nodes in turn."""
 
 from __future__ import annotations
 
@@ -6,30 +6,45 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue_xeps.item import Item
 
 
 class WaitingItems(asyncio.Queue["Item | None"]):
-    """A queue that items may also leave without being taken; None, its end, stays behind them all."""
+    """A queue that items may also leave without being taken; None, its end, stays behind them all.
+
+    The node that an item was taken from is behind the others then: a long queue keeps no item of a short one waiting.
+    """
 
     def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's
         self._queue: dict[Item | None, None] = {}
+        self._of_node: dict[str, dict[Item, None]] = {}
+        """The items of each node that has any, the node whose turn it is first."""
         self._news = asyncio.Event()
 
     def _put(self, item: Item | None) -> None:
         self._queue[item] = None
+        if item is not None:
+            self._of_node.setdefault(item.node, {})[item] = None
         self._news.set()
 
     def _get(self) -> Item | None:
-        item = next(iter(self._queue))
-        del self._queue[item]
+        item = next(self._in_turn(), None)
+        if item is None:
+            self._queue.pop(None)
+        else:
+            self._take(item)
         return item
 
     def leave(self, item: Item) -> None:
         """Forget an item, if it is here."""
-        self._queue.pop(item, None)
+        if item in self._queue:
+            del self._queue[item]
+            of_node = self._of_node[item.node]
+            del of_node[item]
+            if not of_node:
+                del self._of_node[item.node]
 
     async def pick(self, wanted: Callable[[Iterable[Item]], Item | None]) -> Item | None:
         """Take the item that `wanted` returns of those that wait; None at the end, when none waits any more.
@@ -38,9 +53,9 @@ class WaitingItems(asyncio.Queue["Item | None"]):
         """
         while True:
             self._news.clear()
-            item = wanted(item for item in self._queue if item is not None)
+            item = wanted(self._in_turn())
             if item is not None:
-                self.leave(item)
+                self._take(item)
                 return item
             if next(iter(self._queue), self) is None:
                 return None
@@ -49,3 +64,12 @@ class WaitingItems(asyncio.Queue["Item | None"]):
     def look_again(self) -> None:
         """Have `pick` ask again."""
         self._news.set()
+
+    def _in_turn(self) -> Iterator[Item]:
+        return (item for of_node in self._of_node.values() for item in of_node)
+
+    def _take(self, item: Item) -> None:
+        self.leave(item)
+        rest = self._of_node.pop(item.node, None)
+        if rest is not None:
+            self._of_node[item.node] = rest

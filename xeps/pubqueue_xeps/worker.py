@@ -57,7 +57,7 @@ from pubqueue_xeps.times import Span, span
 from pubqueue_xeps.timings import Timings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
     from types import TracebackType
 
     from pubqueue_xeps.blocking import BlockingItem
@@ -72,11 +72,15 @@ REQUESTS: Final = 10
 
 
 class Worker:
-    """Takes items from one queue, at most `requests` (10) at a time.
+    """Takes items from one queue or several of one service, at most `requests` (10) of each at a time.
 
     What is not given of the connection comes from `url`, or else from the environment: `PUBQUEUE_URL`, and for the
     password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`). Raises ConfigurationError, a
     ValueError, for what is missing or wrong.
+
+    `node` is the name of a queue, or a list of them: then the worker has one connection, a window of `requests` items of
+    each, and takes their items in turn, so that a long queue keeps no item of a short one waiting. It ends with an
+    exception when one of them is deleted.
 
     The full JID is subscribed; where `jid` has no resource, a random one is chosen and kept over
     reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`,
@@ -105,7 +109,7 @@ class Worker:
         password: str | None = None,
         *,
         service: str | None = None,
-        node: str | None = None,
+        node: str | Sequence[str] | None = None,
         requests: int = REQUESTS,
         url: str | None = None,
         host: str | None = None,
@@ -123,16 +127,15 @@ class Worker:
             jid=jid,
             password=password,
             service=service,
-            node=node,
+            nodes=_names(node),
             host=host,
             port=port,
             tls=tls,
             ca_file=ca_file,
         )
         self._connection = connection(given, role="worker", url=url)
-        if not self._connection.node:
-            raise ConfigurationError("A worker needs the name of a node.")
-        self._service, self._node = self._connection.service, self._connection.node
+        self._service, self._nodes = self._connection.service, self._connection.nodes
+        _check_names(self._nodes)
         self._requests = requests
         self._grace = span("grace", grace)
         self._touch_for = span("touch_for", touch_for)
@@ -148,13 +151,13 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         client = self._connection.client()
-        held_items = HeldItems(self._service, self._node, self._timings)
+        held_items = HeldItems(self._service, self._nodes, self._timings)
         session = QueueSession(
             client,
             held_items,
             self._timings,
             service=self._service,
-            node=self._node,
+            nodes=self._nodes,
             requests=self._requests,
         )
         held_items.hold(session, self._touch_for)
@@ -215,7 +218,7 @@ class Worker:
         """
         held_items, session = self._parts()
         if not held_items.ended.is_set():
-            log.info("worker.stopping", node=self._node, in_hand=held_items.in_hand)
+            log.info("worker.stopping", node=held_items.name, in_hand=held_items.in_hand)
             session.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
             held_items.end()
 
@@ -227,7 +230,7 @@ class Worker:
             async with asyncio.timeout(self._grace):
                 await held_items.emptied()
         except TimeoutError:
-            log.warning("worker.grace_over", node=self._node, seconds=self._grace)
+            log.warning("worker.grace_over", node=held_items.name, seconds=self._grace)
 
     async def run(self, handler: Handle | Handlers, *, concurrency: int | None = None) -> None:
         """Give each item to `handler`, or to the one of several that it is for, until `stop`, `drain` or a signal.
@@ -235,7 +238,7 @@ class Worker:
         An item is retracted when its handler returns, and unlocked when it raises, with the outcome
         that the exception stands for; any but Release, Failed and Reject is logged with its traceback, and
         none is fatal. At most `concurrency` handlers run at a time, by default as many as
-        `requests`. Those that have not finished when the grace is over are cancelled, and their
+        items can be delivered: `requests` for each node. Those that have not finished when the grace is over are cancelled, and their
         items released.
 
         Raises TypeError, before it takes an item, for a handler that is no coroutine function.
@@ -246,7 +249,7 @@ class Worker:
             if self._held_items is None:
                 await stack.enter_async_context(self)
             held_items, _ = self._parts()
-            number = concurrency or self._requests
+            number = concurrency or self._at_a_time
             await self._employ(held_items, _works(held_items, handler, number))
             if held_items.failure is not None:
                 raise held_items.failure
@@ -256,12 +259,12 @@ class Worker:
     ) -> None:
         """Do what `run` does for a handler that is a plain function, without asyncio; returns at the end.
 
-        Each call runs in a thread of its own, at most `concurrency` at a time, by default as many as `requests`; locks are extended
+        Each call runs in a thread of its own, at most `concurrency` at a time, by default `requests` for each node; locks are extended
         meanwhile. A thread cannot be cancelled: an item whose handler has not returned when the grace is over is
         released, but this returns only when its handler has.
         """
         whole("concurrency", concurrency, 1)
-        with in_threads(handler, concurrency or self._requests) as handle:
+        with in_threads(handler, concurrency or self._at_a_time) as handle:
             asyncio.run(self.run(handle, concurrency=concurrency))
 
     async def _employ(
@@ -276,10 +279,28 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def _at_a_time(self) -> int:
+        """How many items it may have in hand: the windows of all its nodes."""
+        return self._requests * len(self._nodes)
+
     def _parts(self) -> tuple[HeldItems, QueueSession]:
         if self._held_items is None or self._session is None:
             raise RuntimeError("The worker is not connected: enter it with `async with`.")
         return self._held_items, self._session
+
+
+def _names(node: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if node is None:
+        return None
+    return (node,) if isinstance(node, str) else tuple(node)
+
+
+def _check_names(nodes: Sequence[object]) -> None:
+    if not nodes or not all(isinstance(node, str) and node for node in nodes):
+        raise ConfigurationError("A worker needs the name of a node.")
+    if twice := [node for node in nodes if nodes.count(node) > 1]:
+        raise ConfigurationError(f"The node {twice[0]!r} is given more than once.")
 
 
 def _check_handler(handler: object) -> None:

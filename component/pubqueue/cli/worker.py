@@ -23,13 +23,13 @@ from pubqueue_xeps.worker import REQUESTS, Worker
 @click.command()
 @click.argument("target", metavar="MODULE:NAME")
 @click.option("--url", help="Account and service: xmpp://bot@example.org/queue.example.org.")
-@click.option("--node", help="The queue to work for.")
+@click.option("--node", multiple=True, help="The queue to work for; several times for several.")
 @click.option(
     "--requests",
     type=click.IntRange(1),
     default=REQUESTS,
     show_default=True,
-    help="How many items a process takes at a time.",
+    help="How many items of each queue a process takes at a time.",
 )
 @click.option(
     "--processes",
@@ -53,14 +53,14 @@ def worker(
     *,
     target: str,
     url: str | None,
-    node: str | None,
+    node: tuple[str, ...],
     requests: int,
     processes: int,
     grace: float,
     reload: bool,
     quiet: bool,
 ) -> None:
-    """Work for a queue until SIGTERM or SIGINT.
+    """Work for a queue, or for several, until SIGTERM or SIGINT.
 
     MODULE:NAME is a function that takes an item, or Handlers; the current directory is looked at
     first. PUBQUEUE_URL is the URL if --url is not given; the password is in PUBQUEUE_PASSWORD, or
@@ -74,7 +74,7 @@ def worker(
     # its warnings say what the worker says better; a program's own logging still has them
     logging.getLogger("slixmpp").addHandler(logging.NullHandler())
     try:
-        made = Worker(url=url or None, node=node, requests=requests, grace=grace)
+        made = Worker(url=url or None, node=node or None, requests=requests, grace=grace)
         if not reload and processes == 1:
             return asyncio.run(made.run(load(target)))
         _check_processes(processes, url or os.environ[URL])
@@ -82,8 +82,9 @@ def worker(
         stop(ASKED_WRONGLY, _uncapitalized(problem))
     except PubqueueError as problem:
         stop(FAILED, _uncapitalized(problem))
-    given = {"url": url, "node": node, "requests": requests, "grace": grace}
+    given = {"url": url, "requests": requests, "grace": grace}
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    flags += [f"--node={name}" for name in node]
     folder = Path.cwd() if reload else None
     sys.exit(asyncio.run(supervise(["worker", target, *flags], processes, folder)))
 

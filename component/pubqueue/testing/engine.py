@@ -28,7 +28,7 @@ from pubqueue_xeps import refusals
 from pubqueue_xeps.quoting import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pubqueue.app.broker import Broker
     from pubqueue.core.event_log import EventKind
@@ -182,15 +182,16 @@ class Engine:
             await broker.handle(Expire())
         await broker.settled()
 
-    async def settled(self, node: str) -> None:
-        """Return when nothing is left of the node's items but dead ones.
+    async def settled(self, nodes: Sequence[str]) -> None:
+        """Return when nothing is left of the nodes' items but dead ones.
 
         Time passes wherever nothing is left for anybody to do before the next pause of an item ends.
         """
         while True:
             self._news.clear()
             await self._at_work.settled()
-            living = [it.item for it in await self.items(node) if it.item.state is not State.DEAD]
+            there = [it.item for node in nodes for it in await self.items(node)]
+            living = [item for item in there if item.state is not State.DEAD]
             if not living:
                 return
             moments = [item.due for item in living if item.state is State.DELAYED and item.due]

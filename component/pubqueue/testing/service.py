@@ -35,7 +35,7 @@ from pubqueue_xeps.times import span
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
     from pubqueue.core.reading.pages import ItemEntry
@@ -211,36 +211,40 @@ class Service:
         count = span("seconds", seconds)
         self._call(lambda engine: engine.advance(count))
 
-    async def settled(self, node: str, *, within: float = PATIENCE) -> None:
-        """Return when every item of the node is done, dead, or moved to its dead-letter node.
+    async def settled(self, node: str | Sequence[str], *, within: Span = PATIENCE) -> None:
+        """Return when every item of the node, or of several, is done, dead, or moved to its dead-letter node.
 
-        The service's time passes as far as delayed items have to wait; `within` is in seconds of the machine's time.
+        The service's time passes as far as delayed items have to wait; `within` is seconds of the machine's time, or a
+        timedelta.
 
         Raises:
             LookupError: there is no such node.
             TimeoutError: it has come to no end within that time; the message says what there is.
 
         """
-        engine = self._at_work
-        coming = self._submit(lambda engine: engine.settled(node))
+        engine, nodes = self._at_work, [node] if isinstance(node, str) else list(node)
+        seconds = span("within", within)
+        coming = self._submit(lambda engine: engine.settled(nodes))
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(seconds):
                 await asyncio.wrap_future(coming)
         except TimeoutError:
-            left = [f"{it.item.id} {it.item.state}" for it in await self._on(engine.items(node))]
+            there = [it.item for name in nodes for it in await self._on(engine.items(name))]
+            left = ", ".join(f"{item.id} {item.state}" for item in there)
+            what = ", ".join(map(repr, nodes))
             raise TimeoutError(
-                f"{node!r} is not settled within {within:g} seconds: {', '.join(left)}"
+                f"{what} is not settled within {seconds:g} seconds: {left}"
             ) from None
 
     async def work(
         self,
         handler: Callable[[Item], Awaitable[object]] | Handlers,
         *,
-        node: str,
+        node: str | Sequence[str],
         requests: int = 1,
-        within: float = PATIENCE,
+        within: Span = PATIENCE,
     ) -> None:
-        """Have one worker, with one handler or several by name, handle what is in the node, until that is `settled`.
+        """Have one worker, with one handler or several by name, handle what is in the node, or in several, until that is `settled`.
 
         Raises:
             LookupError: there is no such node.
@@ -255,10 +259,10 @@ class Service:
         worker: Worker,
         handler: Callable[[Item], Awaitable[object]] | Handlers,
         *,
-        node: str,
-        within: float = PATIENCE,
+        node: str | Sequence[str],
+        within: Span = PATIENCE,
     ) -> None:
-        """Run a worker of this service until its node is `settled`, then have it drain.
+        """Run a worker of this service until its node, or all of several, is `settled`, then have it drain.
 
         Raises:
             LookupError, TimeoutError: as `settled`.

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
+Place = tuple[str, str]
+"""A node and the id of an item in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lock:
     """The lock under which an item was delivered; `token` only rises, `failed` counts failures until now."""
