@@ -516,7 +516,7 @@ async def test_what_may_not_be_taken_back_says_why(program, address):
     async with publisher() as etl, worker() as bot:
         await etl.publish("jobs", 1, id="i1")
         held = await anext(bot)
-        async with publisher(jid="bot@localhost/other", service="queue.localhost") as other:
+        async with publisher(jid="bot@localhost/other") as other:
             with pytest.raises(Refused, match=r"forbidden|conflict") as caught:
                 await other.retract("jobs", "i1")
         assert (caught.value.node, caught.value.id) == ("jobs", "i1")
@@ -535,7 +535,7 @@ async def test_one_worker_does_the_work_of_several_queues(program, address):
 
     async with (
         publisher() as etl,
-        publisher(jid="bot@localhost/etl", service="queue.localhost") as b,
+        publisher(jid="bot@localhost/etl") as b,
     ):
         for number in range(3):
             await etl.publish("jobs", number, id=f"i{number}")

@@ -241,7 +241,7 @@ def test_options_that_do_not_fit_are_said(pubqueue_service):
         service.create("jobs", max_failures=0)
     with pytest.raises(ValueError, match="no_such"):
         service.create("jobs", no_such=1)
-    with pytest.raises(ValueError, match="0 seconds or more"):
+    with pytest.raises(ValueError, match="takes seconds, 0 or more"):
         service.advance(-1)
 
 

@@ -1,8 +1,11 @@
 """What a worker says on standard error, and when it says nothing."""
 
+import ast
 import asyncio
 import logging
 from collections import Counter
+from pathlib import Path
+from string import Formatter
 from types import SimpleNamespace
 
 import pytest
@@ -71,7 +74,8 @@ def test_of_other_events_only_warnings_are_said(unset, capsys):
     with SPEAKER.telling():
         log.info("item.given_back", id="i1")
         log.warning("item.let_go", id="i1")
-    assert capsys.readouterr().err == "pubqueue: event=item.let_go id=i1\n"
+    expected = "pubqueue: given back at the end, unfinished: i1 of ?\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_a_failure_is_said_with_its_traceback(unset, capsys):
@@ -98,10 +102,32 @@ def test_a_terminal_is_told_no_commands(capsys):
     assert capsys.readouterr().err == "pubqueue: \ufffd[2J i1\ufffd\n"
 
 
-@pytest.mark.parametrize("event", SENTENCES)
-def test_each_sentence_can_be_said(event):
-    facts = ("jid", "node", "service", "requests", "seconds", "why", "in_hand", "id", "error")
-    assert "?" not in SENTENCES[event].format_map(status._Facts(dict.fromkeys(facts, "x")))
+LEVELS = ("warning", "error", "exception")
+
+
+def logged():
+    """Return each event that the library logs, with its level and the names of its facts."""
+    for file in sorted(Path(status.__file__).parent.rglob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match call:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="log"), attr=level), args=[event]
+                ):
+                    assert isinstance(event, ast.Constant), (
+                        f"{file.name} makes the name of an event"
+                    )
+                    yield event.value, level, {fact.arg for fact in call.keywords}
+
+
+def test_whatever_is_wrong_has_a_sentence_and_the_facts_for_it():
+    events = list(logged())
+    assert len(events) > 20
+    assert {event for event, level, _ in events if level in LEVELS} <= set(SENTENCES)
+    assert set(SENTENCES) <= {event for event, _, _ in events}
+    for event, level, facts in events:
+        if level in LEVELS or event == "worker.subscribed":
+            named = {name for _, name, _, _ in Formatter().parse(SENTENCES[event]) if name}
+            assert named <= facts, event
 
 
 def test_a_minute_is_told_when_something_has_changed():

@@ -321,6 +321,11 @@ class BlockingItem(Content):
         return self._item.deadline
 
     @property
+    def wants_reply(self) -> bool:
+        """Whether it was asked by `Publisher.ask`; what the handler returns is the reply then."""
+        return self._item.wants_reply
+
+    @property
     def lock_lost(self) -> bool:
         """Whether the item is no longer ours: what can be stopped, and saves something by it, may stop."""
         return self._item.lock_lost.is_set()
@@ -366,7 +371,7 @@ class BlockingItem(Content):
 @contextmanager
 def in_threads(
     handler: Callable[[BlockingItem], object], number: int
-) -> Iterator[Callable[[Item], Awaitable[None]]]:
+) -> Iterator[Callable[[Item], Awaitable[object]]]:
     """Give what runs a plain function in one of `number` threads; ends when the last of them is free."""
     if isinstance(handler, Handlers):
         raise TypeError("Handlers are given to `run`, which has threads for those that block.")
@@ -377,18 +382,19 @@ def in_threads(
             f"The handler {name_of(handler)} is a coroutine function: give it to `run`."
         )
 
-    def call(item: BlockingItem) -> None:
+    def call(item: BlockingItem) -> object:
         result = handler(item)
         if inspect.iscoroutine(result):
             result.close()
             raise TypeError("The handler returns a coroutine: give it to `run`.")
+        return result
 
     with ThreadPoolExecutor(number, "pubqueue handler") as threads:
 
-        async def handle(item: Item) -> None:
+        async def handle(item: Item) -> object:
             loop = asyncio.get_running_loop()
             context = contextvars.copy_context()
-            await loop.run_in_executor(threads, context.run, call, BlockingItem(item, loop))
+            return await loop.run_in_executor(threads, context.run, call, BlockingItem(item, loop))
 
         yield handle
 

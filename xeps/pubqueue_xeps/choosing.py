@@ -74,6 +74,21 @@ def work_of(payload: Element | None, headers: Mapping[str, str]) -> Work:
     return Work(payload.tag, headers, value if isinstance(value, dict) else None)
 
 
+LONGEST_KIND: Final = 200
+"""Characters of a type that are told: it stands in reasons and log lines."""
+
+
+def kind_of(payload: Element | None) -> str:
+    """Return what people call work of this kind: the `type` of JSON, or else the element."""
+    work = work_of(payload, {})
+    if work.tag is None:
+        return "an item without payload"
+    named = (work.fields or {}).get(TYPE)
+    if isinstance(named, str) and named:
+        return f"type {named[:LONGEST_KIND]!r}"
+    return "JSON without a type" if work.tag == JSON_PAYLOAD else work.tag[:LONGEST_KIND]
+
+
 def _has_header(mark: Mark, work: Work) -> bool:
     return mark.key in work.headers and _is(work.headers[mark.key], mark.value)
 

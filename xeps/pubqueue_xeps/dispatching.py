@@ -19,6 +19,7 @@ from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import handler_name, wrapped
 from pubqueue_xeps.outcome import Reject, Verdict
 from pubqueue_xeps.threads import in_thread
+from pubqueue_xeps.tracebacks import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +82,13 @@ class Dispatcher:
             # something that the handler waited for was cancelled, and nobody wants this to end
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the service refuses, and the next item must not suffer for it
-            log.exception("item.failed", node=item.node, id=item.id, error=type(error).__name__)
+            log.error(
+                "item.failed",
+                node=item.node,
+                id=item.id,
+                error=type(error).__name__,
+                exc_info=trimmed(error),
+            )
         finally:
             post.busy -= 1
             self._running -= 1
@@ -115,15 +122,16 @@ class Post:
             raise Reject(tries(item.failures))
         handler_name.set(self._handler.name)
         try:
-            await self._call(item)
+            await item.respond(await self._call(item))
         except Exception as error:
             if not isinstance(error, Verdict):
-                log.exception(
+                log.error(
                     "item.failed",
                     node=item.node,
                     id=item.id,
                     handler=self._handler.name,
                     error=type(error).__name__,
+                    exc_info=trimmed(error),
                 )
             outcome = self._limits.outcome(error, item.failures)
             raise Verdict("The handler has failed.", outcome) from None

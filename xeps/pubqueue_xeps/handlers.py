@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pubqueue_xeps.choosing import ANY, Ground, Mark, choose, work_of
+from pubqueue_xeps.choosing import ANY, Ground, Mark, choose, kind_of, work_of
 from pubqueue_xeps.handler import NOTHING, Handler, make_handler
 from pubqueue_xeps.limits import Backoff, Limits, whole
+from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import check
 from pubqueue_xeps.outcome import Reject, Release
 
@@ -80,10 +81,11 @@ class Handlers:
         field or the header, by default any. None of them: of all the rest.
 
         The function takes `(item)`, or `(item, payload: SomeType)` for what `item.decode(SomeType)` returns, or
-        `Element`. One that is no coroutine function runs in a thread, and its item is a `BlockingItem`. The other arguments are explained by
-        `pubqueue_xeps.limits.Limits`. When `time_limit` is over, a coroutine is cancelled, and that counts as
-        a failure with the reason TimeLimit. A thread cannot be cancelled: its item is given up as failed, and may be done
-        again while the thread goes on; it counts for `concurrency` until it ends.
+        `Element`. What it returns is the reply where the item was asked. One that is no coroutine function runs in a
+        thread, and its item is a `BlockingItem`. The other arguments are explained by `pubqueue_xeps.limits.Limits`. When
+        `time_limit` is over, a coroutine is cancelled, and that counts as a failure with the reason TimeLimit. A thread
+        cannot be cancelled: its item is given up as failed, and may be done again while the thread goes on; it counts for
+        `concurrency` until it ends.
 
         Raises ValueError or TypeError, in one sentence, for what could not be.
         """
@@ -141,9 +143,18 @@ def _mark(
 
 def _unknown(most: int | None) -> Callable[[Item], object]:
     async def nobody(item: Item) -> None:
-        kind = "an item without payload" if item.payload is None else item.payload.tag
+        kind = kind_of(item.payload)
+        log.warning(
+            "item.no_handler",
+            node=item.node,
+            id=item.id,
+            kind=kind,
+            attempt=item.attempt,
+            most=most,
+        )
+        reason = f"no handler for {kind}"
         if most is not None and item.attempt >= most:
-            raise Reject(f"no handler for {kind}")
-        raise Release(min(2.0 ** min(item.attempt - 1, 16), LONGEST_RELEASE))
+            raise Reject(reason)
+        raise Release(min(2.0 ** min(item.attempt - 1, 16), LONGEST_RELEASE), reason)
 
     return nobody

@@ -70,6 +70,7 @@ class Item(Content):
         "_delivered",
         "_follow_ups",
         "_holder",
+        "_replied",
         "_state",
         "begun",
         "carry",
@@ -83,6 +84,7 @@ class Item(Content):
         self._holder = holder
         self._state: State = "waiting"
         self._follow_ups = 0
+        self._replied = False
         self.lock_lost = asyncio.Event()
         self.lock: Lock | None = delivered.lock
         self.carry: Carry | None = None
@@ -236,11 +238,26 @@ class Item(Content):
         Replied twice, by a handler that runs twice, it is still one reply. Raises NoReplyWanted where the item was
         not asked, NoSuchNode where the asker's node for replies is gone.
         """
-        to, name = self.headers.get(REPLY_TO, ""), self.headers.get(CORRELATION, "")
-        if not to.startswith(PLACE) or not name:
+        if not self.wants_reply:
             raise NoReplyWanted(node=self.node, id=self.id)
-        new = NewItem(payload=payload, id=name)
-        return await self._holder.publish(to, new, _patience(timeout))
+        new = NewItem(payload=payload, id=self.headers[CORRELATION])
+        published = await self._holder.publish(self.headers[REPLY_TO], new, _patience(timeout))
+        self._replied = True
+        return published
+
+    @property
+    def wants_reply(self) -> bool:
+        """Whether it was asked by `Publisher.ask`, so that `reply` has somebody to send to."""
+        to = self.headers.get(REPLY_TO, "")
+        return to.startswith(PLACE) and bool(self.headers.get(CORRELATION))
+
+    async def respond(self, result: object) -> None:
+        """Reply what a handler has returned, if the item was asked, that is not None, and nothing was replied yet.
+
+        A worker calls this with what each handler returns. What `reply` raises is a failure of the handler.
+        """
+        if result is not None and self.wants_reply and not self._replied:
+            await self.reply(result)
 
     def _follow_up(self, number: int) -> str:
         # an id may come back for new work, whose follow-ups are others: the time of the publish tells them apart

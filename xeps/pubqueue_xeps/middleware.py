@@ -22,6 +22,7 @@ from pubqueue_xeps.codec import DecodeError
 from pubqueue_xeps.handler import is_async, name_of
 from pubqueue_xeps.log import log
 from pubqueue_xeps.outcome import Verdict, outcome_of
+from pubqueue_xeps.tracebacks import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,7 +170,7 @@ def _tell(report: Callable[..., object], *words: object) -> None:
     try:
         report(*words)
     except Exception as error:  # the report's, from which no item shall suffer
-        log.exception("middleware.report_failed", error=type(error).__name__)
+        log.error("middleware.report_failed", error=type(error).__name__, exc_info=trimmed(error))
 
 
 def _log_time(timed: Timed) -> None:

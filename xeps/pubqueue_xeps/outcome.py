@@ -70,11 +70,11 @@ class Release(Verdict):
     """Raised by a handler to give the item back: not now, or not by me, and nobody's fault.
 
     It goes out again after `delay` (seconds, a timedelta, or an aware datetime until when), or when the service
-    thinks fit.
+    thinks fit. `reason`, if there is one, is kept with it as its last error, which owners read; put no payload into it.
     """
 
-    def __init__(self, delay: When | None = None) -> None:
-        super().__init__("The item is given back.", Outcome("release", delay))
+    def __init__(self, delay: When | None = None, reason: str | None = None) -> None:
+        super().__init__("The item is given back.", Outcome("release", delay, reason))
 
 
 class Failed(Verdict):

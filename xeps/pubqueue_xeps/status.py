@@ -1,7 +1,7 @@
 """What a worker says of itself on standard error, where nobody has set up logging.
 
-One line when it connects, waits, loses the connection, finishes and ends, one for each failure with the traceback
-that the handler's exception has, and once a minute how much it has done, if that has changed. Lines are made from the
+One line when it connects, waits, loses the connection, finishes and ends, one for each failure with the frames of the
+user's own program in its traceback, and once a minute how much it has done, if that has changed. Lines are made from the
 events of the log, so they say what the log says; there is no payload in them, and no secret. A program that has
 set up `logging` or structlog is told nothing in this way, and neither is one with PUBQUEUE_QUIET in its environment.
 """
@@ -29,17 +29,31 @@ LOGGER: Final = logging.getLogger("pubqueue_xeps")
 
 # fmt: off
 SENTENCES: Final[dict[str, str]] = {
-    "worker.subscribed":   "connected as {jid} to {node} at {service}, {requests} at a time",
-    "worker.waiting":      "trying again in {seconds} s: {why}",
-    "worker.disconnected": "the connection is lost ({why}), reconnecting",
-    "worker.stopping":     "stopping, {in_hand} in hand",
-    "worker.grace_over":   "{seconds} s are over, and what is in hand is given back",
-    "worker.failed":       "ended: {why}",
-    "worker.closed":       "closed",
-    "item.failed":         "failed: {id} of {node} ({error})",
-    "item.lost":           "lost: {id} of {node} ({why})",
+    "worker.subscribed":        "connected as {jid} to {node} at {service}, {requests} at a time",
+    "worker.waiting":           "trying again in {seconds} s: {why}",
+    "worker.disconnected":      "the connection is lost ({why}), reconnecting",
+    "worker.stopping":          "stopping, {in_hand} in hand",
+    "worker.grace_over":        "{seconds} s are over, and what is in hand is given back",
+    "worker.failed":            "ended: {why}",
+    "worker.closed":            "closed",
+    "publisher.disconnected":   "the connection of the publisher {jid} is lost ({why}), reconnecting",
+    "publisher.waiting":        "the publisher tries again in {seconds} s: {why}",
+    "publisher.failed":         "the publisher ended: {why}",
+    "publisher.dead_already":   "published again, but dead: {id} of {node}; no worker gets it before an owner redrives it",
+    "item.failed":              "failed: {id} of {node} ({error})",
+    "item.no_handler":          "no handler for {kind}: {id} of {node} is given back",
+    "item.cancelled":           "given back: {id} of {node}, for something that its handler waited for was cancelled",
+    "item.lost":                "lost: {id} of {node} ({why})",
+    "item.gone":                "gone: {id} of {node} ({why})",
+    "item.let_go":              "given back at the end, unfinished: {id} of {node}",
+    "item.not_touched":         "the lock of {id} of {node} is not extended any more: {why}",
+    "item.not_unlocked":        "not given back: {id} of {node} stays locked until its lock times out ({why})",
+    "handler.left_behind":      "the handler {handler} is over its time limit; its thread goes on, and nobody waits for it",
+    "middleware.report_failed": "the report of a middleware failed ({error})",
+    "lock.unreadable":          "{sender} sent a lock that cannot be read: {error}",
 }
 # fmt: on
+"""What each event is on standard error: all that are warnings or errors, and some others."""
 
 COUNTED: Final = {
     "done": "done",
@@ -73,7 +87,7 @@ class Minutes:
 
 
 class Telling(logging.Handler):
-    """Writes events as sentences; of those that it has none for, warnings and errors as they are."""
+    """Writes events as sentences; of records that are none of ours, warnings and errors as they are."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one, unless the program has set up logging meanwhile."""

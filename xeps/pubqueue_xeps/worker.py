@@ -19,7 +19,8 @@ or, with as many handlers at work as the window is wide, until SIGTERM:
 
 What a handler does decides what becomes of its item:
 
-- it returns: retracted, and gone when the service has said so;
+- it returns: retracted, and gone when the service has said so; where the item was asked (`Publisher.ask`), a value
+  that is not None is the reply, unless the handler has replied itself;
 - it raises Release, Failed or Reject, or is cancelled: given back, or dead;
 - it raises anything else: given back as failed, with the name of the exception's class as the
   reason. Its text stays in this process, in the log, for it may hold the payload. An item that has
@@ -55,6 +56,7 @@ from pubqueue_xeps.signals import stopping_on
 from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
 from pubqueue_xeps.times import Span, span
 from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.tracebacks import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
@@ -327,11 +329,17 @@ async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
     while (item := await held_items.take()) is not None:
         try:
             async with item:
-                await handler(item)
+                await item.respond(await handler(item))
         except asyncio.CancelledError:
             if task is None or task.cancelling():
                 raise
             # something that the handler waited for was cancelled, and nobody wants this to end
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the handler's, and the next item must not suffer for it
-            log.exception("item.failed", node=item.node, id=item.id, error=type(error).__name__)
+            log.error(
+                "item.failed",
+                node=item.node,
+                id=item.id,
+                error=type(error).__name__,
+                exc_info=trimmed(error),
+            )

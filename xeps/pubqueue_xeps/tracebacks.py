@@ -1,0 +1,53 @@
+"""What a user is shown of an exception: the frames of the user's own program, and none of what called it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+HOME: Final = str(Path(__file__).parent)
+CALLERS: Final = tuple(
+    str(Path(module.__file__ or "").parent) for module in (asyncio, concurrent.futures)
+)
+"""Where what stands between us and a handler is: left out in front of the first frame of the user's, and kept behind it."""
+
+
+def trimmed(error: BaseException) -> BaseException:
+    """Take our frames out of the traceback of an exception, and of all that it came from; return it."""
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.__traceback__ = _chain(_of_the_user(one.__traceback__))
+        left += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            left += one.exceptions
+    return error
+
+
+def _of_the_user(trace: TracebackType | None) -> list[TracebackType]:
+    kept: list[TracebackType] = []
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not is_ours(file) and (kept or not file.startswith(CALLERS)):
+            kept.append(trace)
+        trace = trace.tb_next
+    return kept
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file is of this library."""
+    return file.startswith(HOME)
+
+
+def _chain(kept: list[TracebackType]) -> TracebackType | None:
+    made: TracebackType | None = None
+    for trace in reversed(kept):
+        made = TracebackType(made, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    return made
