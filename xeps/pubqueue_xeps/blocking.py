@@ -396,6 +396,7 @@ def in_threads(
             context = contextvars.copy_context()
             return await loop.run_in_executor(threads, context.run, call, BlockingItem(item, loop))
 
+        handle.__name__ = name_of(handler)  # what it is called where a worker speaks of it
         yield handle
 
 

@@ -18,6 +18,7 @@ from pubqueue_xeps.limits import TimeLimit, tries
 from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import handler_name, wrapped
 from pubqueue_xeps.outcome import Reject, Verdict
+from pubqueue_xeps.stalls import at_work
 from pubqueue_xeps.threads import in_thread
 from pubqueue_xeps.tracebacks import trimmed
 
@@ -121,6 +122,7 @@ class Post:
         if self._limits.spent(item.failures):  # it has killed worker after worker
             raise Reject(tries(item.failures))
         handler_name.set(self._handler.name)
+        at_work(self._handler.name)
         try:
             await item.respond(await self._call(item))
         except Exception as error:

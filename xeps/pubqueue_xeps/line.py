@@ -10,6 +10,7 @@ from pubqueue_xeps.client import Client, login, logout
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServerUnreachable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PING
+from pubqueue_xeps.pace import Pace
 from pubqueue_xeps.questions import Question
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Line:
         self._online = asyncio.Event()
         self._cut = asyncio.Event()
         self._unsent: list[bytes] = []
+        self._pace = Pace(timings)
         self._looking = self._replaced = False
         self._failure: PubqueueError | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -77,6 +79,7 @@ class Line:
         self._online.clear()
         self._failure = self._failure or PubqueueError("The publisher is closed.")
         self._answers.cut()
+        self._pace.cut()
         if self._client is not None:
             await logout(self._client, timeout=self._timings.parting)
 
@@ -108,7 +111,9 @@ class Line:
 
     def _flush(self) -> None:
         if self._client is not None and self._online.is_set() and self._unsent:
-            self._client.send_raw(b"".join(self._unsent))
+            stanzas = b"".join(self._unsent)
+            server = str(self._client.boundjid.domain)
+            self._client.send_raw(stanzas + self._pace.sent(len(stanzas), server))
         self._unsent.clear()
 
     async def _drop_dead_connection(self) -> None:
@@ -153,7 +158,9 @@ class Line:
         raise Replaced(f"Another client has logged in as {self.jid}.")
 
     def _read(self, stanza: Element) -> bool:
-        return self._answers.read(stanza) or self.listen(stanza)
+        if self._answers.read(stanza) or self.listen(stanza):
+            return True
+        return self._pace.read(stanza, self.jid)
 
     def _session_started(self, _: object) -> None:
         self.sessions += 1
@@ -169,6 +176,7 @@ class Line:
         self._cut.set()
         log.warning("publisher.disconnected", jid=self.jid, why=str(reason))
         self._answers.cut()
+        self._pace.cut()
 
     def _stream_error(self, error: StanzaBase) -> None:
         self._replaced = error["condition"] == "conflict"

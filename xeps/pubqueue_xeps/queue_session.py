@@ -30,6 +30,7 @@ from pubqueue_xeps.errors import (
 )
 from pubqueue_xeps.log import log
 from pubqueue_xeps.ns import PING, TIME
+from pubqueue_xeps.pace import Pace
 from pubqueue_xeps.quoting import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 
@@ -100,6 +101,7 @@ class QueueSession:
         self.since = 0.0
         """Since when this connection stands, by the clock of the event loop."""
         self._unsent: list[bytes] = []
+        self._pace = Pace(timings)
         self._keeper: asyncio.Task[None] | None = None
         self._answers = Answers(self.send)
         client.short_way = self._read
@@ -177,11 +179,14 @@ class QueueSession:
 
     def _flush(self) -> None:
         if self._session and self._unsent:
-            self._client.send_raw(b"".join(self._unsent))
+            stanzas = b"".join(self._unsent)
+            server = str(self._client.boundjid.domain)
+            self._client.send_raw(stanzas + self._pace.sent(len(stanzas), server))
         self._unsent.clear()
 
     async def _leave(self) -> None:
         self._flush()
+        self._pace.cut()
         self._session = False
         await logout(self._client, timeout=self._timings.parting)
 
@@ -288,6 +293,8 @@ class QueueSession:
                 continue
 
     def _read(self, stanza: Element) -> bool:
+        if self._pace.read(stanza, self.jid):
+            return True
         if not self._listener.read(stanza) and not self._answers.read(stanza):
             return False
         self._heard = asyncio.get_running_loop().time()
@@ -307,6 +314,7 @@ class QueueSession:
         log.warning("worker.disconnected", jid=self.jid, why=str(reason))
         self._listener.cut()
         self._answers.cut()
+        self._pace.cut()
 
     def _stream_error(self, error: StanzaBase) -> None:
         self._replaced = error["condition"] == "conflict"

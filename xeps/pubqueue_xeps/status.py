@@ -50,6 +50,12 @@ SENTENCES: Final[dict[str, str]] = {
     "item.not_unlocked":        "not given back: {id} of {node} stays locked until its lock times out ({why})",
     "handler.left_behind":      "the handler {handler} is over its time limit; its thread goes on, and nobody waits for it",
     "middleware.report_failed": "the report of a middleware failed ({error})",
+    "loop.stands_still":        "the event loop has stood still for {seconds} s in {where}: no lock is extended"
+                                " meanwhile; blocking work belongs into asyncio.to_thread",
+    "loop.stood_still":         "the event loop stood still for {seconds} s in {where}",
+    "server.slow":              "the XMPP server took {seconds} s to read {octets} bytes of {jid}: it limits what this account sends."
+                                " In Prosody raise limits.c2s.rate or add the account to unlimited_jids; in ejabberd give it"
+                                " another shaper in shaper_rules.c2s_shaper",
     "lock.unreadable":          "{sender} sent a lock that cannot be read: {error}",
 }
 # fmt: on

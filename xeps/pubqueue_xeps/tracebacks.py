@@ -35,7 +35,7 @@ def _of_the_user(trace: TracebackType | None) -> list[TracebackType]:
     kept: list[TracebackType] = []
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not is_ours(file) and (kept or not file.startswith(CALLERS)):
+        if not is_ours(file) and (kept or not is_theirs(file)):
             kept.append(trace)
         trace = trace.tb_next
     return kept
@@ -44,6 +44,11 @@ def _of_the_user(trace: TracebackType | None) -> list[TracebackType]:
 def is_ours(file: str) -> bool:
     """Whether a file is of this library."""
     return file.startswith(HOME)
+
+
+def is_theirs(file: str) -> bool:
+    """Whether a file is of what calls handlers for us."""
+    return file.startswith(CALLERS)
 
 
 def _chain(kept: list[TracebackType]) -> TracebackType | None:

@@ -53,6 +53,7 @@ from pubqueue_xeps.limits import whole
 from pubqueue_xeps.log import log
 from pubqueue_xeps.queue_session import QueueSession
 from pubqueue_xeps.signals import stopping_on
+from pubqueue_xeps.stalls import at_work, watched
 from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
 from pubqueue_xeps.times import Span, span
 from pubqueue_xeps.timings import Timings
@@ -174,6 +175,7 @@ class Worker:
         self._held_items, self._session = held_items, session
         if self._touch_for:
             self._keeping = asyncio.create_task(held_items.keeper.keep(), name="pubqueue locks")
+        self._stack.enter_context(watched(self._timings.stall))
         self._stack.enter_context(stopping_on(self._signals, self.stop))
         return self
 
@@ -326,6 +328,7 @@ def _works(
 
 async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
     task = asyncio.current_task()
+    at_work(name_of(handler))
     while (item := await held_items.take()) is not None:
         try:
             async with item:

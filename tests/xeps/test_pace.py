@@ -1,0 +1,126 @@
+"""A server that reads slowly what an account sends is told, with the setting to raise."""
+
+import asyncio
+import json
+import logging
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+from harness.ejabberd import Ejabberd
+from harness.patience import PATIENCE
+from simulate import virtual_time
+
+from pubqueue import Publisher, Timings
+from pubqueue_demo.prosody import Prosody
+from pubqueue_xeps import status
+from pubqueue_xeps.pace import OFTEN, Pace
+
+LIMIT = 'limits = { c2s = { rate = "8kb/s", burst = "1s" } }'
+JID = "etl@x/1"
+
+
+def answer(ping):
+    return Element("iq", {"id": fromstring(ping).get("id"), "type": "error"})
+
+
+def told(caplog):
+    return [it.pubqueue for it in caplog.records if it.pubqueue["event"] == "server.slow"]
+
+
+def test_an_answer_that_takes_long_is_told_and_not_each_time(caplog):
+    async def hour():
+        pace = Pace(Timings(stall=2, refresh=60))
+        for pause in (1, 3, 3, 100, 1.9):
+            ping = pace.sent(OFTEN, "x")
+            assert pace.sent(OFTEN, "x") == b""  # one at a time
+            await asyncio.sleep(pause)
+            assert pace.read(answer(ping), JID)
+            assert not pace.read(answer(ping), JID)
+
+    virtual_time.run(hour())
+    assert [(it["jid"], it["seconds"]) for it in told(caplog)] == [(JID, 3), (JID, 100)]
+    assert told(caplog)[0]["octets"] == 2 * OFTEN
+
+
+def test_who_sends_little_is_not_asked_for():
+    async def little():
+        pace = Pace(Timings())
+        assert pace.sent(OFTEN - 1, "x") == b""
+        assert b"<ping" in pace.sent(1, "x")
+
+    virtual_time.run(little())
+
+
+def test_a_connection_that_is_lost_is_no_slow_server(caplog):
+    async def lost():
+        pace = Pace(Timings(stall=1))
+        ping = pace.sent(OFTEN, "x")
+        await asyncio.sleep(5)
+        pace.cut()
+        assert not pace.read(answer(ping), JID)
+        assert pace.sent(OFTEN, "x") != b""  # and the next is measured anew
+        pace.cut()
+
+    virtual_time.run(lost())
+    assert told(caplog) == []
+
+
+def test_the_sentence_says_which_setting_to_raise():
+    sentence = status.SENTENCES["server.slow"]
+    assert "limits.c2s.rate" in sentence
+    assert "shaper_rules.c2s_shaper" in sentence
+
+
+class SlowProsody(Prosody):
+    """With the limits of Debian's file, and lower ones."""
+
+    def _config(self):
+        return super()._config().replace("\nVirtualHost", f"\n{LIMIT}\nVirtualHost", 1)
+
+
+class SlowEjabberd(Ejabberd):
+    """With a shaper for clients, as in Debian's file."""
+
+    def _configure(self):
+        super()._configure()
+        file = self.folder / "ejabberd.yml"
+        config = json.loads(file.read_text())
+        config["shaper"] = {"normal": {"rate": 8000, "burst_size": 8000}}
+        config["shaper_rules"] = {"c2s_shaper": "normal"}
+        config["listen"][0]["shaper"] = "c2s_shaper"
+        file.write_text(json.dumps(config))
+
+
+class Told(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.slow = asyncio.Event()
+
+    def emit(self, record):
+        if record.pubqueue["event"] == "server.slow":
+            self.slow.set()
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("server", [SlowProsody(modules=("limits",)), SlowEjabberd()])
+async def test_a_server_that_limits_an_account_is_told(server, caplog):
+    heard, logger = Told(), logging.getLogger("pubqueue_xeps")
+    logger.addHandler(heard)
+    async with server:
+        await server.account("etl", "secret")
+        publisher = Publisher(
+            "etl@localhost",
+            "secret",
+            service="nowhere.localhost",
+            host=server.host,
+            port=server.c2s_port,
+            tls="off",
+            timings=Timings(stall=0.2),
+        )
+        async with publisher, asyncio.timeout(PATIENCE):
+            publishing = asyncio.create_task(publisher.publish("jobs", 48 * 1024 * "x"))
+            await heard.slow.wait()
+            publishing.cancel()
+            await asyncio.gather(publishing, return_exceptions=True)
+    logger.removeHandler(heard)
+    assert told(caplog)[0]["seconds"] > 0.2

@@ -1,0 +1,127 @@
+"""An event loop that stands still, and in which handler: seen from a thread beside it.
+
+While it stands, no lock is extended, no answer is read and no other handler goes on, so whoever has written a call that blocks into an
+async handler should hear of it before the locks are lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from pubqueue_xeps.log import log
+from pubqueue_xeps.tracebacks import is_ours, is_theirs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+_AT_WORK: Final[WeakKeyDictionary[asyncio.Task[object], str]] = WeakKeyDictionary()
+"""The handler that each task is at work in."""
+
+_WATCHES: Final[dict[asyncio.AbstractEventLoop, Watch]] = {}
+
+
+def at_work(handler: str) -> None:
+    """Note that the task which calls this works in a handler from now on."""
+    task = asyncio.current_task()
+    if task is not None:
+        _AT_WORK[task] = handler
+
+
+@contextmanager
+def watched(seconds: float) -> Iterator[None]:
+    """Have it logged meanwhile when this event loop stands still for so long; once, however many workers it has."""
+    loop = asyncio.get_running_loop()
+    watch = _WATCHES.get(loop)
+    if watch is None:
+        watch = _WATCHES[loop] = Watch(loop, seconds)
+        watch.start()
+    watch.users += 1
+    try:
+        yield
+    finally:
+        watch.users -= 1
+        if not watch.users:
+            del _WATCHES[loop]
+            watch.stop()
+
+
+class Watch:
+    """A beat in the event loop, and a thread that misses it. `seconds` are how long it may stay away."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self.users = 0
+        self._loop = loop
+        self._ident = threading.get_ident()
+        self._seconds = seconds
+        self._pause = max(seconds / 4, 0.01)
+        self._beaten = monotonic()
+        self._told = 0.0
+        """How long it had stood still when that was logged last; 0 while it goes on."""
+        self._where = ""
+        self._over = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread = threading.Thread(target=self._run, name="pubqueue watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._beat()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._over.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._thread.join()
+
+    def look(self, now: float) -> None:
+        """Log it where the loop stands still, and again whenever that has lasted twice as long; the thread's to call."""
+        stood = now - self._beaten - self._pause
+        if stood < max(self._seconds, 2 * self._told):
+            return
+        where = self._find()
+        if where is not None:
+            self._told, self._where = stood, where
+            log.warning("loop.stands_still", seconds=round(stood, 1), where=where)
+
+    def _run(self) -> None:
+        while not self._over.wait(self._pause):
+            self.look(monotonic())
+
+    def _beat(self) -> None:
+        now = monotonic()
+        if self._told:
+            stood, self._told = now - self._beaten, 0.0
+            log.warning("loop.stood_still", seconds=round(stood, 1), where=self._where)
+        self._beaten = now
+        self._timer = self._loop.call_later(self._pause, self._beat)
+
+    def _find(self) -> str | None:
+        """Say in which handler the loop is, and at which line; None where it waits: then the whole process stood still."""
+        frame = sys._current_frames().get(self._ident)  # noqa: SLF001 - documented, in spite of its name
+        line = _line(frame)
+        if line is None:
+            return None
+        task = asyncio.current_task(self._loop)
+        handler = None if task is None else _AT_WORK.get(task)
+        return line if handler is None else f"the handler {handler}, {line}"
+
+
+def _line(frame: FrameType | None) -> str | None:
+    """Return the line of the user's program that was called first, which is the handler's own; None for none."""
+    found: str | None = None
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_run_once" and is_theirs(code.co_filename):
+            return found  # what is further out has started the loop
+        if not is_ours(code.co_filename) and not is_theirs(code.co_filename):
+            found = f"{code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
