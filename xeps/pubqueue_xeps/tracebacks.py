@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import selectors
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 HOME: Final = str(Path(__file__).parent)
-CALLERS: Final = tuple(
-    str(Path(module.__file__ or "").parent) for module in (asyncio, concurrent.futures)
+CALLERS: Final = (
+    *(str(Path(module.__file__ or "").parent) for module in (asyncio, concurrent.futures)),
+    str(selectors.__file__),
 )
 """Where what stands between us and a handler is: left out in front of the first frame of the user's, and kept behind it."""
 
