@@ -15,6 +15,7 @@ from pubqueue.testing import Service
 from pubqueue_xeps import in_process
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused, NoSuchNode, Refused, ServerUnreachable
+from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.outcome import Reject, Release
 from pubqueue_xeps.published import Retracted
 from pubqueue_xeps.worker import Worker
@@ -354,6 +355,15 @@ async def test_another_client_of_the_same_full_jid_takes_its_place(pubqueue_serv
     assert (await waiting)["condition"] == "conflict"
     for client in clients:
         await logout(client)
+
+
+async def test_what_no_handler_knows_is_dead_with_its_type(pubqueue_service):
+    service = pubqueue_service
+    service.create("jobs")
+    service.publish("jobs", {"type": "mail"}, id="a")
+    await service.work(Handlers(unknown_tries=3), node="jobs")
+    assert [item.reason for item in service.items("jobs")] == ["no handler for type 'mail'"]
+    assert service.attempts("jobs", "a") == 3
 
 
 async def test_what_is_taken_back_says_whether_a_worker_had_it(pubqueue_service):

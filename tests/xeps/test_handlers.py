@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from harness.queue_service import stamp
 
+from pubqueue_xeps.choosing import kind_of
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.middleware import handler_name
 from pubqueue_xeps.outcome import Failed, Reject, Release
@@ -201,17 +202,42 @@ async def test_an_unreadable_payload_is_rejected(service, working):
         (1, {"type": "release", "delay": "1.000"}),
         (4, {"type": "release", "delay": "8.000"}),
         (19, {"type": "release", "delay": "60.000"}),
-        (20, {"type": "reject", "reason": "no handler for {x}job"}),
+        (20, {"type": "reject"}),
     ],
 )
 async def test_what_no_handler_knows_is_given_back_ever_more_slowly_and_dead_at_last(
-    service, working, attempt, expected
+    service, working, caplog, attempt, expected
 ):
     app = Handlers()
     app.handler("other")(takes_all)
     async with working(app) as worker:
         service.deliver(worker.jid, "i1", "<job xmlns='x'/>", attempt=attempt)
-        assert outcome(await service.next("unlock")) == expected
+        told = {"reason": "no handler for {x}job"}
+        assert outcome(await service.next("unlock")) == expected | told
+    (said,) = [it.pubqueue for it in caplog.records if it.pubqueue["event"] == "item.no_handler"]
+    assert (said["kind"], said["id"], said["attempt"]) == ("{x}job", "i1", attempt)
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind"),
+    [
+        ('{"type": "mail", "to": "secret"}', "type 'mail'"),
+        ('{"to": "secret"}', "JSON without a type"),
+        ('{"type": 7}', "JSON without a type"),
+        ('["type"]', "JSON without a type"),
+        ("no JSON", "JSON without a type"),
+        (json.dumps({"type": 999 * "x"}), f"type '{200 * 'x'}'"),
+    ],
+)
+def test_work_is_called_by_its_type(payload, kind):
+    element = Element("{urn:xmpp:json:0}json")
+    element.text = payload
+    assert kind_of(element) == kind
+
+
+def test_work_without_a_type_is_called_by_its_element():
+    assert kind_of(Element("{x}job")) == "{x}job"
+    assert kind_of(None) == "an item without payload"
 
 
 @pytest.mark.e2e
