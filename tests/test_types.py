@@ -5,12 +5,14 @@ import sys
 
 PROGRAM = """
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
 import msgspec
 
 from pubqueue import (
-    BlockingItem, BlockingPublisher, Item, NewItem, NotAllPublished, Published, Publisher, Refused, Reply, Worker,
+    BlockingItem, BlockingPublisher, Item, NewItem, NotAllPublished, Published, Publisher, Refused, Release, Reply,
+    Retracted, Worker,
 )
 
 
@@ -39,6 +41,12 @@ async def publish(publisher: Publisher, item: Item) -> None:
     assert_type(await publisher.publish("jobs", {"a": 1}, id="i1"), Published)
     assert_type(await publisher.publish_many("jobs", [1, NewItem(payload=2)]), list[Published])
     assert_type(await publisher.ask("jobs", Flight("LH 400")), Reply)
+    gone = await publisher.retract("jobs", "i1", timeout=timedelta(minutes=1))
+    assert_type(gone, Retracted)
+    assert_type((gone.there, gone.locked), tuple[bool | None, bool | None])
+    at = datetime.now(UTC)
+    await publisher.publish("jobs", 1, delay=at, ttl=timedelta(days=1), timeout=60)
+    assert_type(Release(timedelta(minutes=1)).outcome.delay, float | None)
     assert_type(await item.publish("more", None), Published)
     assert_type((await item.reply([1])).duplicate, bool | None)
     async with Publisher.from_url("xmpp://a@b/c") as mine:
@@ -53,6 +61,7 @@ def wait(blocking: BlockingItem, error: Refused, some: NotAllPublished) -> None:
     assert_type(error.condition, str | None)
     assert_type([type(one) for one in some.results], list[type[Published] | type[Exception]])
     Worker(node="jobs").run_blocking(lambda item: item.reply(item.data))
+    Worker(node=["jobs", "more"], grace=timedelta(minutes=1))
     Worker(node="jobs", tls="none")  # type: ignore[arg-type]  # which is no mode
 """
 

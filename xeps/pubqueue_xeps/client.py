@@ -18,6 +18,7 @@ from slixmpp.xmlstream import StanzaBase
 
 from pubqueue_xeps import in_process
 from pubqueue_xeps.errors import LoginFailed, LoginRefused, ServerUnreachable
+from pubqueue_xeps.times import Span, span
 
 __all__ = ["Client", "LoginFailed", "LoginRefused", "Tls", "login", "logout", "make_client"]
 
@@ -110,23 +111,24 @@ def make_client(
     return client
 
 
-async def login(client: ClientXMPP, *, timeout: float = 30) -> None:  # noqa: ASYNC109  a promise
+async def login(client: ClientXMPP, *, timeout: Span = 30) -> None:  # noqa: ASYNC109  a promise
     """Connect, and return when the session has started (RFC 6120 sections 5 to 7).
 
     Raises LoginFailed with one sentence when the server is not trusted, LoginRefused when it refuses the
-    password, ServerUnreachable when it cannot be reached or has not let us in within `timeout` seconds. The client
+    password, ServerUnreachable when it cannot be reached or has not let us in within `timeout` (seconds, or a timedelta). The client
     is then disconnected, and may be tried again.
     """
+    seconds = span("timeout", timeout)
     events = _LoginEvents(client)
     events.open()
     try:
         client.connect(*(client.custom_address or (None, None)))
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             await events.verdict
     except TimeoutError:
         await _give_up(client)
         raise ServerUnreachable(
-            f"{events.server} started no session within {timeout:g} seconds."
+            f"{events.server} started no session within {seconds:g} seconds."
         ) from None
     except BaseException:  # cancelled as well: a client left half-way would go on trying
         await _give_up(client)

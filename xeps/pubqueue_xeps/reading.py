@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pubqueue_xeps import pages
 from pubqueue_xeps.asking import ask_about
 from pubqueue_xeps.errors import ServiceUnavailable
+from pubqueue_xeps.times import span
 from pubqueue_xeps.walk import Walk
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         State,
     )
     from pubqueue_xeps.questions import Question
+    from pubqueue_xeps.times import Span
 
 
 class Reader:
@@ -41,10 +43,10 @@ class Reader:
     Raises NoSuchNode, Refused (not allowed to read), or ServiceUnavailable, which may pass.
     """
 
-    def __init__(self, client: ClientXMPP, service: str, *, timeout: float = 30) -> None:
+    def __init__(self, client: ClientXMPP, service: str, *, timeout: Span = 30) -> None:
         self._client = client
         self._service = service
-        self._timeout = timeout
+        self._timeout = span("timeout", timeout)
 
     async def event_page(
         self,

@@ -19,6 +19,7 @@ from xml.etree.ElementTree import fromstring
 
 from pubqueue_xeps.item import Item
 from pubqueue_xeps.payloads import written
+from pubqueue_xeps.times import span
 from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.settlement import Verb
+    from pubqueue_xeps.times import Span, When
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,8 @@ class FollowUp:
     id: str
     payload: object
     priority: int | None = None
-    delay: float | None = None
-    ttl: float | None = None
+    delay: When | None = None
+    ttl: When | None = None
     headers: Mapping[str, str] | None = None
     group: str | None = None
     duplicate: bool = False
@@ -109,12 +111,13 @@ def make_item(
     publisher: str | None = "publisher@localhost",
     attempt: int = 1,
     failures: int = 0,
-    lock_timeout: float = 300,
+    lock_timeout: Span = 300,
 ) -> NotedItem:
     """Return an item that has been handed out, with or without an event loop at work.
 
     An Element is the payload as it is, None is none, any other value goes as JSON (XEP-0335). `attempt` counts from 1,
-    `failures` is how many of those before have failed, `lock_timeout` is in seconds. `async with item:` settles it as a worker does. To lose its lock, have it
+    `failures` is how many of those before have failed, `lock_timeout` is seconds, or a timedelta. `async with item:` settles
+    it as a worker does, and `await item.respond(await handler(item))` in it replies as one. To lose its lock, have it
     `become("lost")`.
 
     Raises:
@@ -122,7 +125,9 @@ def make_item(
 
     """
     now = datetime.now(UTC)
-    lock = Lock(1, now + timedelta(seconds=lock_timeout), attempt, now, failures)
+    lock = Lock(
+        1, now + timedelta(seconds=span("lock_timeout", lock_timeout)), attempt, now, failures
+    )
     delivered = Delivered(
         service="queue.localhost",
         node=node,
