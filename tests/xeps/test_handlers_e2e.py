@@ -233,7 +233,8 @@ async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):
                 await left(etl)
     async with working(new):
         await done.wait()
-    assert worker.said == [{"type": "release", "delay": "1.000"}]
+    told = {"reason": "no handler for {x}mail"}
+    assert worker.said == [{"type": "release", "delay": "1.000"} | told]
     assert await left(etl) == []
 
 

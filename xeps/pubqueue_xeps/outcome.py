@@ -70,7 +70,7 @@ class Release(Verdict):
     """Raised by a handler to give the item back: not now, or not by me, and nobody's fault.
 
     It goes out again after `delay` (seconds, a timedelta, or an aware datetime until when), or when the service
-    thinks fit. `reason`, if there is one, is kept with it as its last error, which owners read; put no payload into it.
+    thinks fit. `reason`, if there is one, stands in the node's event log, which owners read; put no payload into it.
     """
 
     def __init__(self, delay: When | None = None, reason: str | None = None) -> None:

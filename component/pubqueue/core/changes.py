@@ -242,7 +242,7 @@ class Lock(Struct, frozen=True, gc=False):
 class Release(Struct, frozen=True, gc=False):
     """The lock ends and the item waits again; the holder's receipt is kept.
 
-    `failed` and `released` are the counters as they shall stand. `reason` says why it failed or was not done, if anybody said so.
+    `failed` and `released` are the counters as they shall stand. `reason` says why it failed, if it did.
     """
 
     item: Item

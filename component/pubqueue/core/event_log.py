@@ -125,7 +125,7 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
         case Expire():
             return _of(EventKind.EXPIRED, item, now)
         case Settle(outcome=Outcome.RELEASE):
-            return _of(EventKind.UNLOCKED, item, now)
+            return _of(EventKind.UNLOCKED, item, now, asked.reason)
         case Settle():
             return _of(EventKind.UNLOCKED, item, now, asked.reason or UNEXPLAINED)
         case Leave():

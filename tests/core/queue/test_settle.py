@@ -16,7 +16,6 @@ from harness.facts import (
     who,
 )
 
-from pubqueue.core.after import after as row_after
 from pubqueue.core.changes import (
     GiveUp,
     Release,
@@ -354,12 +353,3 @@ def test_a_closed_queue_answers_those_it_once_let_in(facts):
 def test_an_outcast_is_refused_even_what_he_holds():
     decision = ask(ANN, held(), affiliation=Affiliation.OUTCAST)
     assert decision == refused(Refusal.FORBIDDEN)
-
-
-def test_a_release_may_say_why_and_that_is_no_failure():
-    item = held(failed=2)
-    request = Settle(who(ANN), JOBS, (item.id,), Verb.UNLOCK, reason="no handler for type 'mail'")
-    facts = SettleFacts(NOW, queue(), Affiliation.NONE, (item,), frozenset(), subscribed=True)
-    (change,) = settle(request, facts).changes
-    then = row_after(change)
-    assert (then.failure, then.failed) == ("no handler for type 'mail'", 2)

@@ -52,18 +52,16 @@ class Case(Struct, frozen=True, gc=False):
     place: DeadLetterPlace | None = None
 
 
-def release(
-    item: Item, node: Node, now: Millis, *, delay: Millis | None = None, reason: str = ""
-) -> Release:
+def release(item: Item, node: Node, now: Millis, *, delay: Millis | None = None) -> Release:
     """End a lock without blame: the item returns to its old place.
 
     Once every subscriber has had a chance to refuse it, it comes back ever more slowly, so that an
-    item nobody wants is no busy loop. `delay` is the holder's own wish for a pause, `reason` what the holder says of it.
+    item nobody wants is no busy loop. `delay` is the holder's own wish for a pause.
     """
     released = item.released + 1
     pause = backoff(node.config, released - max(node.subscriptions, 1))
     state, due = waiting(now, pause if delay is None else max(pause, delay))
-    return Release(item, state, due, item.failed, released, reason)
+    return Release(item, state, due, item.failed, released)
 
 
 def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -> Change:

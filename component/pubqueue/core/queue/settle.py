@@ -255,10 +255,7 @@ def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Ite
     """Let the items go, as the outcome says (2.4)."""
     notices = to_holders(Unlocked, node.name, items)
     if request.outcome is Outcome.RELEASE:
-        freed = tuple(
-            release(item, node, facts.now, delay=request.delay, reason=request.reason)
-            for item in items
-        )
+        freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
         return Decision(Done(), freed, notices)
     cases = [Case(item, node, place) for item, place in zip(items, facts.places, strict=True)]
     ends = [_end(request, case, facts.now) for case in cases]
