@@ -168,7 +168,7 @@ ENDS = [
     (Leave(ANN), EventKind.UNLOCKED, WORKER_LOST),
     (Bounce(ANN, 1, 7, gone=False), EventKind.UNLOCKED, CAME_BACK),
     (settle(Verb.UNLOCK), EventKind.UNLOCKED, ""),
-    (settle(Verb.UNLOCK, reason="kept to itself"), EventKind.UNLOCKED, ""),
+    (settle(Verb.UNLOCK, reason="no handler"), EventKind.UNLOCKED, "no handler"),
     (settle(Verb.UNLOCK, outcome=Outcome.FAILED), EventKind.UNLOCKED, UNEXPLAINED),
     (settle(Verb.UNLOCK, outcome=Outcome.FAILED, reason="no seat"), EventKind.UNLOCKED, "no seat"),
 ]
