@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from harness.facts import ANN, BOB, JOBS, NOW, window
+from harness.facts import ANN, BOB, JOBS, NOW, after, window
 from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep, write
 
+from pubqueue.app import rows
 from pubqueue.app.listings import (
     AffiliationsOf,
     Backward,
@@ -26,7 +27,7 @@ from pubqueue.app.listings import (
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import AccessModel, Affiliation, Jid, NodeName
+from pubqueue.core.model import AccessModel, Affiliation, Jid, Millis, NodeName
 from pubqueue.core.validity import LONGEST_ID
 
 OTHER = NodeName("zoo")
@@ -65,6 +66,25 @@ class OfPlainNodes:
         await make(store, c.CreateNode(EMPTY), c.DeleteNode(JOBS))
         assert await listed(store, MovedTo(JOBS)) == []
         assert await store.batch(everything) == []
+
+    async def test_where_nodes_are_is_kept_of_the_last_ones_and_for_a_time(
+        self, store, monkeypatch
+    ):
+        monkeypatch.setattr(rows, "MOST_MOVED", 3)
+
+        async def kept(names):
+            found = [await listed(store, MovedTo(NodeName(name))) for name in names]
+            return [name for name, there in zip(names, found, strict=True) if there]
+
+        async def notes(name, at):
+            writes = Writes(at, moved={NodeName(name): THERE})
+            await store.batch(lambda tx: tx.write(writes))
+
+        for number, name in enumerate("abcd"):
+            await notes(name, after(number))
+        assert await kept("abcd") == ["b", "c", "d"]
+        await notes("e", Millis(after(2) + rows.MOVED_FOR + 1))
+        assert await kept("abcde") == ["d", "e"]
 
     async def test_what_is_paged_forward_is_paged_backward(self, store):
         for name in (DEAD, OTHER):

@@ -109,8 +109,8 @@ def _trims(contents: Contents, _which: l.Trims, after: NodeName | None) -> Itera
 
 
 def _moved_to(contents: Contents, which: l.MovedTo, _after: object) -> Iterator[str]:
-    uri = contents.nodes.moved.rows.get(which.node)
-    return iter(() if uri is None else (uri,))
+    row = contents.nodes.moved.rows.get(which.node)
+    return iter(() if row is None else (row[1],))
 
 
 def _reviews(contents: Contents, _which: l.Reviews, after: NodeName | None) -> Iterator[NodeName]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pubqueue.app.rows import AffiliationRow
-    from pubqueue.core.model import Jid, Node, NodeName, Subscription
+    from pubqueue.core.model import Jid, Millis, Node, NodeName, Subscription
     from pubqueue.stores.memory.table import Journal
 
 
@@ -59,8 +59,8 @@ class NodeTable:
         """Nodes whose subscribers are to be looked through."""
         self.trims: Table[NodeName, bool] = Table(journal)
         """Nodes whose items are to be trimmed."""
-        self.moved: Table[NodeName, str] = Table(journal)
-        """Where deleted nodes are, by URI."""
+        self.moved: Table[NodeName, tuple[Millis, str]] = Table(journal)
+        """Where deleted nodes are, by URI, and when that was noted."""
         self.names: Order[NodeName] = Order()
         self.by_number: dict[int, NodeName] = {}
         self._people: defaultdict[NodeName, Order[Jid]] = defaultdict(Order)

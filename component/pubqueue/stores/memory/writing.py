@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pubqueue.app import rows as bounds
 from pubqueue.app.ports import StaleError
 from pubqueue.stores.memory.nodes import NumberedNode
 from pubqueue.stores.memory.staging import NumberedAttempt, NumberedVersion
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.app.rows import StagedRow, Write, Writes
-    from pubqueue.core.model import Item, Node, NodeName, Subscription
+    from pubqueue.core.model import Item, Millis, Node, NodeName, Subscription
     from pubqueue.core.transactions.model import Attempt, Version
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.table import K, Table, V
@@ -102,7 +103,18 @@ def remove_nodes(contents: Contents, writes: Writes) -> None:
                 contents.nodes.leave_behind(one.before.name)
             contents.delete(one.before.name)
     for name, uri in writes.moved.items():
-        contents.nodes.moved.put(name, uri)
+        contents.nodes.moved.put(name, (writes.at, uri))
+    if writes.moved:
+        _forget_moved(contents, writes.at)
+
+
+def _forget_moved(contents: Contents, at: Millis) -> None:
+    """Forget where those of long ago are, and the oldest of too many."""
+    moved = contents.nodes.moved
+    newest = sorted(((row[0], name) for name, row in moved.rows.items()), reverse=True)
+    for place, (noted, name) in enumerate(newest):
+        if place >= bounds.MOST_MOVED or noted < at - bounds.MOVED_FOR:
+            moved.put(name, None)
 
 
 def _expect_node(believed: Node | None, there: Node | None) -> None:

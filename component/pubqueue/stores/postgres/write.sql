@@ -57,7 +57,10 @@ INSERT INTO trim (node_id) VALUES ($1) ON CONFLICT DO NOTHING;
 DELETE FROM trim WHERE node_id = $1;
 
 -- move_node: who asks for a deleted node is told where it is
-INSERT INTO moved_node (name, uri) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET uri = excluded.uri;
+INSERT INTO moved_node (name, uri, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET uri = excluded.uri, at = excluded.at;
+
+-- forget_moved: those of long ago, and the oldest of too many
+DELETE FROM moved_node WHERE at < $1 OR name IN (SELECT name FROM moved_node ORDER BY at DESC, name DESC OFFSET $2);
 
 -- settle_node: there is a node of this name again
 DELETE FROM moved_node WHERE name = $1;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app import rows as bounds
 from pubqueue.app.rows import Judged
 from pubqueue.core.changes import (
     BeginReview,
@@ -62,7 +63,9 @@ def _write_rows(session: Session, writes: Writes) -> None:
             make(session, rows)
     nodes.drop_nodes(session, writes.nodes, writes.telling)
     for name, uri in writes.moved.items():
-        session.run("move_node", name, uri)
+        session.run("move_node", name, uri, writes.at)
+    if writes.moved:
+        session.run("forget_moved", writes.at - bounds.MOVED_FOR, bounds.MOST_MOVED)
 
 
 def _write_places(session: Session, writes: Writes) -> None:

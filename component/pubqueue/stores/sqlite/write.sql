@@ -49,7 +49,10 @@ INSERT OR IGNORE INTO trim (node_id) VALUES (?);
 DELETE FROM trim WHERE node_id = ?;
 
 -- move_node: who asks for a deleted node is told where it is
-INSERT INTO moved_node (name, uri) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET uri = excluded.uri;
+INSERT INTO moved_node (name, uri, at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET uri = excluded.uri, at = excluded.at;
+
+-- forget_moved: those of long ago, and the oldest of too many
+DELETE FROM moved_node WHERE at < ? OR name IN (SELECT name FROM moved_node ORDER BY at DESC, name DESC LIMIT -1 OFFSET ?);
 
 -- settle_node: there is a node of this name again
 DELETE FROM moved_node WHERE name = ?;
