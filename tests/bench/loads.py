@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from bench.pause_loads_crowds import CROWD_LOADS
 from bench.pause_loads_groups import GROUP_LOADS
 from bench.pause_loads_reading import READING_LOADS
+from bench.pause_loads_strangers import dear_stanzas, pipelined_reads
 from pubqueue.app.listings import LocksFromLast
 from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
 from pubqueue.core.model import (
@@ -257,6 +258,8 @@ LOADS: Final = {
         Load("commit",        100_000, _lay_staged,        _commit),
         Load("commit-large",1_000_000, _lay_staged,        _commit),
         Load("recovery",       10_000, _lay_late_locks,    _recover),
+        Load("dear-stanzas",      150, _lay_news,          dear_stanzas),
+        Load("pipelined-reads", 1_000, _lay_news,          pipelined_reads),
         *(Load(name, *row) for name, row in CROWD_LOADS.items()),
         *(Load(name, *row) for name, row in READING_LOADS.items()),
         *(Load(name, *row) for name, row in GROUP_LOADS.items()),

@@ -11,7 +11,7 @@ ROWS = 4_500
 """More than the largest slice: a sweep of 4,000 rows, and what the trickle does beside it."""
 STEPS = 800
 """Thousands of instructions of SQLite."""
-SIZES = {"ripen-nodes": 300, "recovery": 5_000}
+SIZES = {"ripen-nodes": 300, "recovery": 5_000, "dear-stanzas": 15, "pipelined-reads": 300}
 """Of loads that take long to lay."""
 USUAL = 12_000
 

@@ -1,0 +1,111 @@
+"""Loads of those who have no rights, or ask for everything at once: their bytes go into a face beside the trickle.
+
+The face has no server: `Wire` takes what it says, as fast as a server would that reads 13 MB a second. What is fed comes
+in pieces, as from a socket, a piece in each turn of the loop, as long as the face reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from fuzz.costs import HEADER, KINDS
+
+from pubqueue.app.askers import Askers
+from pubqueue.faces.xmpp import XmppFace
+
+if TYPE_CHECKING:
+    from bench.trickle import Service
+
+PIECE: Final = 64 * 1024
+STANZA: Final = 250_000
+SERVICE: Final = "queue.localhost"
+QUIET: Final = 0.05
+
+
+class Wire(asyncio.Transport):
+    """The server's end: counts the answers, and sends echoes back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.face: XmppFace
+        self.answers = 0
+        self.reading = True
+
+    def write(self, data: Any) -> None:
+        """Take it, and return what the face sends to itself."""
+        self.answers += data.count(b"<iq type=") - data.count(b'id="told-')
+        for part in data.split(b'<iq type="result" id="told-')[1:]:
+            name = part[: part.index(b'"')].decode()
+            me = f"from='{SERVICE}' to='{SERVICE}'"
+            echo = f"<iq type='result' id='told-{name}' {me}/>".encode()
+            asyncio.get_running_loop().call_soon(self.face.component.data_received, echo)
+
+    def get_write_buffer_size(self) -> int:
+        """Say that all is taken."""
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Take everything."""
+
+    def abort(self) -> None:
+        """Never: a load that costs the stream is a fault."""
+        raise AssertionError("the face gave up its stream")
+
+    close = abort
+
+    def is_closing(self) -> bool:
+        """Say no."""
+        return False
+
+    def pause_reading(self) -> None:
+        """Feed nothing."""
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        """Feed on."""
+        self.reading = True
+
+
+async def fed(service: Service, stanzas: list[str]) -> None:
+    """Have a face fed with these, and wait until all of them are answered."""
+    wire = Wire()
+    face = XmppFace(
+        service.broker,
+        jid=SERVICE,
+        secret="",
+        server=("127.0.0.1", 1),
+        askers=Askers(home="localhost"),
+    )
+    wire.face = face
+    component = face.component
+    filters = asyncio.create_task(component.run_filters())
+    component.connection_made(wire)
+    component.data_received(f"{HEADER[:-1]} from='{SERVICE}'><handshake/>".encode())
+    while not component.ready:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0)
+    wire.answers = 0
+    data = "".join(stanzas).encode()
+    for at in range(0, len(data), PIECE):
+        while not wire.reading:  # noqa: ASYNC110  # nothing tells of it
+            await asyncio.sleep(0)
+        component.data_received(data[at : at + PIECE])
+        await asyncio.sleep(0)
+    while wire.answers < len(stanzas):  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(QUIET)
+    filters.cancel()
+
+
+async def dear_stanzas(service: Service, size: int) -> None:
+    """Have an account without rights send each kind of stanza that is dear to read, so many in all."""
+    kinds = [make(STANZA) for make in KINDS.values()]
+    await fed(service, [kinds[number % len(kinds)] for number in range(size)])
+
+
+async def pipelined_reads(service: Service, size: int) -> None:
+    """Have one account ask for large pages, so many at once."""
+    ask = (
+        "<iq type='get' id='r{}' from='eve@localhost/x' to='queue.localhost'>"
+        "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='heavy'/></pubsub></iq>"
+    )
+    await fed(service, [ask.format(number) for number in range(size)])
