@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from bench.pause_loads_crowds import CROWD_LOADS
 from bench.pause_loads_groups import GROUP_LOADS
 from bench.pause_loads_reading import READING_LOADS
-from bench.pause_loads_strangers import dear_stanzas, pipelined_reads
+from bench.pause_loads_strangers import feed, prepare_dear_stanzas, prepare_pipelined_reads
 from pubqueue.app.listings import LocksFromLast
 from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
 from pubqueue.core.model import (
@@ -62,6 +62,8 @@ class Load:
     size: int
     lay: Callable[[CountingStore, int, Millis], Awaitable[None]]
     run: Callable[[Service, int], Awaitable[None]]
+    prepare: Callable[[Service, int], Awaitable[None]] | None = None
+    """What is done while nobody works yet, and does not count."""
 
 
 def lay_node(tx: Transaction, name: NodeName, **config: Any) -> None:
@@ -258,8 +260,8 @@ LOADS: Final = {
         Load("commit",        100_000, _lay_staged,        _commit),
         Load("commit-large",1_000_000, _lay_staged,        _commit),
         Load("recovery",       10_000, _lay_late_locks,    _recover),
-        Load("dear-stanzas",      150, _lay_news,          dear_stanzas),
-        Load("pipelined-reads", 1_000, _lay_news,          pipelined_reads),
+        Load("dear-stanzas",      150, _lay_news,          feed, prepare_dear_stanzas),
+        Load("pipelined-reads", 1_000, _lay_news,          feed, prepare_pipelined_reads),
         *(Load(name, *row) for name, row in CROWD_LOADS.items()),
         *(Load(name, *row) for name, row in READING_LOADS.items()),
         *(Load(name, *row) for name, row in GROUP_LOADS.items()),

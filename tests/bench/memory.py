@@ -41,7 +41,7 @@ subscriptions_per_account = 1_000
 [[node]]
 name = "jobs"
 queueing = true
-publishers = ["etl@localhost"]
+publishers = ["etl0@localhost", "etl1@localhost", "etl2@localhost", "etl3@localhost", "etl4@localhost"]
 [node.options]
 "pubsub#max_payload_size" = 262144
 [[node]]
@@ -137,15 +137,17 @@ async def many_pages(wire: Wire, scale: float) -> None:
     trickling = asyncio.create_task(wire.trickle())
     count = round(1_000 * scale)
     for number in range(count):
-        await wire.ask(f"a{number}", "<items node='news'/>", kind="get")
+        by = f"reader{number % 50}@localhost/x"
+        await wire.ask(f"a{number}", "<items node='news'/>", by=by, kind="get")
     await wire.until(b'id="a', 20 + count)
     trickling.cancel()
 
 
 async def _publish(wire: Wire, count: int, size: int) -> None:
     trickling = asyncio.create_task(wire.trickle())
-    for number in range(count):
-        await wire.ask(f"a{number}", f"<publish node='jobs'>{_item('job', size)}</publish>")
+    for number in range(count):  # of several accounts: one alone would be told to wait
+        item = f"<publish node='jobs'>{_item('job', size)}</publish>"
+        await wire.ask(f"a{number}", item, by=f"etl{number % 5}@localhost/x")
     await wire.until(b'id="a', count)
     trickling.cancel()
 

@@ -1,7 +1,7 @@
 """Loads of those who have no rights, or ask for everything at once: their bytes go into a face beside the trickle.
 
-The face has no server: `Wire` takes what it says, as fast as a server would that reads 13 MB a second. What is fed comes
-in pieces, as from a socket, a piece in each turn of the loop, as long as the face reads.
+The face has no server: `Wire` takes what it says and sends its echoes back. What is fed comes in pieces, as from a
+socket, as fast as a server relays, and as long as the face reads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from bench.trickle import Service
 
 PIECE: Final = 64 * 1024
+RATE: Final = 20_000_000
+"""Bytes a second that a server relays: it parses and routes each stanza itself."""
+
 STANZA: Final = 250_000
 SERVICE: Final = "queue.localhost"
 QUIET: Final = 0.05
@@ -29,6 +32,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.face: XmppFace
+        self.pieces: list[bytes] = []
         self.answers = 0
         self.reading = True
 
@@ -67,45 +71,57 @@ class Wire(asyncio.Transport):
         self.reading = True
 
 
-async def fed(service: Service, stanzas: list[str]) -> None:
-    """Have a face fed with these, and wait until all of them are answered."""
+async def _connected(service: Service) -> Wire:
+    """Make a face, and have it greeted. That takes longer than any pause that is measured."""
     wire = Wire()
-    face = XmppFace(
+    wire.face = XmppFace(
         service.broker,
         jid=SERVICE,
         secret="",
         server=("127.0.0.1", 1),
         askers=Askers(home="localhost"),
     )
-    wire.face = face
-    component = face.component
+    component = wire.face.component
     filters = asyncio.create_task(component.run_filters())
     component.connection_made(wire)
     component.data_received(f"{HEADER[:-1]} from='{SERVICE}'><handshake/>".encode())
     while not component.ready:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0)
-    wire.answers = 0
-    data = "".join(stanzas).encode()
-    for at in range(0, len(data), PIECE):
-        while not wire.reading:  # noqa: ASYNC110  # nothing tells of it
-            await asyncio.sleep(0)
-        component.data_received(data[at : at + PIECE])
-        await asyncio.sleep(0)
-    while wire.answers < len(stanzas):  # noqa: ASYNC110  # nothing tells of it
-        await asyncio.sleep(QUIET)
     filters.cancel()
+    wire.answers = 0
+    return wire
 
 
-async def dear_stanzas(service: Service, size: int) -> None:
+async def feed(service: Service, size: int) -> None:
+    """Feed what was prepared, and wait until all of it is answered."""
+    wire: Wire = service.prepared
+    component, pieces = wire.face.component, wire.pieces
+    for piece in pieces:
+        while not wire.reading:  # noqa: ASYNC110  # nothing tells of it
+            await asyncio.sleep(QUIET / 10)
+        component.data_received(piece)
+        await asyncio.sleep(PIECE / RATE)
+    while wire.answers < size:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(QUIET)
+
+
+def _pieces(stanzas: list[str]) -> list[bytes]:
+    data = "".join(stanzas).encode()
+    return [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
+
+
+async def prepare_dear_stanzas(service: Service, size: int) -> None:
     """Have an account without rights send each kind of stanza that is dear to read, so many in all."""
     kinds = [make(STANZA) for make in KINDS.values()]
-    await fed(service, [kinds[number % len(kinds)] for number in range(size)])
+    service.prepared = await _connected(service)
+    service.prepared.pieces = _pieces([kinds[number % len(kinds)] for number in range(size)])
 
 
-async def pipelined_reads(service: Service, size: int) -> None:
+async def prepare_pipelined_reads(service: Service, size: int) -> None:
     """Have one account ask for large pages, so many at once."""
     ask = (
         "<iq type='get' id='r{}' from='eve@localhost/x' to='queue.localhost'>"
         "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='heavy'/></pubsub></iq>"
     )
-    await fed(service, [ask.format(number) for number in range(size)])
+    service.prepared = await _connected(service)
+    service.prepared.pieces = _pieces([ask.format(number) for number in range(size)])

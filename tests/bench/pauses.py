@@ -63,6 +63,8 @@ async def measure(load: Load, size: int, folder: Path) -> Pause:
     await service.start()
     await service.do(a_queue(NODE, lock_timeout=86_400))
     await service.do(joins(WORKER, WINDOW, node=NODE))
+    if load.prepare is not None:
+        await load.prepare(service, size)
     trickle = Trickle(service)
     trickle.start()
     await asyncio.sleep(ALONE)

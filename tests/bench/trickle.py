@@ -62,11 +62,11 @@ class CountingStore(SqliteStore):
         self._steps += 1
         return 0
 
-    def _transact(self, connection: Any, job: Callable[[Transaction], T]) -> T:
+    def _transact(self, connection: Any, job: Callable[[Transaction], T], **more: Any) -> T:
         connection.set_progress_handler(self._step, STEPS)
         rows, self._steps, began = connection.total_changes, 0, time.thread_time()
         try:
-            return super()._transact(connection, job)
+            return super()._transact(connection, job, **more)
         finally:
             self.most.rows = max(self.most.rows, connection.total_changes - rows)
             self.most.steps = max(self.most.steps, self._steps)
@@ -123,6 +123,8 @@ class Service:
     store: CountingStore
     clock: Clock = field(default_factory=Clock)
     face: Face = field(default_factory=Face)
+    prepared: Any = None
+    """What a load has prepared for itself."""
 
     def __post_init__(self) -> None:
         self.reaper = Reaper(clock=self.clock)
