@@ -30,13 +30,13 @@ class Budget(Struct, frozen=True, gc=False):
     recovered: float
 
 
-ACCOUNT: Final = Budget(2048, 4 * MIB, 8192, 64, 0.15, 0.1)
+ACCOUNT: Final = Budget(2048, 3 * MIB, 8192, 64, 0.15, 0.1)
 """Of one account: all its resources together."""
 
-DOMAIN: Final = Budget(3072, 6 * MIB, 12_288, 256, 0.3, 0.2)
+DOMAIN: Final = Budget(3072, 9 * MIB // 2, 12_288, 256, 0.3, 0.2)
 """Of all accounts of a server that is not ours: it may make as many of them as it likes."""
 
-EVERYBODY: Final = Budget(4096, 8 * MIB, 32_768, 512, 0.0, 0.0)
+EVERYBODY: Final = Budget(4096, 6 * MIB, 32_768, 512, 0.0, 0.0)
 """Of all together. From so many requests or bytes on nothing is read, until half of them are answered; `reads` are refused."""
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.client.request import AnswerHandler, Request
     from pubqueue_xeps.refusals import Refusal
 
-MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES: Final = 512 * 1024
 SLOW: Final = 100
 """Rows a second; a full window that yields less is held up by something other than work."""
 
