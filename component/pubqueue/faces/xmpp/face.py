@@ -21,7 +21,7 @@ from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.notices import Retracted, ToEach, Unlocked
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.retrieve import Retrieve
-from pubqueue.faces.xmpp import bounces, notices, ns
+from pubqueue.faces.xmpp import answer_sizes, bounces, notices, ns
 from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
 from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import ENTERING, Component
@@ -295,7 +295,11 @@ class XmppFace:
         elif (node := told_of(request)) is not None and self._broker.is_behind(node):
             self._refuse(stanza, _BEHIND)
         else:
-            write = verb.briefly.get(answer_wanted(iq), verb.write) if verb.briefly else verb.write
+            wanted = answer_wanted(iq) if verb.briefly else ""
+            if (no := answer_sizes.beyond(request, wanted)) is not None:
+                self._refuse(stanza, words(no))
+                return
+            write = verb.briefly.get(wanted, verb.write)
             instead = None if verb.refuse is None else partial(verb.refuse, asked=iq.verb)
             self._submit(stanza, request, write, instead)
 

@@ -14,6 +14,7 @@ from pubqueue.core.model import ItemReply, NodeConfig, NodeName, SubscriptionSta
 from pubqueue.core.nodes.account import name_of
 from pubqueue.faces.xmpp import forms, ns, transactions
 from pubqueue.faces.xmpp.result_sets import cut
+from pubqueue.faces.xmpp.room import ROOM
 from pubqueue.faces.xmpp.text import attribute, stamp
 
 if TYPE_CHECKING:
@@ -76,8 +77,20 @@ def _published(reply: Published | Skipped, beside: str = "") -> bytes:
         return transactions.skipped(reply).encode()
     items = "".join([f'<item id="{attribute(item)}"/>' for item in reply.ids])
     node = attribute(reply.node)
-    dead = "".join(map(_death, reply.dead)) if reply.dead else ""
+    taken = len(items) + len(beside)
+    dead = _deaths_within(ROOM - taken, reply.dead) if reply.dead else ""
     return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{beside}{dead}</pubsub>'.encode()
+
+
+def _deaths_within(room: int, dead: Sequence[Item]) -> str:
+    """Return what is told of dead items, of as many as there is room for beside the ids; of the first in any case."""
+    told = _death(dead[0])
+    for item in dead[1:]:
+        one = _death(item)
+        if len(told) + len(one) > room:
+            break
+        told += one
+    return told
 
 
 def published_briefly(reply: Published | Skipped, service: str) -> bytes:
