@@ -58,7 +58,7 @@ async def test_a_fault_while_they_are_brought_ends_the_start(tmp_path, monkeypat
         raise ZeroDivisionError
 
     monkeypatch.setattr(Broker, "_work_in", breaks)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ConfigError, match="internal_fault"):
         await started(settings(tmp_path, jobs()))
     monkeypatch.undo()
     assert await started(settings(tmp_path, jobs()))
