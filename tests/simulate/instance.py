@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.alarm import alarm
 
+from pubqueue.app import ports
 from pubqueue.app.broker import ENDING, Broker
 from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
-    from pubqueue.app import ports
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid
     from pubqueue.core.notices import Notice, ToEach
@@ -124,6 +124,11 @@ class Instance:
                 self.gone_for, self._start_again
             )
 
+    def lose_number(self) -> None:
+        """Let the process count as one that has died, though it lives."""
+        if self.process is not None:
+            self.process.store.instances.take_away()
+
     def end(self) -> None:
         """Let the process end for good."""
         self.die()
@@ -169,7 +174,8 @@ class Process:
         self.broker.start()
         self.broker.task.add_done_callback(self._ended)
         self._reaper.start(self.broker)
-        self._others.start(self.broker)
+        for task in self._others.start(self.broker):
+            task.add_done_callback(self._fenced)
 
     def kill(self) -> None:
         """End at once: nothing is said, written or begun from now on."""
@@ -210,6 +216,14 @@ class Process:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not self._dead and not task.cancelled():
             self._oracle.broken(f"a broker has ended: {task.exception()!r}")
+
+    def _fenced(self, task: asyncio.Task[None]) -> None:
+        """Begin again, as the wiring does."""
+        if not self._dead and not task.cancelled():
+            if not isinstance(task.exception(), ports.FencedError):
+                self._oracle.broken(f"who looks at others has ended: {task.exception()!r}")
+            self._instance.gone_for = PAUSE
+            self._instance.die()
 
     # --- the face ---
 

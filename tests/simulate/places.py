@@ -151,6 +151,7 @@ class InlineSqlite:
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)
+        self.instances.see_that_it_serves()
         return self.transact(job)
 
     async def read(self, job: Callable[[Transaction], T]) -> T:

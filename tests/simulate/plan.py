@@ -16,6 +16,9 @@ MINUTES: Final = 25.0
 EVERY: Final = (8.0, 20.0, 60.0)
 """Seconds from one fault to the next, in the mean: one of these in each run."""
 
+TAKEN: Final = 300.0
+"""Seconds between two losses of a number, in the mean."""
+
 LEFT_OUT: Final = 0.3
 """The part of the kinds that a run is without: some faults are only met when others do not come between."""
 
@@ -58,6 +61,7 @@ class Kind(Enum):
     DEAF = "answers to a client lost"
     PAUSE = "queue paused"
     PURGE = "queue purged"
+    LOST = "number of an instance taken"
 
 
 SHARES: Final[dict[Kind, int]] = {
@@ -130,7 +134,8 @@ def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
     """Return the faults of a run, in their order."""
     random = Random(f"{seed}/plan")
     every = random.choice(EVERY)
-    kinds = [kind for kind in Kind if random.random() >= LEFT_OUT] or list(Kind)
+    usual = [kind for kind in Kind if kind in SHARES]
+    kinds = [kind for kind in usual if random.random() >= LEFT_OUT] or usual
     faults = []
     at = BEGIN + random.expovariate(1 / every)
     while at < minutes * 60:
@@ -138,6 +143,16 @@ def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
         span = random.expovariate(1 / SPANS[kind]) if SPANS[kind] else 0.0
         faults.append(Fault(at, kind, _whom(kind, random), span, _size(kind, random)))
         at += random.expovariate(1 / every)
+    return sorted([*faults, *_lost(seed, minutes)], key=lambda fault: fault.at)
+
+
+def _lost(seed: int, minutes: float) -> list[Fault]:
+    """Return when an instance loses its number though it lives: from draws of their own, now and then in a long run."""
+    random = Random(f"{seed}/lost")
+    at, faults = BEGIN + random.expovariate(1 / TAKEN), []
+    while at < minutes * 60:
+        faults.append(Fault(at, Kind.LOST, random.choice(INSTANCES), 0.0, 0))
+        at += random.expovariate(1 / TAKEN)
     return faults
 
 
@@ -215,4 +230,5 @@ _WORDS: Final = {
     Kind.DEAF: lambda f: f"the next {f.size:g} answers to {f.whom} are lost",
     Kind.PAUSE: lambda f: f"the owner pauses {f.whom}, and resumes it after {f.span:.1f} s",
     Kind.PURGE: lambda f: f"the owner purges {f.whom}",
+    Kind.LOST: lambda f: f"{f.whom} counts as one that died, and lives",
 }

@@ -93,6 +93,7 @@ class InlinePostgres:
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)
+        self.instances.see_that_it_serves()
         with translated():
             return self._store._transact(
                 self._line, partial(on_a_full_disk, job) if self._full else job

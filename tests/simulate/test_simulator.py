@@ -23,6 +23,7 @@ from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publish import Publish
 from pubqueue.core.schedules import fire
 from pubqueue.stores.guarded import Guarded
+from pubqueue.stores.memory.instances import Instances
 from simulate import run, shrink
 from simulate.__main__ import main
 from simulate.oracle import UNTOLD
@@ -214,6 +215,21 @@ def test_a_defect_in_what_the_owner_asks_for_is_found(monkeypatch, of, name, def
     assert all(go(seed, plan=plan).violation == "" for seed in SEEDS)
     monkeypatch.setattr(of, name, defect)
     assert {go(seed, plan=plan).rule for seed in SEEDS} == {rule}
+
+
+def test_a_number_that_is_lost_without_a_fence_is_found(monkeypatch):
+    plan = [
+        fault
+        for at in range(20, 170, 12)
+        for whom in INSTANCES[:2]
+        for fault in (
+            Fault(at, Kind.LOST, whom, 0.0, 0),
+            Fault(at + 6, Kind.CRASH, whom, 1.0, COMMITTED),
+        )
+    ]
+    assert [go(seed, plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
+    monkeypatch.setattr(Instances, "see_that_it_serves", does_nothing)
+    assert UNTOLD in {go(seed, plan=plan).rule for seed in SEEDS}
 
 
 def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):

@@ -162,6 +162,8 @@ class World:
                 self._later(fault.span, partial(self.owner.resume, NodeName(fault.whom)))
             case Kind.PURGE:
                 self.owner.purge(NodeName(fault.whom))
+            case Kind.LOST:
+                self.instances[INSTANCES.index(fault.whom)].lose_number()
             case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF | Kind.LEAVE:
                 self._befall_client(fault, self._client(fault.whom))
             case _:
