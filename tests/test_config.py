@@ -26,6 +26,7 @@ from pubqueue.config import (
     Settings,
     TransactionSettings,
     load,
+    store_address,
 )
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
@@ -463,3 +464,11 @@ def test_tokens_come_from_the_first_lines_of_their_files(tmp_path):
 def test_tokens_that_protect_nothing_are_refused(tmp_path, given, why):
     with pytest.raises(ConfigError, match=why):
         tokens(tmp_path, **given)
+
+
+def test_the_address_of_the_store_has_the_default_of_the_setting(tmp_path):
+    """As the Debian package's file has it, where every line is commented out."""
+    path = tmp_path / "pubqueue.toml"
+    path.write_text("#store = 'sqlite:///elsewhere'\n")
+    assert store_address(path, None, {}) == load(None, GOOD, {}).store
+    assert store_address(None, None, {}) == "sqlite:///var/lib/pubqueue/pubqueue.db"

@@ -117,6 +117,9 @@ class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         )
 
 
+USUAL_STORE: Final = "sqlite:///var/lib/pubqueue/pubqueue.db"
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything an operator can set."""
 
@@ -129,7 +132,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     the credential `secret` that systemd hands over (`LoadCredential=`), or else `/etc/pubqueue/secret`, if one is there."""
     server: str = "127.0.0.1:5347"
     """The server's component port, as host:port."""
-    store: str = "sqlite:///var/lib/pubqueue/pubqueue.db"
+    store: str = USUAL_STORE
     """Where items are kept: `sqlite:///path/to/file` (`sqlite:path` is relative), for its owner alone (mode 0600),
     `postgresql://role@host/database`, or `memory:`, for trials."""
     admins: tuple[str, ...] = ()
@@ -341,7 +344,7 @@ def store_address(
 
     """
     found = {} if file is None else _read(file)
-    address = flag or variables.get("PUBQUEUE_STORE") or found.get("store", Settings.store)
+    address = flag or variables.get("PUBQUEUE_STORE") or found.get("store", USUAL_STORE)
     if not isinstance(address, str):
         raise ConfigError(f"{file}: store has to be {WANTED}")
     return address

@@ -35,6 +35,9 @@ AS_THE_UNIT = (
     *("--bounding-set=-all", "/usr/bin/python3", "-c", NO_WRITABLE_CODE),
 )
 MANUAL_CACHE = "/var/cache/man/*"  # what `man` has shown; it clears that away by itself
+CONFIGURED = "--config /etc/pubqueue/pubqueue.toml"
+CHECK = f"pubqueue check {CONFIGURED}"
+"""What the pages have an operator type."""
 FOLDERS = ("/etc", "/usr", "/var", "/lib")
 OURS = ["find", *FOLDERS, "-xdev", "-name", "*pubqueue*", "-not", "-path", MANUAL_CACHE]
 
@@ -136,6 +139,10 @@ async def publish(server, name):
     assert answer.get("type") == "result"
 
 
+def items_there(machine):
+    return machine.does("ls", "/var/lib/pubqueue").strip()
+
+
 def items(machine):
     look = "import sqlite3; print(*(i for i, in sqlite3.connect('/var/lib/pubqueue/pubqueue.db').execute('SELECT id FROM item')))"
     return machine.does("/usr/bin/python3", "-c", look).split()
@@ -163,8 +170,15 @@ async def test_it_is_installed_served_from_upgraded_removed_and_purged(package, 
         machine.does("install", "-d", "-o", "pubqueue", "-m", "500", "/run/of-pubqueue")
         put(machine, "/run/of-pubqueue/secret", f"{server.secret}\n")
         machine.does("chown", "pubqueue", "/run/of-pubqueue/secret")
+        # the secret is root's, as the page has it; root checks, and makes nothing
+        machine.does("install", "-m", "0600", "/run/of-pubqueue/secret", "/etc/pubqueue/secret")
+        said = await asyncio.to_thread(machine.does, "sh", "-c", CHECK)
+        assert "is not there yet; the start of the service makes it" in said
+        assert items_there(machine) == ""
         async with serving(machine, systemd):
             await publish(server, "a")
+            said = machine.does("sh", "-c", f"{CHECK} --offline")
+            assert said == "configuration: good, 1 declared nodes\n"
         assert owner_and_mode(machine, "/var/lib/pubqueue/pubqueue.db") == "pubqueue:pubqueue 600"
 
         config = machine.does("cat", "/etc/pubqueue/pubqueue.toml")
