@@ -44,6 +44,10 @@ class Pace:
             return
         me = attribute(self._jid)
         self._component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wait for the next echo for a while, from now on."""
         if self._patience is not None:
             self._patience.cancel()
         self._patience = self._component.loop.call_later(PATIENCE, self._hear_none)
@@ -51,6 +55,10 @@ class Pace:
     def hear(self, name: str) -> None:
         """Take note of how far the server is."""
         self._echo.heard(name)
+        if (
+            self._echo.is_awaited
+        ):  # one that came late, when it had been given up: nobody waits for ever
+            self._wait()
         self._on_echo()
 
     def _hear_none(self) -> None:
