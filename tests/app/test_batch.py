@@ -8,7 +8,7 @@ from harness.store_contents import everything, recount
 from msgspec.structs import replace
 
 from pubqueue.app.dispatcher import MOST, MOST_OCTETS
-from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused
+from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Withdrawn
 from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import (
@@ -406,7 +406,7 @@ def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotte
 @pytest.mark.parametrize("by", [BOSS, ETL])
 def test_work_that_was_withdrawn_is_published_again_as_new(shell, by):
     shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a", "b"))
-    assert shell.do(retracts(by, "a", "b")) == Done()
+    assert shell.do(retracts(by, "a", "b")) == Withdrawn(locked=("a",))
     shell.batch(publishes("a", "b"))
     assert shell.look(lambda tx: tx.item_ids(JOBS)) == ["a", "b"]
 

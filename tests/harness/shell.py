@@ -100,6 +100,10 @@ class Shell:
         """Run a job that only looks on the seam itself."""
         return self._transact(job)
 
+    def holds_back(self, node: NodeName, jid: Jid) -> bool:
+        """Say whether the subscriber gets nothing for a while, because a delivery to it has come back."""
+        return self.changes.held_back.holds(node, jid)
+
     def wait(self, seconds: float) -> None:
         """Let time pass. Nobody notices by itself: that is the reaper's part."""
         self.now = Millis(self.now + round(seconds * 1000))

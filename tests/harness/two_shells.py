@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.batch import BatchResult
     from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.core.model import Jid, NodeName
 
 T = TypeVar("T")
 
@@ -98,6 +99,9 @@ class TwoShells:
 
     def look_within(self, job: Callable[[Transaction], T]) -> T:
         return self._beside.look_within(job)
+
+    def holds_back(self, node: NodeName, jid: Jid) -> bool:
+        return any(shell.holds_back(node, jid) for shell in self._both)
 
     def wait(self, seconds: float) -> None:
         for shell in self._both:

@@ -42,7 +42,7 @@ def test_every_command_begins_with_a_question_about_rights(command):
     assert asked.by is BOSS
     needs = getattr(asked, "needed", None)
     assert needs is command.power or type(asked).__name__ in {
-        *("ReadNodes", "AskService", "ListSchedules"),
+        *("ReadNodes", "ReadSurvey", "AskService", "ListSchedules"),
     }
 
 
