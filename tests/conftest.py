@@ -10,6 +10,9 @@ from harness import side_by_side
 from harness.postgres import Postgres
 from hypothesis import settings
 
+# the contract of stores, and what others take from beside it: its failures are told like those of tests
+pytest.register_assert_rewrite("stores")
+
 # minutes, and Java's memory several times over: `make test-spark` names the folder
 collect_ignore = ["spark_cluster"]
 

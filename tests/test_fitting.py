@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from pubqueue.app.operations.cells import Cell
-from pubqueue.app.operations.items import DEAD, EVENTS, ITEMS
+from pubqueue.app.operations.deaths import DEAD
+from pubqueue.app.operations.items import EVENTS, ITEMS
 from pubqueue.app.operations.nodes import MEMBERS, QUEUES
 from pubqueue.app.operations.schedules import SCHEDULES
 from pubqueue.app.operations.service import WORKERS
