@@ -19,6 +19,7 @@ from pubqueue.app import batch, broker
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts import committing, moving, publishing
 from pubqueue.app.facts import crowd as crowd_facts
+from pubqueue.app.speaking import Speaker
 from pubqueue.cli import main
 from pubqueue.core.nodes import crowd, review
 from pubqueue.core.notices import Deliver
@@ -94,20 +95,20 @@ def _watch_commit(doom: Doom) -> None:
 
 def _watch_speech(doom: Doom) -> None:
     """Deliveries are spoken last: what was said before them is then on the wire, or they are too."""
-    original = broker.Broker._say
+    original = Speaker.say
 
-    def say(self: broker.Broker, notices: Sequence[object]) -> None:
+    def say(self: Speaker, notices: Sequence[Any]) -> None:
         delivering = any(isinstance(notice, Deliver) for notice in notices)
         doom.passes("answering")
         if delivering:
-            self.outbox._faces[0].component.flush()
+            self._outbox._faces[0].component.flush()
             doom.passes("answered")
         original(self, notices)
         if delivering:
-            self.outbox._faces[0].component.flush()
+            self._outbox._faces[0].component.flush()
             doom.passes("delivered")
 
-    broker.Broker._say = say
+    Speaker.say = say
 
 
 WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion

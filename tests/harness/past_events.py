@@ -39,7 +39,9 @@ class Past:
     def worker(self, name: str, node: str) -> Worker:
         """Return a worker that takes one item at a time."""
         jid = f"{name}@localhost/one"
-        return Worker(jid, self.password, service=SERVICE, node=node, signals=(), **self._address)
+        return Worker(
+            jid, self.password, service=SERVICE, node=node, requests=1, signals=(), **self._address
+        )
 
     async def publish(self, node: str, count: int, *, app: str, version: int = 1) -> None:
         """Publish so many items in one transaction."""
