@@ -79,13 +79,14 @@ def configuration(text=QUEUES):
 
 
 async def test_publish(server, tmp_path):
-    first, second, beside, twice, many = blocks("publish")
+    first, second, beside, twice, back, many = blocks("publish")
     async with component(server, tmp_path, configuration()):
         (said,) = await published(server, tmp_path, first)
         assert re.fullmatch(r"[-0-9a-f]{36} is in the queue", said)
         for text in (second, beside):
             assert await published(server, tmp_path, text) == []
         assert await published(server, tmp_path, twice) == ["False", "True"]
+        assert await published(server, tmp_path, back) == ["True False"]
         told = await published(server, tmp_path, many)
         assert told == [
             "order-17 True",

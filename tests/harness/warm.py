@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from pubqueue.core.model import Millis
+    from pubqueue.stores.postgres.clock import ServerClock
+
 LIBRARIES: Final = ["aiosqlite", "click", "lxml.etree", "msgspec", "structlog", "uvloop"]
 LIBRARIES += ["slixmpp.componentxmpp", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
 LIBRARIES += ["psycopg"]
@@ -40,11 +43,18 @@ def _serve(config: Path, out: Connection, log: Path, calendar: Path) -> None:
     """Be `pubqueue serve --config ...`, in the new process."""
     clock.follow(calendar)
     from pubqueue.cli import main  # noqa: PLC0415 - imported where it is run
+    from pubqueue.stores.postgres.clock import ServerClock  # noqa: PLC0415 - likewise
+
+    ServerClock.is_told = _ignore  # the database's clock does not stand still
 
     os.dup2(out.fileno(), 1)
     os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), 2)
     out.close()
     main(["serve", "--config", str(config)], prog_name="pubqueue")
+
+
+def _ignore(_clock: ServerClock, _now: Millis) -> None:
+    """Go by the calendar alone."""
 
 
 class WarmProgram:

@@ -18,6 +18,10 @@ IQ: Final = "{jabber:component:accept}iq"
 PUBSUB_FEATURE: Final = "http://jabber.org/protocol/pubsub#"
 
 
+WINDOW: Final = 48
+"""Requests under way at a time; of those that read one account may have 64."""
+
+
 class Wire:
     """Speaks for everybody behind the server."""
 
@@ -25,6 +29,7 @@ class Wire:
         self._server = server
         self._numbers = itertools.count(1)
         self._open: dict[str | None, asyncio.Future[_Element]] = {}
+        self._window = asyncio.Semaphore(WINDOW)
         self._returning: set[asyncio.Task[None]] = set()
         self.features: set[str] = set()
         server.on_stanza = self._take
@@ -37,7 +42,11 @@ class Wire:
         return self
 
     async def ask(self, jid: str, kind: str, child: str) -> _Element:
-        """Return the answer to an IQ."""
+        """Return the answer to an IQ; no more are under way than the service takes of one account."""
+        async with self._window:
+            return await self._ask(jid, kind, child)
+
+    async def _ask(self, jid: str, kind: str, child: str) -> _Element:
         name = f"m{next(self._numbers)}"
         answer = self._open[name] = asyncio.get_running_loop().create_future()
         words = f"from='{jid}' to='{self._server.domain}' type='{kind}' id='{name}'"
