@@ -187,7 +187,7 @@ async def test_the_commands_work_as_printed(server, tmp_path, line):
         publishing(server) as publish,
     ):
         shown = re.sub(r"worker-\w+", "worker-5f0c2a91", await line_with(process, "connected"))
-        (printed,) = texts(RUNNING, "text")
+        printed, *_ = texts(RUNNING, "text")
         assert shown == printed.splitlines()[0].replace("example.org", "localhost")
         await publish("jobs", "<x/>", id="i1")
         assert await line_with(process, "done") == "done i1"

@@ -61,7 +61,7 @@ async def client_of(server, name):
 
 
 def worker_of(server):
-    address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
+    address = {"host": server.host, "port": server.c2s_port, "tls": "off", "requests": 1}
     return Worker(
         *("bot@localhost/one", "secret"), service=SERVICE, node="jobs", signals=(), **address
     )
