@@ -16,6 +16,7 @@ from harness.server import StubServer
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.watching import Phase
+from pubqueue.core.decision import Refused
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.monitored import Unwatched
 from pubqueue.service_manager import STATUS, Told, told, watchdog
@@ -209,18 +210,19 @@ class Faulty:
         raise RuntimeError("not a StoreError")
 
 
-async def test_a_broker_whose_work_has_ended_by_a_fault_does_not_live():
+async def test_a_broker_whose_work_has_ended_does_not_live():
     broker = Broker(
         Faulty(), clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
     )
     broker.start()
     telling = Told(Unwatched(), lambda _words: None)
     telling.at_work(broker, [])
-    with pytest.raises(RuntimeError):
-        await broker.handle(a_queue())
+    assert isinstance(await broker.handle(a_queue()), Refused)
+    assert telling.lives()
+    broker.task.cancel()
+    await asyncio.wait([broker.task])
     assert not telling.lives()
-    with pytest.raises(RuntimeError):
-        await broker.stop()
+    await broker.stop()
 
 
 @pytest.mark.parametrize(

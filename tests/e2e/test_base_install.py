@@ -32,6 +32,7 @@ DONE = {
     "schedule": (("schedule", "add", "nightly", *SCHEDULE), ("schedule", "fire", "nightly")),
     "publish": (("publish", "mail", "{}"),),
     "queues": (("queues",),),
+    "overview": (("overview",),),
     "top": (("top", "--once"),),
     "service": (("service",),),
     "items": (("items", "jobs"),),

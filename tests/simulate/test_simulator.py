@@ -101,6 +101,7 @@ def confirms_no_purge(broker, request, answer, submit=Broker.submit):
 
 def does_nothing(*_given):
     """Neither look at others nor say anything again."""
+    return ()
 
 
 async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):

@@ -23,7 +23,7 @@ from pubqueue.app.long_work import LongWork, at_the_end
 from pubqueue.app.newcomers import Newcomers
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
-from pubqueue.app.ports import Instance, StaleError, StoreError, UnfitError
+from pubqueue.app.ports import FencedError, Instance, StaleError, StoreError, UnfitError
 from pubqueue.app.rates import Rates
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
@@ -403,7 +403,9 @@ class Broker:
     async def _lose(self, taken: Sequence[Taken], problem: Exception, *, kicked: bool) -> None:
         """Tell those whose batch came to nothing: the store's trouble passes, a fault of ours stays."""
         whose = _refusal(problem, taken)
-        if whose is Refusal.STORE_FAILED:
+        if self._cutting and isinstance(problem, FencedError):
+            log.info("batch.late", requests=len(taken))  # it has left in order: who asks is itself
+        elif whose is Refusal.STORE_FAILED:
             log.error("batch.lost", requests=len(taken), why=str(problem))
         else:
             names = sorted({type(request).__name__ for request, _ in taken})

@@ -60,7 +60,7 @@ def worker(
     reload: bool,
     quiet: bool,
 ) -> None:
-    """Work for a queue, or for several, until SIGTERM or SIGINT.
+    """Work for queues, until SIGTERM or SIGINT.
 
     MODULE:NAME is a function that takes an item, or Handlers; the current directory is looked at
     first. PUBQUEUE_URL is the URL if --url is not given; the password is in PUBQUEUE_PASSWORD, or

@@ -69,9 +69,10 @@ def write_list(
 @click.option(
     "--sort",
     type=click.Choice([value for value, _ in SORTS]),
+    metavar="COLUMN",
     default="problems",
     show_default=True,
-    help="What comes first.",
+    help=f"What comes first: {', '.join(value for value, _ in SORTS)}.",
 )
 @click.option("--plain", is_flag=True, help="The nodes that are no queues instead.")
 @click.option("--containing", help="Only those with this in their names.")
