@@ -286,7 +286,7 @@ def test_nobody_waits_for_a_backup(store):
 
 
 def test_ended_by_a_signal_it_leaves_nothing(store, file, tmp_path):
-    furnished.furnish(tmp_path / "long.db", items=4000)
+    furnished.furnish(tmp_path / "long.db", items=20_000)
     address = f"sqlite://{tmp_path}/long.db"
     for number in (signal.SIGINT, signal.SIGKILL):
         with subprocess.Popen(

@@ -64,7 +64,7 @@ class SameWords(Lean):
         self._messages += 1
         now = time.time()
         self._send(
-            f'<message {self._from} to={worker} id="pq-{self._messages}-{self._messages}">'
+            f'<message {self._from} to={worker} id="pq-{self._messages}-{self._messages}-0a1b2c3d">'
             f'<event xmlns="{PUBSUB}#event"><items node="jobs">'
             f"<item id={item} publisher={self._publisher}>"
         )

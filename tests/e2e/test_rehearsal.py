@@ -155,7 +155,7 @@ async def test_in_the_browser_it_goes_so_without_a_shell(kind, tmp_path):
         await counted(page, queued=4)
         await page.click("#of-queued")
         await shows(page, next(says))
-        await page.click("text=order-1")
+        await page.click("a:text-is('order-1')")
         await shows(page, next(says))
         await page.goto(queue)
         await page.click("#of-dead")
