@@ -6,6 +6,7 @@ And the order of all tests, beside which others they run, and the PostgreSQL tha
 import os
 
 import pytest
+import structlog
 from harness import side_by_side
 from harness.postgres import Postgres
 from hypothesis import settings
@@ -34,6 +35,17 @@ def pytest_xdist_make_scheduler(config, log):
     """Say who stays together."""
     config.option.loadscopereorder = False
     return side_by_side.Units(config, log)
+
+
+@pytest.fixture(autouse=True)
+def structlog_as_before():
+    """Programs that a test runs in its own process configure structlog for themselves alone."""
+    configured, before = structlog.is_configured(), structlog.get_config()
+    yield
+    if configured:
+        structlog.configure(**before)
+    else:
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Measured = Mapping[str, Sequence[Round]]
 
-WIDTH: Final = 130
+WIDTH: Final = 160
 PARTS: Final = ("component", "line", "database", "server", "clients")
 NOTE: Final = """\
 An item's life is published, handed out, done; all that is confirmed is on disk (fsync). Figures are the median of the rounds

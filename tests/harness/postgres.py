@@ -254,6 +254,8 @@ class Postgres:
     def _leave(self) -> None:
         try:
             self.kill()
+        except subprocess.TimeoutExpired:
+            self.crash()  # it waited for a child that a test had stopped; nobody needs the data any more
         finally:
             if self._temp is not None:
                 self._temp.cleanup()
