@@ -4,26 +4,11 @@ import asyncio
 import json
 import re
 import subprocess
-import tomllib
 
 import pytest
 from harness.program import Program, write_config
-from harness.pythons import ROOT, build_wheel, install, python_with
+from harness.pythons import EXTRAS, PROJECT, ROOT, build_wheel, install, python_with, required
 from harness.server import StubServer
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = PROJECT["optional-dependencies"]
-
-
-def required(extra):
-    """Name what an extra brings, with what the extras bring that it names itself."""
-    for requirement in EXTRAS[extra] if extra else PROJECT["dependencies"]:
-        inner = re.fullmatch(r"pubqueue\[(.*)\]", requirement)
-        if inner:
-            for one in inner[1].split(","):
-                yield from required(one)
-        else:
-            yield requirement
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +24,7 @@ def python_of(wheel, tmp_path_factory):
     def python_of(extra=""):
         if extra not in made:
             folder = tmp_path_factory.mktemp(extra or "client")
-            brought = {*required(""), *(required(extra) if extra else ())}
+            brought = {*required(), *required(extra)}
             made[extra] = python_with(folder, *brought)
             install(wheel, made[extra], extra)
         return made[extra]

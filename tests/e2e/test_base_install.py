@@ -1,12 +1,10 @@
 """`pip install pubqueue`, without any extra: every command that runs queues does its work."""
 
-import tomllib
-
 import pytest
 import pytest_asyncio
 from harness.at_a_terminal import Operator
 from harness.live import component
-from harness.pythons import ROOT, build_wheel, install, python_with
+from harness.pythons import build_wheel, install, python_with, required
 
 from pubqueue.cli import COMMANDS
 from pubqueue_demo.prosody import Prosody
@@ -69,8 +67,7 @@ ELSEWHERE = {"worker"}
 def program(tmp_path_factory):
     """`pubqueue`, in an environment with what the package itself requires and nothing else."""
     folder = tmp_path_factory.mktemp("base")
-    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    python = python_with(folder / "environment", *required)
+    python = python_with(folder / "environment", *required())
     install(build_wheel(folder), python)
     return python.with_name("pubqueue")
 

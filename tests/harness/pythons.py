@@ -5,8 +5,10 @@ Nothing is downloaded: the files of the distributions, which the lock file names
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 import venv
 from importlib import metadata
 from pathlib import Path
@@ -18,13 +20,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[2]
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: Final = PROJECT["optional-dependencies"]
 
 
-def python_with(folder: Path, *requirements: str, without: str | None = None) -> Path:
+def required(extra: str = "") -> Iterator[str]:
+    """Yield what the project requires, or what one of its extras adds, with the extras that this one names.
+
+    It is read from the tree: what is noted of the installed copy is as old as the installation.
+    """
+    for requirement in EXTRAS[extra] if extra else PROJECT["dependencies"]:
+        inner = re.fullmatch(r"pubqueue\[(.*)\]", requirement)
+        if inner:
+            for one in inner[1].split(","):
+                yield from required(one)
+        else:
+            yield requirement
+
+
+def python_with(folder: Path, *requirements: str) -> Path:
     """Make an environment with the distributions and all they require; return its Python."""
     venv.create(folder, symlinks=True, with_pip=False)
     (site,) = folder.glob("lib/python*/site-packages")
-    for name in sorted(set(_required(*map(Requirement, requirements))) - {without}):
+    for name in sorted(set(_required(*map(Requirement, requirements)))):
         _link(metadata.distribution(name), site)
     return folder / "bin" / "python"
 

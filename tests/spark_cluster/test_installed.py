@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from harness.pythons import ROOT, build_wheel, install, python_with
+from harness.pythons import ROOT, build_wheel, install, python_with, required
 from spark_cluster import jobs
 from spark_cluster.connect import ConnectServer
 from spark_cluster.queue_store import assert_once, numbers, visible
@@ -27,7 +27,7 @@ def test_a_wheel_that_is_installed_on_driver_and_executors_is_found_by_name(
 ):
     wheel = build_wheel(tmp_path)
     assert packages(wheel) == PACKAGES | {"pubqueue_demo"}
-    python = python_with(tmp_path / "venv", "pubqueue[spark]", without="pubqueue")
+    python = python_with(tmp_path / "venv", *required(), *required("spark"))
     install(wheel, python)
     assert subprocess.run([python.with_name("pubqueue"), "--version"], check=True).returncode == 0
     with driver_on("local-cluster[2,1,1024]", python=python) as driver:
