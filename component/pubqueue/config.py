@@ -15,12 +15,11 @@ from slixmpp.jid import JID, InvalidJID
 
 from pubqueue import environment
 from pubqueue.config_errors import explained
-from pubqueue.core.model import seconds
+from pubqueue.core.model import LONGEST_ID, seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.schedules.model import LONGEST_NAME
 from pubqueue.core.transactions.model import DEFAULTS, Limits
-from pubqueue.core.validity import LONGEST_ID
 from pubqueue.stores import WANTED, store_at
 from pubqueue.stores import shown as shown_address
 from pubqueue.unreadable import why

@@ -13,7 +13,7 @@ from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Create, Delete, SetAffiliations
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading.retrieve import Retrieve

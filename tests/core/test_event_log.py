@@ -22,14 +22,8 @@ from harness.facts import (
 from msgspec.structs import replace
 
 from pubqueue.core import changes as c
-from pubqueue.core.event_log import (
-    CAME_BACK,
-    EVENTS,
-    REPLACED,
-    Event,
-    EventKind,
-    PublishedByCommit,
-)
+from pubqueue.core.event_log import CAME_BACK, EVENTS, REPLACED
+from pubqueue.core.events import Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State, Terms
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, Verb

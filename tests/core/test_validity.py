@@ -7,7 +7,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.account import ListMySubscriptions
 from pubqueue.core.nodes.manage import Delete, Describe
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.queue.touch import Touch

@@ -10,7 +10,7 @@ from pubqueue.core.model import ItemId, Jid, Millis
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscribe import Options, Subscribe
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.queue.touch import Touch
 

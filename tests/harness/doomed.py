@@ -23,7 +23,7 @@ from pubqueue.app.speaking import Speaker
 from pubqueue.cli import main
 from pubqueue.core.nodes import crowd, review
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import AbortVersion, StagePublish

@@ -9,7 +9,7 @@ from harness.recount import copied
 from harness.store_contents import ALL, contents, nodes
 
 from pubqueue.app.listings import Events
-from pubqueue.core.event_log import EventKind
+from pubqueue.core.events import EventKind
 from pubqueue.core.model import State
 from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pubqueue.app.ports import Transaction
-    from pubqueue.core.event_log import Event
+    from pubqueue.core.events import Event
     from pubqueue.core.reading.pages import EventEntry
 
     Key = tuple[str, str | None]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pubqueue.app import timetable
 from pubqueue.app.listings import Events
 from pubqueue.app.rows import Needs, Write, Writes
-from pubqueue.core.event_log import EventKind
+from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source, draft_of
 from pubqueue.stores import store_at

@@ -30,7 +30,7 @@ from pubqueue.core.notices import (
     singly,
 )
 from pubqueue.core.queue.expire import Leave
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 
 if TYPE_CHECKING:

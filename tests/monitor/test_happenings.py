@@ -5,7 +5,8 @@ from harness.facts import ANN, BOB, BOSS, ETL, JOBS, NOW, draft, held, queue, wa
 from msgspec.structs import replace
 
 from pubqueue.core import changes as c
-from pubqueue.core.event_log import EVENTS, EventKind
+from pubqueue.core.event_log import EVENTS
+from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.queue.expire import Bounce, Expire, Leave
 from pubqueue.core.queue.free import FreeLocks

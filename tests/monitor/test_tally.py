@@ -8,7 +8,7 @@ from pubqueue.core.changes import AddItem
 from pubqueue.core.decision import Decision, Done, Refusal, refuse
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.notices import Deliver, Purged
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.monitor import tally
 from pubqueue.monitor.tally import OTHERS, Tally
 

@@ -18,11 +18,11 @@ from harness.store_contents import ALL, contents, nodes, recount, subscribers
 from pubqueue.app.listings import Events
 from pubqueue.core.after import has_room
 from pubqueue.core.decision import Done, Published, Refusal, Refused
-from pubqueue.core.event_log import EventKind
+from pubqueue.core.events import EventKind
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.manage import Configure, Purge
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.recover import longest
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.transactions.commit import CommitVersion

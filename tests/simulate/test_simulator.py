@@ -20,7 +20,7 @@ from pubqueue.core.decision import Done, Published
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.dispatch import dispatch as real_dispatch
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.schedules import fire
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.memory.instances import Instances

@@ -45,7 +45,7 @@ from pubqueue.app.ports import StaleError
 from pubqueue.app.rows import Rows, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
-from pubqueue.core.event_log import Event, EventKind
+from pubqueue.core.events import Event, EventKind
 from pubqueue.core.model import ItemId, Millis, State, digest
 from pubqueue.core.transactions.model import App, Commit, CommittedNode, Record, SetAside, TakenId
 

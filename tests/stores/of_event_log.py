@@ -30,7 +30,7 @@ from pubqueue.app.listings import (
 )
 from pubqueue.app.rows import Write, Writes
 from pubqueue.core import changes as c
-from pubqueue.core.event_log import Event, EventKind
+from pubqueue.core.events import Event, EventKind
 from pubqueue.core.model import DeadLetter, ItemId, Jid, Millis, NodeName, State
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 

@@ -34,9 +34,9 @@ from pubqueue.app.rows import Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, SubscriptionState
+from pubqueue.core.model import LONGEST_ID, Affiliation, ItemId, Jid, NodeName, SubscriptionState
 from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside
-from pubqueue.core.validity import LONGEST_ID, is_name
+from pubqueue.core.validity import is_name
 
 DRAW = Random(0)  # nothing that could be packed
 SIGNS = "".join(chr(n) for n in range(0x4E00, 0x9FA5))

@@ -27,8 +27,7 @@ from pubqueue.app.listings import (
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import AccessModel, Affiliation, Jid, Millis, NodeName
-from pubqueue.core.validity import LONGEST_ID
+from pubqueue.core.model import LONGEST_ID, AccessModel, Affiliation, Jid, Millis, NodeName
 
 OTHER = NodeName("zoo")
 LONGEST = "".join(chr(0x4E00 + number) for number in range(LONGEST_ID))

@@ -15,7 +15,7 @@ from pubqueue.app import listings as li
 from pubqueue.app.rows import AffiliationRow, Finished, Needs, StagedKey, Write, Writes
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import DeleteNode, PurgeNode
-from pubqueue.core.event_log import Event, EventKind
+from pubqueue.core.events import Event, EventKind
 from pubqueue.core.model import (
     Affiliation,
     DeadLetter,

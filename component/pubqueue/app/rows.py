@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         PartWith,
         PurgeNode,
     )
-    from pubqueue.core.event_log import LogEntry
+    from pubqueue.core.events import LogEntry
     from pubqueue.core.model import (
         Affiliation,
         Item,

@@ -38,6 +38,7 @@ from pubqueue.core.queue import (
     cancel,
     expire,
     free,
+    publication,
     publish,
     recover,
     redrive,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Refused
 
 Request = (
-    publish.Publish
+    publication.Publish
     | settle.Settle
     | subscribe.Subscribe
     | subscribe.SetOptions
@@ -157,7 +158,7 @@ def _rule(
 
 # fmt: off
 RULES: Final[dict[type, Rule]] = {
-    publish.Publish:             _rule(publishing.for_publish, publish.publish, validity.of_publish),
+    publication.Publish:             _rule(publishing.for_publish, publish.publish, validity.of_publish),
     settle.Settle:               _rule(settling.for_end, settle.settle, validity.of_settle),
     subscribe.Subscribe:         _rule(managing.for_subscription, subscribe.subscribe, validity.of_node),
     subscribe.SetOptions:        _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
@@ -235,7 +236,7 @@ RULES: Final[dict[type, Rule]] = {
 
 AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
     request: facts for request, (facts, _) in RULES.items()
-} | {publish.Publish: publishing.ahead}
+} | {publication.Publish: publishing.ahead}
 """What says the needs of a request before its turn: its companion, or what is quicker."""
 
 Read = (

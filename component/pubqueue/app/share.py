@@ -8,7 +8,7 @@ from pubqueue.app.facts.committing import MOST_WINNERS
 from pubqueue.app.facts.moving import SLICE
 from pubqueue.core.nodes.crowd import TellFormer
 from pubqueue.core.nodes.review import ReviewSubscribers
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
 from pubqueue.core.transactions.moving import MoveWinners
 from pubqueue.core.transactions.staging import StagePublish

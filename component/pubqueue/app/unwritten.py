@@ -14,7 +14,7 @@ from pubqueue.core.model import Affiliation
 
 if TYPE_CHECKING:
     from pubqueue.app.row_cache import RowCache
-    from pubqueue.core.event_log import LogEntry
+    from pubqueue.core.events import LogEntry
     from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
     from pubqueue.core.schedules.model import Schedule
 

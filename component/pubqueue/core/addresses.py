@@ -7,11 +7,10 @@ is one of several. XMPP's bare and full JIDs are such addresses as they stand.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final, NewType
 
-if TYPE_CHECKING:
-    from pubqueue.core.model import Jid
-
+Jid = NewType("Jid", str)
+"""A normalised address, bare or full."""
 
 REMEMBERED: Final = 8192
 """Addresses, each of 3 KB at most: 40 MB in the worst case, if that many strangers have the longest there are."""

@@ -7,13 +7,12 @@ node to node is told of in both: where it leaves with `to`, where it enters with
 
 from __future__ import annotations
 
-from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core import changes as c
+from pubqueue.core.events import Event, EventKind, LogEntry, PublishedByCommit
 from pubqueue.core.model import Millis
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
 from pubqueue.core.queue.free import Dismiss, FreeLocks
@@ -25,58 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.model import Item, ItemId, Jid, NodeName
+    from pubqueue.core.model import Item
 
 BY_OWNER: Final = "an owner ended the lock"
 CAME_BACK: Final = "the delivery came back"
 REPLACED: Final = "replaced"
-
-
-@unique
-class EventKind(StrEnum):
-    """What happened."""
-
-    PUBLISHED = "published"
-    DELIVERED = "delivered"
-    COMPLETED = "completed"
-    """Retracted by who held it."""
-    UNLOCKED = "unlocked"
-    EXPIRED = "expired"
-    """The lock timed out."""
-    DEAD = "dead"
-    REQUEUED = "requeued"
-    """A dead item lives again."""
-    RETRACTED = "retracted"
-    """Taken back: by an owner or its publisher, for another payload, or for its age in a plain node."""
-    PURGED = "purged"
-    """All items of the node are gone; `detail` is how many."""
-
-
-class Event(Struct, frozen=True, gc=False):
-    """One entry. `age` is the time since the publish, `held` since the delivery, if there was a lock."""
-
-    kind: EventKind
-    node: NodeName
-    item: ItemId | None = None
-    attempt: int | None = None
-    worker: Jid | None = None
-    publisher: Jid | None = None
-    age: Millis | None = None
-    held: Millis | None = None
-    origin: NodeName | None = None
-    to: NodeName | None = None
-    detail: str = ""
-
-
-class PublishedByCommit(Struct, frozen=True, gc=False):
-    """What a commit makes visible in a node is published: too much to be named one by one."""
-
-    node: NodeName
-    queueing: bool
-    publisher: Jid
-
-
-LogEntry = Event | PublishedByCommit
 
 
 def _nothing(_asked: object, _change: Change, _now: Millis) -> tuple[LogEntry, ...]:

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from pubqueue.core.addresses import Jid as Jid  # noqa: PLC0414  # a noun of the queue too
 from pubqueue.core.addresses import account_of
 
 NodeName = NewType("NodeName", str)
@@ -17,8 +18,8 @@ NodeName = NewType("NodeName", str)
 ItemId = NewType("ItemId", str)
 """An ItemID, unique in its node."""
 
-Jid = NewType("Jid", str)
-"""A normalised address, bare or full."""
+LONGEST_ID: Final = 1023
+"""Bytes of a NodeID or ItemID (XEP-0060 4.6.2)."""
 
 Millis = NewType("Millis", int)
 """Milliseconds since 1970-01-01 UTC, or a span of them."""

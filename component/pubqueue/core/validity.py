@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import NO_TIME, seconds
+from pubqueue.core.model import LONGEST_ID, NO_TIME, seconds
 from pubqueue.core.queue.cancel import MOST as MOST_CANCELLED
 from pubqueue.core.transactions.model import OnTaken, name_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.core.nodes.manage import Describe
     from pubqueue.core.queue.cancel import Cancel
     from pubqueue.core.queue.free import FreeLocks
-    from pubqueue.core.queue.publish import Publish
+    from pubqueue.core.queue.publication import Publish
     from pubqueue.core.queue.redrive import Redrive
     from pubqueue.core.queue.settle import Settle
     from pubqueue.core.queue.touch import Touch
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
         def app(self) -> str | None:
             """Its name; None where the request may leave it out."""
 
-
-LONGEST_ID: Final = 1023
-"""Bytes of a NodeID or ItemID (XEP-0060 4.6.2)."""
 
 HIGHEST_PRIORITY: Final = 1_000_000
 """Wide enough for anybody, and a safe integer; the lowest is its negative."""

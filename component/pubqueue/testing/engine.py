@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.event_log import EventKind
+    from pubqueue.core.events import EventKind
     from pubqueue.core.model import Item
     from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from pubqueue.core.event_log import EventKind
+from pubqueue.core.events import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
 from pubqueue.testing.logs import diverted
 from pubqueue_xeps import in_process, publishing, retracting

@@ -9,7 +9,8 @@ from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.manage import Create, NodeFacts, create
 from pubqueue.core.nodes.names import standing
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.queue.publish import Publish, PublishFacts, publish
+from pubqueue.core.queue.publication import Publish, PublishFacts
+from pubqueue.core.queue.publish import publish
 
 HERS = NodeName("replies/ann@x")
 ROLES = list(Affiliation)

@@ -15,7 +15,8 @@ from pubqueue.core.model import (
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.notices import NOBODY, Announce, Retracted, ToEach
-from pubqueue.core.queue.publish import Known, Publish, PublishFacts, publish
+from pubqueue.core.queue.publication import Known, Publish, PublishFacts
+from pubqueue.core.queue.publish import publish
 
 WRITER = Jid("etl@x")
 OLD = tuple(waiting(seq) for seq in range(1, 7))

@@ -25,7 +25,8 @@ from pubqueue.core.changes import (
 from pubqueue.core.decision import Decision, Published, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, PublishModel, State, seconds
 from pubqueue.core.notices import NOBODY, Announce, ToEach
-from pubqueue.core.queue.publish import Known, Publish, PublishFacts, publish
+from pubqueue.core.queue.publication import Known, Publish, PublishFacts
+from pubqueue.core.queue.publish import publish
 
 NEW = (Known.NEW, None)
 OK = Published(JOBS, (ItemId("i1"),))

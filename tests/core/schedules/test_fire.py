@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pubqueue.core.changes import AddItem
 from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, State
-from pubqueue.core.queue.publish import Known, PublishFacts
+from pubqueue.core.queue.publication import Known, PublishFacts
 from pubqueue.core.schedules.fire import (
     FireFacts,
     FireNow,

@@ -7,7 +7,7 @@ from harness.transactions import APP, commits
 from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.notices import NOBODY, Announce, ToEach
-from pubqueue.core.queue.publish import Known
+from pubqueue.core.queue.publication import Known
 from pubqueue.core.transactions.commit import (
     CommitFacts,
     CommitNodeFacts,

@@ -14,7 +14,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import Affiliation, ItemId, Jid, Millis, State, seconds
-from pubqueue.core.queue.publish import Known, PublishFacts
+from pubqueue.core.queue.publication import Known, PublishFacts
 from pubqueue.core.transactions.model import (
     DAY,
     Abort,

@@ -7,7 +7,7 @@ from pubqueue.core.model import mark_of
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Bounce
 from pubqueue.faces.xmpp import bounces, notices, ns
-from pubqueue.faces.xmpp.stream import Element
+from pubqueue.faces.xmpp.stanza import Element
 
 CONDITIONS = (
     "bad-request",

@@ -17,7 +17,7 @@ from pubqueue.core.decision import (
     refuse,
 )
 from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp.answers import Answers
 from pubqueue.faces.xmpp.ns import OWNER, PUBSUB
 

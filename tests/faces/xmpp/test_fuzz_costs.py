@@ -4,7 +4,7 @@ import pytest
 from fuzz.costs import KINDS, is_too_dear, too_dear, units
 
 from pubqueue.faces.xmpp import feeder, ns, stream
-from pubqueue.faces.xmpp.stream import Stanza, _declare
+from pubqueue.faces.xmpp.stanza import Stanza, _declare
 
 
 def test_no_stanza_is_too_dear():

@@ -4,7 +4,7 @@ import pytest
 
 from pubqueue.core.budgets import ACCOUNT, DOMAIN, EVERYBODY
 from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.faces.xmpp import intake as intake_module
 from pubqueue.faces.xmpp.intake import Intake

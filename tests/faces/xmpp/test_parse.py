@@ -6,7 +6,7 @@ import pytest
 
 from pubqueue.app.rules import RULES
 from pubqueue.core.model import Asker, Draft
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, words

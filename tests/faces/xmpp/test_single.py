@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pubqueue.core.model import Asker
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import Iq

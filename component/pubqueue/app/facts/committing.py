@@ -21,7 +21,7 @@ from pubqueue.app.listings import (
 )
 from pubqueue.app.rows import Judged, Writes
 from pubqueue.core.model import State
-from pubqueue.core.queue.publish import Known
+from pubqueue.core.queue.publication import Known
 from pubqueue.core.transactions.commit import (
     NAMED,
     CommitFacts,

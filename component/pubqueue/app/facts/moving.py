@@ -12,7 +12,7 @@ from pubqueue.app.listings import RecordOf, Unmoved, WinnerRows
 from pubqueue.core.model import NO_TIME, Asker, Jid
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.queue.publish import Known
+from pubqueue.core.queue.publication import Known
 from pubqueue.core.transactions.commit import CommitNodeFacts
 from pubqueue.core.transactions.moving import (
     LookFacts,

@@ -13,7 +13,7 @@ from pubqueue.core.nodes.crowd import CROWD
 from pubqueue.core.nodes.nodeconfig import Settings, configure
 from pubqueue.core.nodes.references import NOTHING_NAMED, Other, Others, named
 from pubqueue.core.notices import EVERYBODY, Several
-from pubqueue.core.queue.publish import Known, PublishFacts
+from pubqueue.core.queue.publication import Known, PublishFacts
 from pubqueue.core.transactions.model import Usage
 from pubqueue.core.transactions.staging import StageFacts, done
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Asker, Draft, Item, Jid, Node, NodeName, Subscription
     from pubqueue.core.notices import Audience, Everybody
-    from pubqueue.core.queue.publish import Publish
+    from pubqueue.core.queue.publication import Publish
     from pubqueue.core.transactions.staging import StagePublish
 
 

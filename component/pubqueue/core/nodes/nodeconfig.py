@@ -17,6 +17,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import (
+    LONGEST_ID,
     AccessModel,
     ItemReply,
     NodeConfig,
@@ -26,7 +27,6 @@ from pubqueue.core.model import (
     SendLast,
 )
 from pubqueue.core.suggestion import suggestion
-from pubqueue.core.validity import LONGEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable

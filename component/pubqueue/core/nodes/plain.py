@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, Node
-    from pubqueue.core.queue.publish import Publish, PublishFacts
+    from pubqueue.core.queue.publication import Publish, PublishFacts
 
 
 def publish(request: Publish, facts: PublishFacts, node: Node, adds: Sequence[AddItem]) -> Decision:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
@@ -25,11 +24,11 @@ from pubqueue.core.decision import (
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import Affiliation, NodeFull, State, later, seconds
 from pubqueue.core.nodes import access, names, plain
-from pubqueue.core.nodes.access import Action, AutoCreation, CreationPolicy
+from pubqueue.core.nodes.access import Action, AutoCreation
 from pubqueue.core.nodes.manage import make_node
 from pubqueue.core.nodes.nodeconfig import Settings, agrees
-from pubqueue.core.nodes.references import NOTHING_NAMED, Others
 from pubqueue.core.queue.headers import excess
+from pubqueue.core.queue.publication import Known, Publish, PublishFacts
 
 if TYPE_CHECKING:
     from pubqueue.core.model import (
@@ -41,37 +40,7 @@ if TYPE_CHECKING:
         Millis,
         Node,
         NodeConfig,
-        NodeName,
     )
-    from pubqueue.core.notices import Audience
-
-
-class Publish(Struct, frozen=True, gc=False):
-    """Add these items to the node, all or none.
-
-    `options` are settings that the node has to have, or is made with if it is not there (XEP-0060 7.1.5).
-    """
-
-    by: Asker
-    node: NodeName
-    drafts: tuple[Draft, ...]
-    options: Settings | None = None
-
-
-@unique
-class Known(Enum):
-    """What the node knows of an id, next to the payload that is offered under it."""
-
-    __hash__ = object.__hash__  # an enumeration's own is a call in Python
-
-    NEW = auto()
-    """Nothing, or an id of finished work that no longer counts."""
-    FINISHED = auto()
-    """Finished within the deduplication window, with this payload."""
-    SAME = auto()
-    """There, with this payload."""
-    OTHER = auto()
-    """There, with another payload."""
 
 
 @unique
@@ -111,25 +80,6 @@ TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
 # fmt: on
 
 OF_QUEUES: Final = "delay, priority and group mean something on queues alone"
-
-
-class PublishFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's rights, and per draft what is there already under its id.
-
-    `oldest` are the first items of a plain node in which some have to go, as many as may. Where there is no node,
-    `policy` and `creation` say who makes it by publishing, and `others` are the nodes that its settings would name.
-    """
-
-    now: Millis
-    node: Node | None
-    affiliation: Affiliation
-    subscribed: bool
-    existing: tuple[tuple[Known, Item | None], ...]
-    audience: Audience = ()
-    oldest: tuple[Item, ...] = ()
-    policy: CreationPolicy = CreationPolicy.ADMINS
-    creation: AutoCreation = AutoCreation.NEVER
-    others: Others = NOTHING_NAMED
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pubqueue.core.reading import overviews, sampled
 
 if TYPE_CHECKING:
-    from pubqueue.core.event_log import Event
+    from pubqueue.core.events import Event
     from pubqueue.core.model import Item, Millis, Node, NodeName
 
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from pubqueue.core.decision import Decision, Refusal, Refused, in_words, refuse
 from pubqueue.core.model import Millis, later, seconds
-from pubqueue.core.queue.publish import Publish, publish
+from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.publish import publish
 from pubqueue.core.schedules.model import (
     ON_TIME,
     DueNames,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.model import Asker
-    from pubqueue.core.queue.publish import PublishFacts
+    from pubqueue.core.queue.publication import PublishFacts
     from pubqueue.core.schedules.model import Definition
 
 RETRY_FIRST: Final = seconds(1)

@@ -19,15 +19,8 @@ from msgspec.structs import replace
 
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
 from pubqueue.core.nodes.telling import announce
-from pubqueue.core.queue.publish import (
-    PLACES,
-    Known,
-    Place,
-    Publish,
-    PublishFacts,
-    inadmissible,
-    overfull,
-)
+from pubqueue.core.queue.publication import Known, Publish, PublishFacts
+from pubqueue.core.queue.publish import PLACES, Place, inadmissible, overfull
 from pubqueue.core.transactions.model import (
     NO_TOTALS,
     Commit,

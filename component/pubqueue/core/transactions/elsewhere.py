@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import ItemId
-from pubqueue.core.validity import LONGEST_ID
+from pubqueue.core.model import LONGEST_ID, ItemId
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Millis, NodeName

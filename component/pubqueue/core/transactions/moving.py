@@ -21,15 +21,8 @@ from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
 from pubqueue.core.model import ItemId, later
 from pubqueue.core.nodes.telling import announce
 from pubqueue.core.notices import Notice, Retracted
-from pubqueue.core.queue.publish import (
-    PLACES,
-    Known,
-    Place,
-    Publish,
-    PublishFacts,
-    inadmissible,
-    overfull,
-)
+from pubqueue.core.queue.publication import Known, Publish, PublishFacts
+from pubqueue.core.queue.publish import PLACES, Place, inadmissible, overfull
 from pubqueue.core.transactions.commit import (
     NAMED,
     TAKEN,

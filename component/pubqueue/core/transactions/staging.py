@@ -22,7 +22,8 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import NO_TIME, later
-from pubqueue.core.queue.publish import Known, inadmissible, life_of, publish
+from pubqueue.core.queue.publication import Known
+from pubqueue.core.queue.publish import inadmissible, life_of, publish
 from pubqueue.core.transactions.model import (
     Abort,
     LastVersion,
@@ -35,7 +36,7 @@ from pubqueue.core.transactions.model import (
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Draft, Jid, Millis, Node
-    from pubqueue.core.queue.publish import Publish, PublishFacts
+    from pubqueue.core.queue.publication import Publish, PublishFacts
     from pubqueue.core.transactions.model import App, Limits, Mark, OpenVersion, Record, Usage
 
 

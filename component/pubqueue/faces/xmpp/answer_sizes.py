@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.touch import Touch
 from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER

@@ -11,7 +11,7 @@ from pubqueue.faces.xmpp.single import Single
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.faces.xmpp.stream import Stanza
+    from pubqueue.faces.xmpp.stanza import Stanza
 
 TOO_LARGE: Final = StanzaError(
     "wait", "resource-constraint", text="the answer would be larger than servers relay"

@@ -28,7 +28,7 @@ from pubqueue.faces.xmpp.stream import StreamParser
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.faces.xmpp.stream import Element, Stanza
+    from pubqueue.faces.xmpp.stanza import Element, Stanza
 
 log = structlog.get_logger(__name__)
 

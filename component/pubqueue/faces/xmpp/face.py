@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from pubqueue.core.nodes.pending import Answer
     from pubqueue.core.notices import Notice
     from pubqueue.faces.xmpp.intake import Load
-    from pubqueue.faces.xmpp.stream import Element, Stanza
+    from pubqueue.faces.xmpp.stanza import Element, Stanza
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from pubqueue.faces.xmpp.text import escape, quoted
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Headers
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 TAG: Final = ns.tag(ns.SHIM, "headers")
 _HEADER: Final = ns.tag(ns.SHIM, "header")

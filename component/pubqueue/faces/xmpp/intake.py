@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pubqueue.app.rules import READS
 from pubqueue.core.budgets import EVERYBODY, Used, payers
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.queue.touch import Touch
 from pubqueue.core.transactions.staging import StagePublish

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, Jid, Millis, Subscription
     from pubqueue.core.reading.listing import Part
     from pubqueue.core.transactions.model import Skipped
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 
 def done(_reply: Done | Emptied, _service: str) -> bytes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.askers import Askers
     from pubqueue.core.model import Asker, Jid
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
     Told = Callable[[tuple[Contact, ...]], None]
 

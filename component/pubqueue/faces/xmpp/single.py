@@ -21,7 +21,7 @@ from xml.parsers import expat
 from msgspec import Struct
 
 from pubqueue.core.model import Draft, ItemId, Jid, NodeName
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.publishing import ANSWER

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Refused
     from pubqueue.faces.xmpp.parse.iq import Asked, Iq
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 Reader = Callable[["Iq"], "Request | Asked | StanzaError | bytes"]
 Key = tuple[str, str, str]

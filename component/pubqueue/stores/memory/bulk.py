@@ -20,14 +20,15 @@ from pubqueue.core.changes import (
     PartWith,
     PurgeNode,
 )
-from pubqueue.core.event_log import REPLACED, Event, EventKind, PublishedByCommit
+from pubqueue.core.event_log import REPLACED
+from pubqueue.core.events import Event, EventKind, PublishedByCommit
 from pubqueue.core.model import Millis
 from pubqueue.core.transactions.model import Abort, App, Commit, Moved, Record, SetAside, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.core.event_log import LogEntry
+    from pubqueue.core.events import LogEntry
     from pubqueue.stores.memory.contents import Contents
     from pubqueue.stores.memory.winners import Choice
 

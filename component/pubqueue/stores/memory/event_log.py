@@ -12,7 +12,7 @@ from pubqueue.stores.memory.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pubqueue.core.event_log import Event
+    from pubqueue.core.events import Event
     from pubqueue.core.model import Millis
     from pubqueue.stores.memory.table import Journal
 

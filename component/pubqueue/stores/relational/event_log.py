@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.event_log import REPLACED, Event, EventKind
+from pubqueue.core.event_log import REPLACED
+from pubqueue.core.events import Event, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.event_log import LogEntry, PublishedByCommit
+    from pubqueue.core.events import LogEntry, PublishedByCommit
     from pubqueue.core.model import Millis
     from pubqueue.stores.relational.session import Session, Values
 

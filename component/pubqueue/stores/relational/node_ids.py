@@ -7,7 +7,7 @@ undone and when another process has written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -16,7 +16,12 @@ from pubqueue.core.model import NodeName
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.stores.relational.session import Session
+
+class Rows(Protocol):
+    """An open transaction, as far as it is needed here."""
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement."""
 
 
 class NodeIds:
@@ -54,34 +59,34 @@ class NodeIds:
         """Say whether the ids of all these nodes, and of their contents, are remembered."""
         return all(name in self._ids and name in self._contents for name in names)
 
-    def ids(self, session: Session, names: Iterable[NodeName]) -> dict[NodeName, int]:
+    def ids(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids by name, of all nodes that are remembered and of these as far as they are there."""
         if missing := [name for name in names if name not in self._ids]:
             for name, number in session.rows("node_ids", packed_keys(missing)):
                 self.note(NodeName(name), number)
         return self._ids
 
-    def contents(self, session: Session, names: Iterable[NodeName]) -> dict[NodeName, int]:
+    def contents(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids of contents by the nodes' names, as `ids`."""
         if missing := [name for name in names if name not in self._contents]:
             self._look_for_contents(session, "contents_of", missing)
         return self._contents
 
-    def names(self, session: Session, ids: set[int]) -> dict[int, NodeName]:
+    def names(self, session: Rows, ids: set[int]) -> dict[int, NodeName]:
         """Return the names by id, of all nodes that are remembered and of these."""
         if not ids <= self._names.keys():
             for name, number in session.rows("node_names", packed_keys(list(ids))):
                 self.note(NodeName(name), number)
         return self._names
 
-    def holding(self, session: Session, ids: set[int]) -> dict[int, NodeName]:
+    def holding(self, session: Rows, ids: set[int]) -> dict[int, NodeName]:
         """Return the names of nodes by the ids of contents; nobody's are not in it."""
         if not ids <= self._holding.keys():
             self._look_for_contents(session, "nodes_holding", list(ids))
         return self._holding
 
     def _look_for_contents(
-        self, session: Session, query: str, keys: list[NodeName] | list[int]
+        self, session: Rows, query: str, keys: list[NodeName] | list[int]
     ) -> None:
         for name, number in session.rows(query, packed_keys(keys)):
             self.note_contents(NodeName(name), number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.app import listings as li
-from pubqueue.core.event_log import Event, EventKind
+from pubqueue.core.events import Event, EventKind
 from pubqueue.core.reading.pages import EventEntry
 from pubqueue.core.transactions.model import Attempt, Record
 from pubqueue.stores.relational import item_pages, moving, node_pages, samples, schedules, winners

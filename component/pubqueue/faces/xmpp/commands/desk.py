@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Asker
     from pubqueue.faces.xmpp.commands.sessions import Session
     from pubqueue.faces.xmpp.parse.iq import Iq
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 X: Final = ns.tag(ns.DATA, "x")
 IGNORED: Final = frozenset({ns.tag(ns.COMMANDS, "actions"), ns.tag(ns.COMMANDS, "note")})

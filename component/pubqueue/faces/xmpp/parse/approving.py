@@ -16,7 +16,7 @@ from pubqueue.faces.xmpp.result_sets import page_beside
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Asker
-    from pubqueue.faces.xmpp.stream import Stanza
+    from pubqueue.faces.xmpp.stanza import Stanza
 
 STATES: Final = frozenset({"none", "pending", "subscribed", "unconfigured"})
 """How a subscription may stand, as XEP-0060 4.2 has it."""

@@ -21,7 +21,7 @@ from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker
     from pubqueue.faces.xmpp.parse.iq import Iq
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 TAG: Final = ns.tag(ns.OURS, "txn")
 

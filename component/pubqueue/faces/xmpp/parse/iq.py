@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.validity import NO_SPAN
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Refused
     from pubqueue.core.model import Asker
-    from pubqueue.faces.xmpp.commands.desk import Desk
-    from pubqueue.faces.xmpp.stream import Element, Stanza
+    from pubqueue.faces.xmpp.stanza import Element, Stanza
 
 BEYOND_SPANS: Final = 1e12
 """Seconds that are no span, as infinity and NaN are none: what is below fits into whole milliseconds."""
+
+
+class Desk(Protocol):
+    """Where the commands of the face are served."""
+
+    def take(self, iq: Iq) -> Asked | StanzaError | bytes:
+        """Read one step, and return what is to be asked for it, or the answer."""
 
 
 @dataclass(frozen=True, slots=True)

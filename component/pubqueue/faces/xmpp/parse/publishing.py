@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis
-from pubqueue.core.queue.publish import Publish
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp import headers, ns, settings
 from pubqueue.faces.xmpp.parse import committing
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.nodes.nodeconfig import Settings
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 ITEM_LEVEL: Final = 4
 

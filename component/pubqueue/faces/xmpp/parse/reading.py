@@ -13,7 +13,7 @@ from pubqueue.faces.xmpp.room import PAYLOADS
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 _DIGITS = 18
 

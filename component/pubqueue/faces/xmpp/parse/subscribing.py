@@ -12,7 +12,7 @@ from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError,
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Jid, NodeName
-    from pubqueue.faces.xmpp.stream import Element
+    from pubqueue.faces.xmpp.stanza import Element
 
 
 def _jid(element: Element) -> Jid | StanzaError:

@@ -1,0 +1,58 @@
+"""The entries of a node's event log, as values."""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import ItemId, Jid, Millis, NodeName
+
+
+@unique
+class EventKind(StrEnum):
+    """What happened."""
+
+    PUBLISHED = "published"
+    DELIVERED = "delivered"
+    COMPLETED = "completed"
+    """Retracted by who held it."""
+    UNLOCKED = "unlocked"
+    EXPIRED = "expired"
+    """The lock timed out."""
+    DEAD = "dead"
+    REQUEUED = "requeued"
+    """A dead item lives again."""
+    RETRACTED = "retracted"
+    """Taken back: by an owner or its publisher, for another payload, or for its age in a plain node."""
+    PURGED = "purged"
+    """All items of the node are gone; `detail` is how many."""
+
+
+class Event(Struct, frozen=True, gc=False):
+    """One entry. `age` is the time since the publish, `held` since the delivery, if there was a lock."""
+
+    kind: EventKind
+    node: NodeName
+    item: ItemId | None = None
+    attempt: int | None = None
+    worker: Jid | None = None
+    publisher: Jid | None = None
+    age: Millis | None = None
+    held: Millis | None = None
+    origin: NodeName | None = None
+    to: NodeName | None = None
+    detail: str = ""
+
+
+class PublishedByCommit(Struct, frozen=True, gc=False):
+    """What a commit makes visible in a node is published: too much to be named one by one."""
+
+    node: NodeName
+    queueing: bool
+    publisher: Jid
+
+
+LogEntry = Event | PublishedByCommit
