@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 READY: Final = b"database system is ready to accept"  # connections, or read-only ones
+SILENT: Final = "10s"
+"""How long somebody who has connected may say nothing. PostgreSQL's end waits for those who came while it ended, without
+a signal to them: by default a minute, as long as a test waits. Stores give up to connect after five seconds."""
+
 WIPE: Final = """
     DO $$ DECLARE names text; BEGIN
         SELECT string_agg(format('pubqueue.%I', tablename), ', ') INTO names FROM pg_tables
@@ -112,6 +116,7 @@ class Postgres:
             "listen_addresses": self.host,
             "unix_socket_directories": "",
             "logging_collector": "off",
+            "authentication_timeout": SILENT,
             "shared_buffers": "16MB",
             "dynamic_shared_memory_type": "mmap",  # so that a crash leaves it in our folder
         } | self._settings
