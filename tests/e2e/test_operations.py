@@ -467,14 +467,11 @@ async def test_events_are_followed_as_they_happen(server, tmp_path):
         work(server, tmp_path) as (_, boss, _bee),
         root.running("events", "--follow", "--after", "0") as following,
     ):
-        async with asyncio.timeout(PATIENCE):
-            while b"a2  delivered" not in await following.stdout.readline():
-                pass
-            assert condition(await boss.publish(later=JOB)) == "result"
-            while b"later  published" not in await following.stdout.readline():
-                pass
-            following.send_signal(signal.SIGINT)
-            assert await following.wait() == 0
+        await root.shown(following, "a2  delivered")
+        assert condition(await boss.publish(later=JOB)) == "result"
+        await root.shown(following, "later  published")
+        following.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(following.wait(), PATIENCE) == 0
         assert await following.stderr.read() == b""
 
 

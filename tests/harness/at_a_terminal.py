@@ -74,6 +74,14 @@ class Operator:
                 process.kill()
             await process.communicate()
 
+    @staticmethod
+    async def shown(process: asyncio.subprocess.Process, text: str) -> None:
+        """Return when the program has written a line with this text; it fails if the program ends before."""
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            while text not in (line := (await process.stdout.readline()).decode()):
+                assert line, f"it ended before it wrote {text!r}"
+
     async def says(self, *words: str, **more: str) -> Said:
         """Run `pubqueue` to its end."""
         async with asyncio.timeout(PATIENCE), self.running(*words, **more) as process:
