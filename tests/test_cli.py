@@ -179,7 +179,7 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
         StubServer(secret=SECRET) as server,
         pubqueue("serve", *flags(server, tmp_path)) as process,
     ):
-        first = await asyncio.wait_for(process.stdout.readline(), 20)
+        first = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
         assert first.decode() == (
             f"ready: queue.localhost on {server.host}:{server.port}, "
             f"items in sqlite:///{tmp_path}/store.db\n"
@@ -210,6 +210,7 @@ async def lines_until(process, event):
     async with asyncio.timeout(PATIENCE):
         while not told or f"event={event}" not in told[-1]:
             told.append((await process.stderr.readline()).decode())
+            assert told[-1], f"it ended without {event}: {told}"
     return told
 
 
@@ -267,7 +268,7 @@ async def test_serve_without_a_server_waits_for_one_and_can_be_ended(tmp_path):
         line = (await lines_until(process, "stream.unreachable"))[-1]
         assert f"level=warning event=stream.unreachable server=127.0.0.1:{server.port}" in line
         process.terminate()
-        out, err = await asyncio.wait_for(process.communicate(), 5)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert (process.returncode, out) == (0, b"")
     assert b"Traceback" not in err
 
@@ -285,9 +286,9 @@ async def test_serve_can_be_ended_while_the_server_keeps_it_waiting(tmp_path):
         server = StubServer()
         server.port = silent.sockets[0].getsockname()[1]
         async with pubqueue("serve", *flags(server, tmp_path)) as process:
-            await asyncio.wait_for(waiting.wait(), 20)
+            await asyncio.wait_for(waiting.wait(), PATIENCE)
             process.terminate()
-            out, err = await asyncio.wait_for(process.communicate(), 5)
+            out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert (process.returncode, out) == (0, b"")
         assert [line.split()[2] for line in err.decode().splitlines()] == [
             *("event=service.started", "event=service.stopping", "event=service.stopped")

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from harness.patience import PATIENCE
 from harness.program import PUBQUEUE, Program, write_config
 from harness.server import StubServer
 from harness.ticking import ticks
@@ -185,7 +186,7 @@ async def test_a_reload_follows_the_file(tmp_path):
 
 
 async def told(program, words):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while words not in program.log:  # noqa: ASYNC110  # another process writes it
             await asyncio.sleep(0.01)
 

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.patience import PATIENCE
 from harness.shell import Shell
 from harness.store_contents import recount
 from harness.store_reader import StoreReader
@@ -385,7 +386,7 @@ async def test_what_is_done_after_a_commit_fails_alone(stage, monkeypatch, place
         if name == "go_on":
             patched.setattr("pubqueue.core.queue.expire.FORGOTTEN", -1)
             patched.setattr("pubqueue.app.facts.expiring.FORGOTTEN", -1)
-            await asyncio.wait_for(stage.do(Expire()), 5)
+            await asyncio.wait_for(stage.do(Expire()), PATIENCE)
         replies = await stage.do(publishes("a"), publishes("b"))
     assert [reply.ids for reply in replies] == [("a",), ("b",)]
     assert event in {entry["event"] for entry in said}

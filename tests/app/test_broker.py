@@ -349,7 +349,7 @@ async def test_a_store_that_fails_for_good_does_not_keep_the_broker_from_stoppin
     stage.face.up()
     stage.store.may_go.set()
     stopping = asyncio.create_task(stage.broker.stop())
-    await asyncio.wait_for(stopping, 5)
+    await asyncio.wait_for(stopping, PATIENCE)
 
 
 async def test_stopping_and_starting_twice_do_no_harm(stage):

@@ -82,7 +82,7 @@ class Process:
 
     async def until(self, holds):
         """Return when it holds, which is looked at after each batch."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not await holds():
                 await self.moments.get()
 
@@ -200,7 +200,7 @@ async def test_a_node_that_takes_nothing_is_tried_again_and_told_of_once(process
         clock[0] = (await process.schedule()).due
         process.reaper.on_moment(Millis(clock[0] - 1))
         await process.until(lambda: _has(process, 1))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while logs[-1]["event"] != "schedule.fired":  # noqa: ASYNC110  # it is told in the turns that follow
                 await asyncio.sleep(0)
     assert await process.ids() == ["tick@2026-11-22T03:00:00Z"]

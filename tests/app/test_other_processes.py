@@ -34,7 +34,7 @@ class Heard(asyncio.Queue):
             self.put_nowait(notice)
 
     async def next(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             return await self.get()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from harness.live import component
+from harness.patience import PATIENCE
 
 from pubqueue_demo.prosody import Prosody
 
@@ -62,14 +63,14 @@ async def program(server, path, text, account):
 
 
 async def lines(process, number):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         return [(await process.stdout.readline()).decode().strip() for _ in range(number)]
 
 
 async def published(server, tmp_path, text):
     """Run a publisher to its end, and return what it has printed."""
     async with program(server, tmp_path / "publisher.py", text, "etl") as process:
-        said, _ = await asyncio.wait_for(process.communicate(), 30)
+        said, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert process.returncode == 0
         return said.decode().splitlines()
 
@@ -126,7 +127,7 @@ async def test_replies_where_nobody_may_make_nodes(server, tmp_path):
         component(server, tmp_path, closed),
         program(server, tmp_path / "asker.py", asker, "etl") as process,
     ):
-        assert await asyncio.wait_for(process.wait(), 30) == 1
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
     async with AsyncExitStack() as stack:
         extra = closed + configuration(declared)
         await stack.enter_async_context(component(server, tmp_path, extra))
@@ -144,7 +145,7 @@ async def test_blocking(server, tmp_path):
         assert price == "42"
         assert await published(server, tmp_path, threads) == ["100"]
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
 
 
 FOLLOWER = """

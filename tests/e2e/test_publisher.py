@@ -448,7 +448,7 @@ async def test_an_asker_that_is_killed_asks_again_and_gets_the_reply_that_waits(
             killed._transport.close()
             await item.reply([item.data, item.attempt])
         again = await start()
-        said, _ = await asyncio.wait_for(again.communicate(), 30)
+        said, _ = await asyncio.wait_for(again.communicate(), PATIENCE)
         assert said == b"[7, 1]\n"
         async with publisher() as etl:
             await etl.publish("jobs", 8, id="last")
@@ -468,7 +468,7 @@ asyncio.run(main())
 
 
 async def until(true):
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not true():  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.01)
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness.patience import PATIENCE
 
 from pubqueue_spark import preflight
 
@@ -86,7 +87,7 @@ def test_a_job_ends_in_that_sentence(env):
         env=whole | {"PATH": env["PATH"], "PYSPARK_PYTHON": "no-such-python"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert ran.returncode == 1

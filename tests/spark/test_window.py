@@ -5,6 +5,7 @@ import time
 import xml.etree.ElementTree as ET
 
 import pytest
+from harness.patience import PATIENCE
 
 from pubqueue_spark.client import window as window_module
 from pubqueue_spark.client.option import Backoff
@@ -67,7 +68,7 @@ class FakeLine:
         self.up = True
 
     async def until(self, count):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while len(self.sent) < count:
                 self.news.clear()
                 await self.news.wait()

@@ -57,7 +57,7 @@ class Talker:
         await self.up.wait()
         yield task
         await self.stream.leave()
-        await asyncio.wait_for(task, 1)
+        await asyncio.wait_for(task, PATIENCE)
 
 
 def lines(log):
@@ -158,7 +158,7 @@ async def test_nobody_listening_is_tried_again_ever_more_slowly(monkeypatch):
         pass  # its port is closed now
     talker = Talker(server)
     trying = asyncio.create_task(talker.stream.run())
-    await asyncio.wait_for(log.all.wait(), 10)
+    await asyncio.wait_for(log.all.wait(), PATIENCE)
     trying.cancel()
     await asyncio.gather(trying, return_exceptions=True)
     assert log.seconds == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
@@ -169,7 +169,7 @@ async def test_a_wrong_secret_ends_it():
     async with StubServer() as server:
         talker = Talker(server, "wrong")
         with pytest.raises(RefusedByServerError, match="not-authorized"):
-            await asyncio.wait_for(talker.stream.run(), 5)
+            await asyncio.wait_for(talker.stream.run(), PATIENCE)
         assert server.refused == 1
 
 
@@ -261,7 +261,7 @@ class Hearer(Talker):
     async def has_heard(self, name):
         while name not in self.ids:
             self.news.clear()
-            await asyncio.wait_for(self.news.wait(), 60)
+            await asyncio.wait_for(self.news.wait(), PATIENCE)
 
 
 @LOOPS
