@@ -6,8 +6,8 @@ And the order of all tests, beside which others they run, and the PostgreSQL tha
 import os
 
 import pytest
-import structlog
 from harness import side_by_side
+from harness.as_before import process_as_before
 from harness.postgres import Postgres
 from hypothesis import settings
 
@@ -38,14 +38,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(autouse=True)
-def structlog_as_before():
-    """Programs that a test runs in its own process configure structlog for themselves alone."""
-    configured, before = structlog.is_configured(), structlog.get_config()
-    yield
-    if configured:
-        structlog.configure(**before)
-    else:
-        structlog.reset_defaults()
+def as_before():
+    """Programs that a test runs in its own process configure that for themselves alone."""
+    with process_as_before():
+        yield
 
 
 @pytest.fixture(scope="session")

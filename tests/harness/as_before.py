@@ -1,0 +1,48 @@
+"""What a program sets for its whole process, put back when the test is over that ran it in its own.
+
+That is the configuration of structlog, the levels and handlers of logging, the environment, and how often garbage is collected.
+Loggers that are new keep what they were given: a module may set that when it is imported, which happens once.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def process_as_before() -> Iterator[None]:
+    """Leave the process as it was found."""
+    configured, structure = structlog.is_configured(), structlog.get_config()
+    loggers = [(logger, logger.level, list(logger.handlers)) for logger in _loggers()]
+    environment, often = dict(os.environ), gc.get_threshold()
+    yield
+    if configured:
+        structlog.configure(**structure)
+    else:
+        structlog.reset_defaults()
+    for logger, level, handlers in loggers:
+        if logger.level != level:
+            logger.setLevel(level)
+        logger.handlers[:] = handlers
+    if os.environ != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+    if gc.get_threshold() != often:
+        gc.set_threshold(*often)
+        gc.unfreeze()
+
+
+def _loggers() -> Iterator[logging.Logger]:
+    yield logging.getLogger()
+    for found in logging.getLogger().manager.loggerDict.values():
+        if isinstance(found, logging.Logger):
+            yield found
