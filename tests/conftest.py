@@ -6,13 +6,15 @@ And the order of all tests, beside which others they run, and the PostgreSQL tha
 import os
 
 import pytest
-from harness import side_by_side
+from harness import interrupts, side_by_side
 from harness.as_before import process_as_before
 from harness.postgres import Postgres
 from hypothesis import settings
 
 # the contract of stores, and what others take from beside it: its failures are told like those of tests
 pytest.register_assert_rewrite("stores")
+
+interrupts.hear()
 
 # minutes, and Java's memory several times over: `make test-spark` names the folder
 collect_ignore = ["spark_cluster"]
