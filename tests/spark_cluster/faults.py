@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 OWN: Final = ("fault", "notes")
 TASK: Final = ("worker", "executor", "stall")
-PATIENCE: Final = 120.0
+PATIENCE: Final = 450.0
+"""Seconds for the test to do meanwhile what it wants: to start another driver, and to have a stream worked off by it."""
 
 
 @dataclass(frozen=True)
