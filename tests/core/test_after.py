@@ -101,6 +101,18 @@ CHANGES = {
             failure="no seat",
         ),
     ),
+    "who gives it back with a reason leaves that as its last error": (
+        c.Release(LOCKED, State.QUEUED, None, 0, 1, "no handler for {x}mail"),
+        replace(
+            LOCKED,
+            state=State.QUEUED,
+            released=1,
+            avoid=ANN,
+            holder=None,
+            deadline=None,
+            failure="no handler for {x}mail",
+        ),
+    ),
     "who lets go of it later says nothing of its failure": (
         c.Release(FAILED, State.QUEUED, None, failed=1, released=1),
         replace(FAILED, state=State.QUEUED, released=1, avoid=ANN, holder=None, deadline=None),

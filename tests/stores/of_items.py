@@ -300,6 +300,16 @@ class OfItems:
         found = [item.failure for item in await items(store, "i1", "i2")]
         assert found == ["no seat", None]
 
+    async def test_why_an_item_was_given_back_is_kept_though_it_has_never_failed(self, store):
+        await make(store, c.AddSubscription(window(ANN)), add("i1"))
+        held = await lock(store, "i1", token=1)
+        await make(store, release(held, reason="no handler for {x}mail"))
+        (back,) = await items(store, "i1")
+        assert (back.failure, back.failed, back.released) == ("no handler for {x}mail", 0, 1)
+        again = await lock(store, "i1", token=2)
+        await make(store, release(again, reason="no handler for {x}mail: still"))
+        assert [one.error for one in await items(store, "i1")] == ["no handler for {x}mail: still"]
+
     # --- death and after ---
 
     async def test_a_dead_item_stays(self, store):

@@ -231,6 +231,8 @@ async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):
         async with asyncio.timeout(PATIENCE):
             while not worker.said:
                 await left(etl)
+        (waits,) = [it async for it in Reader(etl, SERVICE).items("jobs")]
+        assert (waits.error, waits.failed) == ("no handler for {x}mail", 0)
     async with working(new):
         await done.wait()
     told = {"reason": "no handler for {x}mail"}

@@ -242,7 +242,8 @@ class Lock(Struct, frozen=True, gc=False):
 class Release(Struct, frozen=True, gc=False):
     """The lock ends and the item waits again; the holder's receipt is kept.
 
-    `failed` and `released` are the counters as they shall stand. `reason` says why it failed, if it did.
+    `failed` and `released` are the counters as they shall stand. `reason` says why it failed, or why its holder
+    gave it back; empty if nobody has said, and then the last one stays.
     """
 
     item: Item

@@ -371,7 +371,7 @@ class Item(Struct, frozen=True, gc=False):
     and the version that published it, if it came in a transaction. `group` is the group of the node's items that it is of,
     empty if it is of none; `turn` is set while it is the group's turn with this item: it is ready, in work, or waits for
     another try, and stands at this number in the order of what is ready (`core.queue.groups`). `failure` is why it
-    failed last, in the life that it has.
+    failed last, or was given back last with a reason, in the life that it has.
     """
 
     seq: int
@@ -401,7 +401,7 @@ class Item(Struct, frozen=True, gc=False):
 
     @property
     def error(self) -> str:
-        """Why it died, or else failed last; empty if it did neither."""
+        """Why it died, or else failed or was given back last; empty if nobody has said."""
         return self.dead_letter.reason if self.dead_letter else self.failure or ""
 
 

@@ -262,6 +262,13 @@ class TestOutcome:
         decision = self.unlock(item, Outcome.RELEASE, delay=seconds(9))
         assert decision.changes == (Release(item, State.DELAYED, after(9), 0, released=1),)
 
+    def test_a_release_says_why_and_counts_as_no_failure(self):
+        item = held(failed=2)
+        decision = self.unlock(item, Outcome.RELEASE, reason="no handler for {x}mail")
+        assert decision.changes == (
+            Release(item, State.QUEUED, None, 2, 1, "no handler for {x}mail"),
+        )
+
     def test_a_failure_counts(self):
         item = held(failed=1)
         decision = self.unlock(item, Outcome.FAILED, reason="no seat")

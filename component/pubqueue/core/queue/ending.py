@@ -52,16 +52,19 @@ class Case(Struct, frozen=True, gc=False):
     place: DeadLetterPlace | None = None
 
 
-def release(item: Item, node: Node, now: Millis, *, delay: Millis | None = None) -> Release:
+def release(
+    item: Item, node: Node, now: Millis, *, delay: Millis | None = None, reason: str = ""
+) -> Release:
     """End a lock without blame: the item returns to its old place.
 
     Once every subscriber has had a chance to refuse it, it comes back ever more slowly, so that an
-    item nobody wants is no busy loop. `delay` is the holder's own wish for a pause.
+    item nobody wants is no busy loop. `delay` is the holder's own wish for a pause, `reason` is why
+    the holder gives it back.
     """
     released = item.released + 1
     pause = backoff(node.config, released - max(node.subscriptions, 1))
     state, due = waiting(now, pause if delay is None else max(pause, delay))
-    return Release(item, state, due, item.failed, released)
+    return Release(item, state, due, item.failed, released, reason)
 
 
 def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -> Change:

@@ -126,7 +126,7 @@ class Settle(Struct, frozen=True, gc=False):
 
     `queue_only` asks for a refusal on any other node: the asker used a form that only queues know.
     `outcome`, `delay` and `reason` belong to an unlock: whose fault it is, how long the item shall
-    wait, and what to keep with it should it die. `token` names the very lock that is meant: one that
+    wait, and why: the last error of the item. `token` names the very lock that is meant: one that
     the asker has lost and got again is another.
     """
 
@@ -255,7 +255,8 @@ def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Ite
     """Let the items go, as the outcome says (2.4)."""
     notices = to_holders(Unlocked, node.name, items)
     if request.outcome is Outcome.RELEASE:
-        freed = tuple(release(item, node, facts.now, delay=request.delay) for item in items)
+        wish, why = request.delay, request.reason
+        freed = tuple(release(item, node, facts.now, delay=wish, reason=why) for item in items)
         return Decision(Done(), freed, notices)
     cases = [Case(item, node, place) for item, place in zip(items, facts.places, strict=True)]
     ends = [_end(request, case, facts.now) for case in cases]
