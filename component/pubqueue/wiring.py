@@ -157,6 +157,14 @@ async def _reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, 
     return False
 
 
+def about(address: str, store: Store, since: Millis) -> Callable[[], About]:
+    """Return what says, whenever it is asked, what process this is: one that has served from this store since then."""
+    shown = shown_address(address)
+    return lambda: About(
+        __version__, shown, since, store.clock_ahead if isinstance(store, Timed) else None
+    )
+
+
 def _broker(
     settings: Settings,
     store: Store,
@@ -175,7 +183,7 @@ def _broker(
         limits=settings.transactions.limits(),
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
-        about=About(__version__, shown_address(settings.store), clock()),
+        about=about(settings.store, store, clock()),
         service=_service(settings),
         operators=(Jid(account) for account in settings.admins),
         space_of=space_of,

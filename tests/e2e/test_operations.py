@@ -24,6 +24,7 @@ from pubqueue.app.operations.nodes import MEMBERS, QUEUES
 from pubqueue.app.operations.overview import OVERVIEW
 from pubqueue.app.operations.schedules import SCHEDULES, SHOW
 from pubqueue.app.operations.service import SERVICE, WORKERS
+from pubqueue.core.limits import Whose
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -137,7 +138,10 @@ async def test_everything_is_seen(server, tmp_path):
 
         (about,) = await root.rows("service")
         assert list(about) == columns(SERVICE)
-        assert about["nodes"] == 2
+        assert (about["nodes"], about["clock_ahead"]) == (2, None)
+        mine, *others = about["limits"]
+        assert mine.startswith("an account: 2,048 requests under way, 3 MiB under way, ")
+        assert len(others) == 2
 
         happened = await root.rows("events", "jobs", "--after", "0")
         assert list(happened[0]) == columns(EVENTS)
@@ -503,11 +507,23 @@ async def test_top_is_a_screen_that_a_key_ends(prosody, tmp_path, monkeypatch):
 async def test_a_doctor_finds_what_is_wrong(server, tmp_path):
     root = Operator(server)
     async with work(server, tmp_path):
-        found = {row["about"]: row for row in await root.rows("doctor")}
+        rows = await root.rows("doctor")
+        limits = [row["says"] for row in rows if row["about"] == "limits"]
+        assert [says.partition(":")[0] for says in limits] == [whose.value for whose in Whose]
+        assert "2,048 requests under way, 3 MiB under way, 8,192 items under way" in limits[0]
+        found = {row["about"]: row for row in rows}
         assert list(found["login"]) == ["level", "about", "says"]
         assert found["dead items"]["level"] == "look"
         assert "jobs (1)" in found["dead items"]["says"]
-        for fine in ("login", "service", "queues", "workers", "event log", "service clock"):
+        for fine in (
+            "login",
+            "service",
+            "queues",
+            "workers",
+            "event log",
+            "service clock",
+            "store clock",
+        ):
             assert found[fine]["level"] == "good", found[fine]
         assert {"TLS", "rate", "server clock"} <= found.keys()
         await root.does("node", "set", "jobs", "dead_letter_node=graves")
@@ -549,6 +565,8 @@ async def test_a_doctor_repeats_the_doubts_about_a_database(prosody, tmp_path, p
         rows = await root.rows("doctor", "--config", str(tmp_path / "pubqueue.toml"))
         says = [row["says"] for row in rows if row["about"] == "store"]
         assert "the server has fsync off: a loss of power may destroy everything" in says
+        (clock,) = [row for row in rows if row["about"] == "store clock"]
+        assert (clock["level"], "has the store's time to" in clock["says"]) == ("good", True)
 
 
 async def test_a_doctor_tells_of_tls_and_of_a_server_that_holds_an_account_back(tmp_path):

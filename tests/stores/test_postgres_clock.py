@@ -1,19 +1,26 @@
 """Deadlines go by the clock of the database: those of machines may differ as they like, and nobody holds an item beside another."""
 
 import asyncio
+import re
 
 import pytest
 from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOB
+from harness.facts import ANN, BOB, who
 from harness.patience import PATIENCE
 from harness.witness import WatchedFace
 
 from pubqueue import wiring
 from pubqueue.app.broker import Broker
+from pubqueue.app.operations.given import Given
+from pubqueue.app.operations.service import SERVICE
+from pubqueue.cli.operations.findings import Level
+from pubqueue.cli.operations.outside import store_clock
+from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.recover import Recover
+from pubqueue.core.reading.oversee import AskService
 from pubqueue.stores import Timed
 from pubqueue.stores.postgres import doubts
 from pubqueue.stores.postgres.clock import ServerClock
@@ -38,6 +45,7 @@ async def broker_of(postgres, clock_ahead):
         policy=CreationPolicy.ANYONE,
         same_payload=bytes.__eq__,
         instance=await store.instances.enter(),
+        about=wiring.about(postgres.address, store, Millis(0)),
     )
     WatchedFace(broker, said).up()
     broker.start()
@@ -124,3 +132,27 @@ async def test_nothing_is_said_of_clocks_that_agree(postgres):
     await store.open()
     assert [one for one in await store.doubts() if "clock" in one] == []
     await store.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "level", "says"),
+    [
+        (0, Level.GOOD, "the service's machine has the store's time to"),
+        (HOUR * 3 // 2, Level.LOOK, "the service's machine is 1 h (29|30) min ahead of its store"),
+        (-HOUR * 3 // 2, Level.LOOK, "the service's machine is 1 h (29|30) min behind its store"),
+    ],
+)
+async def test_a_doctor_tells_how_far_the_clock_of_an_instance_is_from_the_store_s(
+    postgres, wrong, level, says
+):
+    store, broker, _ = await broker_of(postgres, wrong)
+    try:
+        state = await broker.handle(AskService(who(ANN, admin=True)))
+        (row,) = SERVICE.answer(state, Given({})).rows
+        cells = dict(zip((column.name for column in SERVICE.columns), row, strict=True))
+        found = store_clock(cells["clock_ahead"])
+        assert found.level is level
+        assert re.match(says, found.says), found
+    finally:
+        await broker.stop()
+        await store.close()

@@ -90,7 +90,7 @@ class Broker:
         most_subscriptions: int = MOST_SUBSCRIPTIONS,
         auto_creation: AutoCreation = AutoCreation.NEVER,
         instance: Instance = ALONE,
-        about: About = UNKNOWN,
+        about: Callable[[], About] = lambda: UNKNOWN,
         watch: Watch | None = None,
         service: Asker = SERVICE,
         operators: Iterable[Jid] = (),

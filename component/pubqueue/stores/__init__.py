@@ -45,6 +45,10 @@ class Timed(Protocol):
     def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
         """Return the clock by which deadlines are set and judged, made of the one of this machine."""
 
+    @property
+    def clock_ahead(self) -> int:
+        """How many milliseconds the store's clock is ahead of this machine's, as far as it is known."""
+
 
 def store_at(address: str) -> Store:
     """Return the store at this address, not opened yet.

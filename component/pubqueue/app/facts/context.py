@@ -44,8 +44,8 @@ class Context(Struct, frozen=True):
     """Full JIDs of an account that sent presence a moment ago, whether it was somebody here or not."""
     failing: Callable[[NodeName], float] = lambda _node: 0.0
     """How many items of a node failed in a minute of late."""
-    about: About = UNKNOWN
-    """What process this is."""
+    about: Callable[[], About] = lambda: UNKNOWN
+    """What process this is, at this moment."""
     service: Asker = SERVICE
     """The service itself, in whose name schedules publish."""
     operators: frozenset[Jid] = frozenset()

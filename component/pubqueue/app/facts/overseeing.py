@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.listings import DeadItems, Nodes, NodesOfAccount, SubscriptionsOf, Total
 from pubqueue.core.addresses import account_of
+from pubqueue.core.limits import limits
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.free import Dismiss, FreeFacts, FreeLocks
@@ -103,7 +104,8 @@ def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
 def for_service(context: Context, request: AskService) -> ServiceFacts:
     """Return the state of this process, and how many nodes there are."""
     nodes = sum(context.rows.page(Total(Nodes()))) if request.by.admin else 0
-    return ServiceFacts(ServiceState(context.about, context.now, nodes))
+    held_to = limits(context.limits, context.most_subscriptions)
+    return ServiceFacts(ServiceState(context.about(), context.now, nodes, held_to))
 
 
 def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from pubqueue.app.operations.cells import Cell
 from pubqueue.app.operations.model import AFTER, NODE, Answer, Column, Kind, Operation, Parameter
 from pubqueue.app.operations.nodes import node_of
 from pubqueue.app.operations.words import count
+from pubqueue.core.budgets import MIB
+from pubqueue.core.limits import Unit, by_whose
 from pubqueue.core.model import Jid
 from pubqueue.core.queue.free import Dismiss
 from pubqueue.core.reading.oversee import AskService, ReadWorkers
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.app.operations.given import Given
     from pubqueue.app.operations.model import Row
     from pubqueue.app.rules import Request
+    from pubqueue.core.limits import Limit, Whose
     from pubqueue.core.model import Asker
     from pubqueue.core.reading.overviews import Freed, ServiceState, Worker, WorkerPage
 
@@ -97,8 +100,27 @@ END_SUBSCRIPTION: Final = Operation(
 
 def _state(state: ServiceState, _given: Given) -> Answer:
     about = state.about
-    row = about.version, about.since, about.since, about.store, state.nodes
+    held_to = tuple(map(_sentence, by_whose(state.limits).items()))
+    row = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
     return Answer("", (row,), now=state.now)
+
+
+def _sentence(of: tuple[Whose, list[Limit]]) -> str:
+    """Return the limits of one kind of asker: "an account: 2,048 requests under way, ..."."""
+    whose, found = of
+    return f"{whose.value}: {', '.join(map(_limit, found))}"
+
+
+def _limit(limit: Limit) -> str:
+    match limit.unit:
+        case Unit.NUMBER:
+            return f"{limit.most:,.0f} {limit.what}"
+        case Unit.BYTES:
+            return f"{limit.most / MIB:,g} MiB{limit.what.removeprefix('bytes')}"
+        case Unit.SECONDS:
+            return f"{limit.most:g} s of {limit.what}"
+        case _:
+            assert_never(limit.unit)
 
 
 SERVICE: Final = Operation(
@@ -113,6 +135,8 @@ SERVICE: Final = Operation(
         Column("started", "Started at", Cell.MOMENT),
         Column("store", "Store"),
         Column("nodes", "Nodes", Cell.COUNT),
+        Column("clock_ahead", "Milliseconds that the store's clock is ahead", Cell.COUNT),
+        Column("limits", "Most at once", Cell.NAMES),
     ),
     lambda by, _given: AskService(by),
     _state,

@@ -58,7 +58,8 @@ MOST: Final = 10_000
 async def findings(link: Link) -> AsyncIterator[Finding]:
     """Look at everything, and say each as it is found."""
     yield _tls(link)
-    yield await _service(link)
+    async for finding in _service(link):
+        yield finding
     yield await _clock(link, link.about.service, "service clock")
     yield await _clock(link, link.client.boundjid.domain, "server clock")
     async for finding in _queues(link):
@@ -79,18 +80,35 @@ def _tls(link: Link) -> Finding:
     return good("TLS", f"{secured.version()}, {name} with {bits} bits")
 
 
-async def _service(link: Link) -> Finding:
+async def _service(link: Link) -> AsyncIterator[Finding]:
     try:
         page = await link.perform(SERVICE, {})
     except RefusedError as problem:
-        return look("service", f"{problem} So not everything can be looked at.")
+        yield look("service", f"{problem} So not everything can be looked at.")
+        return
     (row,) = page.rows
     since = row["uptime"]
     runs = span(page.now - since) if isinstance(since, int) and page.now else "an unknown time"
     nodes = row["nodes"] if isinstance(row["nodes"], int) else 0
-    return good(
+    yield good(
         "service", f"pubqueue {row['version']} for {runs}, {count(nodes, 'node')} in {row['store']}"
     )
+    yield store_clock(row["clock_ahead"])
+    limits = row["limits"]
+    for sentence in limits if isinstance(limits, tuple) else ():
+        yield good("limits", sentence)
+
+
+def store_clock(ahead: Value) -> Finding:
+    """Compare the clock of the store with that of the instance that has answered; deadlines go by the store's."""
+    about = "store clock"
+    if not isinstance(ahead, int):
+        return good(about, "the store goes by the clock of the service's machine")
+    if abs(ahead) <= SKEW:
+        return good(about, f"the service's machine has the store's time to {max(1, abs(ahead))} ms")
+    side = "behind" if ahead > 0 else "ahead of"
+    says = f"the service's machine is {span(abs(ahead))} {side} its store, whose clock deadlines go by; its log has other times"
+    return look(about, says)
 
 
 async def _clock(link: Link, who: str, about: str) -> Finding:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from pubqueue.core.limits import Limit
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
 
 
@@ -86,22 +87,27 @@ class Freed(Struct, frozen=True, gc=False):
 
 
 class About(Struct, frozen=True, gc=False):
-    """What process this is: its version, where it keeps items, and since when it runs."""
+    """What process this is: its version, where it keeps items, and since when it runs.
+
+    `ahead` is how many milliseconds the clock of the store is ahead of this machine's, None where a store has no clock of its own.
+    """
 
     version: str = ""
     store: str = ""
     since: Millis | None = None
+    ahead: int | None = None
 
 
 UNKNOWN: Final = About()
 
 
 class ServiceState(Struct, frozen=True, gc=False):
-    """The service at this moment, and how many nodes it has."""
+    """The service at this moment, how many nodes it has, and what it holds an account to."""
 
     about: About
     now: Millis
     nodes: int
+    limits: tuple[Limit, ...] = ()
 
 
 Reply = Powers | WorkerPage | Peeked | ReasonPage | Freed | ServiceState

@@ -92,6 +92,11 @@ class PostgresStore:
         return self._clock.beside(machine)
 
     @property
+    def clock_ahead(self) -> int:
+        """How many milliseconds the database's clock is ahead of this machine's, as far as it is known."""
+        return self._clock.ahead
+
+    @property
     def conninfo(self) -> str:
         """What psycopg connects by; there may be a password in it."""
         return self._conninfo

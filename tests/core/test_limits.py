@@ -1,0 +1,50 @@
+"""The table of limits: every bound of every budget is in it, and what else an account is held to."""
+
+from msgspec import structs
+
+from pubqueue.core import budgets
+from pubqueue.core.limits import BUDGETS, Unit, Whose, by_whose, limits
+from pubqueue.core.transactions.model import Limits
+
+STAGED = Limits(items_per_account=7, bytes_per_account=8, items=70, bytes=80)
+
+
+def mosts(whose):
+    return {limit.what: limit.most for limit in by_whose(limits(STAGED, 9))[whose]}
+
+
+def test_what_an_account_is_held_to():
+    assert mosts(Whose.ACCOUNT) == {
+        "requests under way": 2048,
+        "bytes under way": 3 << 20,
+        "items under way": 8192,
+        "reads under way": 64,
+        "processor time of refused requests": 0.15,
+        "subscriptions": 9,
+        "items that wait for a commit": 7,
+        "bytes that wait for a commit": 8,
+    }
+
+
+def test_what_all_are_held_to_together():
+    assert mosts(Whose.EVERYBODY)["items that wait for a commit"] == 70
+    assert "processor time of refused requests" not in mosts(Whose.EVERYBODY), "of nobody"
+
+
+def test_no_bound_of_a_budget_is_left_out():
+    """`recovered` is how fast the time of refused requests is forgiven, and no bound."""
+    for whose, budget in BUDGETS:
+        told = list(mosts(whose).values())
+        bounds = structs.asdict(budget)
+        bounds.pop("recovered")
+        assert [bound for bound in bounds.values() if bound and bound not in told] == []
+    mine = {one for one in vars(budgets).values() if isinstance(one, budgets.Budget)}
+    assert mine == {budget for _, budget in BUDGETS}
+
+
+def test_numbers_have_units():
+    units = {limit.what: limit.unit for limit in limits(STAGED, 9)}
+    assert {what for what, unit in units.items() if unit is Unit.BYTES} == {
+        "bytes under way",
+        "bytes that wait for a commit",
+    }
