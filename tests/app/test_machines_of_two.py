@@ -1,8 +1,12 @@
-"""The state machines with two instances on one store: whoever's turn it is does the next batch, from what it remembers."""
+"""The state machines with two instances on one store: whoever's turn it is does the next batch, from what it remembers.
+
+And on two stores at once, of which each has to decide, hand out and keep what the other does.
+"""
 
 import pytest
 from app.test_machine import Queue
 from app.test_transaction_machine import InSlices, Transactions
+from harness.both_shells import BothShells
 from harness.shell import Shell
 from harness.two_shells import PostgresShell, TwoShells, on_memory
 from hypothesis import settings
@@ -49,3 +53,13 @@ def test_on_postgres(machine, running_postgres):
         return TwoShells(lambda: PostgresShell(running_postgres.address))
 
     play(of_two(machine, make), 5, 30)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_on_sqlite_and_postgres_alike(machine, running_postgres):
+    class OnBoth(machine):
+        def make_shell(self, path):
+            running_postgres.wipe()
+            return BothShells(Shell(path), PostgresShell(running_postgres.address))
+
+    play(OnBoth, 5, 30)
