@@ -31,7 +31,7 @@ from pubqueue.config import (
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.transactions.model import DEFAULTS
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "queue.md"
 GOOD = {"jid": "queue.example.org", "secret": "geheim"}

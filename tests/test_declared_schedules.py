@@ -17,7 +17,7 @@ from pubqueue.config import ConfigError, ScheduleSettings, load
 from pubqueue.core.model import Millis, seconds
 from pubqueue.core.schedules.model import Definition, Missed
 from pubqueue.declared_schedules import Preview, read, read_all
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/schedules.md"
 SUNDAY = Millis(1_795_348_800_000)

@@ -20,7 +20,7 @@ from pubqueue.core.decision import Refused
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.monitored import Unwatched
 from pubqueue.service_manager import STATUS, Told, told, watchdog
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue_demo.prosody import Prosody
 
 SERVES = f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}"

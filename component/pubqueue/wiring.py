@@ -29,7 +29,7 @@ from pubqueue.reloading import trim_of
 from pubqueue.stores import Timed
 from pubqueue.stores import shown as shown_address
 from pubqueue.stores.looking import look
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence

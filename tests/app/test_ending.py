@@ -15,7 +15,7 @@ from pubqueue.app.ports import StoreError
 from pubqueue.app.reader import ENDING
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 
 class Silent(MemoryStore):

@@ -27,8 +27,7 @@ from pubqueue.core.queue.groups import in_line
 from pubqueue.core.schedules.fire import FireNow, FireSchedule
 from pubqueue.core.schedules.keep import ListSchedules, PauseSchedule
 from pubqueue.core.schedules.model import Fired
-from pubqueue.stores.memory import MemoryStore
-from pubqueue.stores.memory.contents import Contents
+from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 MINUTE = 60_000
 BEGIN = Millis(1_795_316_400_000 - 10_000)  # ten seconds before three in the night
@@ -38,10 +37,10 @@ EACH_MINUTE = ScheduleSettings("tick", "* * * * *", JOBS, json={"tick": True})
 
 
 class Process:
-    """An instance with a store of its own on the same contents; `clock` is a list with the time."""
+    """An instance with a store of its own in the same memory; `clock` is a list with the time."""
 
-    def __init__(self, contents, clock):
-        self.store = MemoryStore(contents)
+    def __init__(self, memory, clock):
+        self.store = MemoryStore(memory)
         self.reaper = Reaper(clock=lambda: clock[0])
         self.broker = Broker(
             self.store,
@@ -94,7 +93,7 @@ def clock():
 
 @pytest.fixture
 async def process(clock):
-    process = Process(Contents(), clock)
+    process = Process(Memory(), clock)
     await process.start()
     await process.broker.handle(a_queue())
     yield process
@@ -321,8 +320,8 @@ async def test_times_worked_out_for_another_revision_are_not_used(process, clock
 
 
 async def test_of_several_processes_one_fires_each_time(clock):
-    contents = Contents()
-    processes = [Process(contents, clock) for _ in range(3)]
+    memory = Memory()
+    processes = [Process(memory, clock) for _ in range(3)]
     for process in processes:
         await process.start()
     await processes[0].broker.handle(a_queue())

@@ -20,9 +20,8 @@ from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, Unlocked
 from pubqueue.core.queue.expire import Arrive, Leave
-from pubqueue.stores.memory import MemoryStore
-from pubqueue.stores.memory.contents import Contents
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 from pubqueue.wiring import now
 
 
@@ -189,8 +188,8 @@ def test_what_a_process_that_dies_leaves_undone_is_taken_up_within_five_seconds(
     """On virtual time, whenever it dies: its deliveries are said again."""
 
     async def main():
-        contents, loop = Contents(), asyncio.get_running_loop()
-        async with in_memory(contents) as (_, heard), in_memory(contents) as (other, _):
+        memory, loop = Memory(), asyncio.get_running_loop()
+        async with in_memory(memory) as (_, heard), in_memory(memory) as (other, _):
             await asyncio.sleep(10 + moment)
             for request in (a_queue(lock_timeout=3600), joins(ANN), publishes("a")):
                 await other.handle(request)
@@ -204,9 +203,9 @@ def test_what_a_process_that_dies_leaves_undone_is_taken_up_within_five_seconds(
 
 
 @asynccontextmanager
-async def in_memory(contents):
-    """A process on contents that others have too."""
-    store, heard = MemoryStore(contents), Heard()
+async def in_memory(memory):
+    """A process on a memory that others have too."""
+    store, heard = MemoryStore(memory), Heard()
     await store.open()
     watch = OtherProcesses(store)
     broker = Broker(

@@ -12,7 +12,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 FAILED = Refused(Refusal.STORE_FAILED)
 

@@ -15,7 +15,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 ACCOUNT = account_of(ANN)
 TABLET = Jid(f"{ACCOUNT}/tablet")

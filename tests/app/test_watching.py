@@ -11,7 +11,7 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
 from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 
 class Broken:

@@ -6,17 +6,13 @@ import itertools
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from harness.shell import Shell
-from harness.store_contents import everything
-from msgspec.structs import replace
 
-from pubqueue.core.model import Subscription
-from pubqueue.stores.memory import MemoryStore
-from pubqueue.stores.memory.contents import Contents
 from pubqueue.stores.postgres.line import Line
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from harness.store_reader import StoreReader
 
@@ -47,28 +43,17 @@ class PostgresShell(Shell):
 
 
 class MemoryShell(Shell):
-    """Rules and a store in memory; `place` are its contents."""
+    """Rules and a store in memory; `place` is the memory."""
 
     def _open(self, place: Any) -> None:
-        self._contents = place
         self._memory = MemoryStore(place)
-        _now(self._memory.open())
+        self.connection = place.connection
 
     def _transact(self, job: Callable[[Transaction], T]) -> T:
-        return _now(self._memory.batch(job))
+        return self._memory.transact(job)
 
     def close(self) -> None:
         """Leave it to the garbage collector."""
-
-    def dump(self) -> list[object]:
-        rows = self.look_within(everything)
-        return [replace(r, unanswered=0) if isinstance(r, Subscription) else r for r in rows]
-
-    def event_numbers(self) -> list[int]:
-        return sorted(self._contents.log._entries.rows)
-
-    def next_token(self) -> int:
-        return self._contents._sequences.rows.get("token", 1)
 
 
 class TwoShells:
@@ -122,15 +107,5 @@ BESIDE = {"connection", "dump", "event_numbers", "next_token"}
 
 
 def on_memory() -> TwoShells:
-    contents = Contents()
-    return TwoShells(lambda: MemoryShell(contents))  # type: ignore[arg-type]  # a place of its own kind
-
-
-def _now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run what only lets others have their turn, and there are none."""
-    while True:
-        try:
-            coroutine.send(None)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    memory = Memory()
+    return TwoShells(lambda: MemoryShell(memory))  # type: ignore[arg-type]  # a place of its own kind

@@ -1,26 +1,23 @@
-"""Where the instances of a run have their store in common: in memory, in a SQLite file, or in PostgreSQL.
+"""Where the instances of a run have their store in common: in a SQLite file, or in PostgreSQL.
 
-SQLite works on the calling thread here, where a thread of its own would bring chance in. Nobody loses power, so nothing
-is synced. An instance that dies lets go of its connection and no more.
+The file is in the machine's memory, where there is room for files. SQLite works on the calling thread here, where a thread of
+its own would bring chance in. Nobody loses power, so nothing is synced. An instance that dies lets go of its connection
+and no more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pubqueue.app.ports import Store
-from pubqueue.stores.memory import MemoryStore
-from pubqueue.stores.memory.contents import Contents
-from pubqueue.stores.memory.instances import Instances
-from pubqueue.stores.memory.transaction import MemoryTransaction
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.in_process import Instances, Owners
 from pubqueue.stores.sqlite.schema import prepare
 from simulate.postgres_place import PostgresPlace
-from simulate.troubles import on_a_full_disk
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,6 +29,10 @@ T = TypeVar("T")
 
 MOST_PAGES = 1 << 30
 """Pages of a file whose disk has room."""
+
+
+RAM = Path("/dev/shm")  # a folder of our own is made there
+"""Where a file is in memory alone."""
 
 
 class PlacedStore(Store, Protocol):
@@ -56,41 +57,13 @@ class Place(Protocol):
         """Let go of it."""
 
 
-class MemoryPlace:
-    """Contents in memory."""
-
-    def __init__(self) -> None:
-        self._contents = Contents()
-
-    def store(self) -> PlacedStore:
-        return InlineMemory(self._contents)
-
-    def look(self, job: Callable[[Transaction], T]) -> T:
-        return job(MemoryTransaction(self._contents, writing=False, foreign=True))
-
-    def close(self) -> None:
-        """Leave it to the garbage collector."""
-
-
-class InlineMemory(MemoryStore):
-    """The store in memory, on what stands for a full disk: a batch that has written comes to nothing in the end."""
-
-    full = False
-
-    def fill(self, *, full: bool) -> None:
-        self.full = full
-
-    async def batch(self, job: Callable[[Transaction], T]) -> T:
-        return await super().batch(partial(on_a_full_disk, job) if self.full else job)
-
-
 class SqlitePlace:
     """A file in a folder of its own."""
 
     def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="pubqueue-simulate-")
+        self._folder = TemporaryDirectory(prefix="pubqueue-simulate-", dir=in_ram())
         self._path = Path(self._folder.name) / "queue.db"
-        self._served_by = Contents()
+        self._served_by: Owners = {}
         self._looking = InlineSqlite(self._path, self._served_by)
         self._looking.begin()
 
@@ -105,13 +78,18 @@ class SqlitePlace:
         self._folder.cleanup()
 
 
+def in_ram() -> Path | None:
+    """Return where files cost no disk, None if this machine has no such place: then they are with other temporary ones."""
+    return RAM if RAM.is_dir() and os.access(RAM, os.W_OK) else None
+
+
 class InlineSqlite:
     """The store in a SQLite file, without threads: a batch is over when it is asked for.
 
-    Who serves from it is known as in memory: the system's locks are those of the one process that plays all.
+    Who serves from it is known as in `memory:`: the system's locks are those of the one process that plays all.
     """
 
-    def __init__(self, path: Path, served_by: Contents) -> None:
+    def __init__(self, path: Path, served_by: Owners) -> None:
         self._path = path
         self.instances = Instances(served_by)
         self._store, self._beside = SqliteStore(path), SqliteStore(path)
@@ -169,7 +147,6 @@ class InlineSqlite:
 
 
 PLACES: dict[str, Callable[[], Place]] = {
-    "memory": MemoryPlace,
     "sqlite": SqlitePlace,
     "postgres": PostgresPlace,
 }

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.postgres import Postgres
 
-from pubqueue.stores.memory.contents import Contents
-from pubqueue.stores.memory.instances import Instances
 from pubqueue.stores.postgres import store as real
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.line import Line
+from pubqueue.stores.sqlite.in_process import Instances, Owners
 from simulate.troubles import DeadError, on_a_full_disk
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class PostgresPlace:
     def __init__(self) -> None:
         self._server = Postgres()
         self._server.__enter__()
-        self._served_by = Contents()
+        self._served_by: Owners = {}
         self._stores: list[InlinePostgres] = []
         self._looking = self.store()
 
@@ -61,10 +60,10 @@ class MortalLine(Line):
 class InlinePostgres:
     """The store in PostgreSQL, without threads, which would bring chance in.
 
-    Who serves from it is known as in memory: how soon the server misses a connection is up to the machine.
+    Who serves from it is known as in `memory:`: how soon the server misses a connection is up to the machine.
     """
 
-    def __init__(self, address: str, served_by: Contents) -> None:
+    def __init__(self, address: str, served_by: Owners) -> None:
         self.instances = Instances(served_by)
         self._store = real.PostgresStore(address)
         self._line, self._reader = (MortalLine(self._store._conninfo) for _ in range(2))

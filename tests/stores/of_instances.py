@@ -6,10 +6,10 @@ import pytest
 from harness.patience import PATIENCE
 
 from pubqueue.app.ports import FencedError, Instance
-from pubqueue.stores.memory import MemoryStore
 from pubqueue.stores.postgres import instances as of_postgres
 from pubqueue.stores.relational import leases
 from pubqueue.stores.sqlite import instances as of_sqlite
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 
 async def died(instances):

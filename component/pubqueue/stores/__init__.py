@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from pubqueue.stores import memory, postgres, sqlite
+from pubqueue.stores import postgres, sqlite
+from pubqueue.stores.sqlite import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
     "sqlite": ("sqlite:///path/to/file", sqlite.store_at),
     "postgresql": ("postgresql://role@host/database", postgres.store_at),
-    "memory": ("memory:", memory.store_at),
+    "memory": ("memory:", in_memory.store_at),
 }
 """Of each how its address is written, and what makes the store at an address."""
 

@@ -20,7 +20,7 @@ from pubqueue.faces.xmpp import lanes as lanes_module
 from pubqueue.faces.xmpp.component import HIGH
 from pubqueue.faces.xmpp.reads import AT_ONCE
 from pubqueue.faces.xmpp.room import LARGEST, LARGEST_ANSWER
-from pubqueue.stores.memory.store import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
 PAYLOAD = 60_000

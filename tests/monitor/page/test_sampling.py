@@ -18,7 +18,7 @@ from pubqueue.core.reading.samples import MOST_SAMPLED, KeepSamples, ReadSamples
 from pubqueue.monitor.happenings import Kind, Why
 from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.tally import Tally
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 MINUTE = slot_of(NOW)
 

@@ -1,4 +1,4 @@
-"""The SQLite store: one file, one writer, readers beside it."""
+"""The SQLite store: one file, one writer, readers beside it; or the memory of one process (`in_memory`)."""
 
 from __future__ import annotations
 

@@ -41,15 +41,25 @@ def prepare(
     if mode != "wal":
         raise ForeignStoreError(f"{path}: SQLite cannot keep a write-ahead log here")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = {-PAGE_CACHE}")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    _migrate(connection, path, application)
-    for query in ("make_winner", "make_met"):
-        connection.execute(SQL[query])
+    guard(connection)
+    migrate(connection, path, application)
+    make_tables_of_its_own(connection)
     connection.execute(
         "PRAGMA busy_timeout = 0"
     )  # whoever finds the file locked looks again by themselves
+
+
+def guard(connection: sqlite3.Connection) -> None:
+    """Have SQLite see that rows refer to rows that are there, which each connection has to ask for."""
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def make_tables_of_its_own(connection: sqlite3.Connection) -> None:
+    """Make the tables in which a connection sorts out a commit, and which nobody else sees."""
+    connection.execute("PRAGMA temp_store = MEMORY")
+    for query in ("make_winner", "make_met"):
+        connection.execute(SQL[query])
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path, ours: int) -> None:
@@ -97,7 +107,9 @@ def check_current(connection: sqlite3.Connection, path: Path) -> None:
         raise ForeignStoreError(f"{path}: {unlike(done, known)}")
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, application: int) -> None:
+def migrate(
+    connection: sqlite3.Connection, path: Path | str, application: int = APPLICATION_ID
+) -> None:
     """Run the migrations that this file has not seen, in one transaction; a second process waits for it."""
     steps = migrations()
     if schema_number(connection) == len(steps):

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import aiosqlite
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite import private
-from pubqueue.stores.sqlite.errors import translated, words
+from pubqueue.stores.sqlite.errors import translated
 from pubqueue.stores.sqlite.instances import Instances
 from pubqueue.stores.sqlite.opened_file import OpenedFile
 from pubqueue.stores.sqlite.schema import prepare
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.stores.sqlite.transaction import commit, look, roll_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,7 +170,7 @@ class SqliteStore:
             self._opened()
             if self._reader is None:
                 self._reader = await self._open_reader()
-        return await self._reader.run(lambda connection: _look(connection, job))
+        return await self._reader.run(lambda connection: look(connection, job))
 
     def _opened(self) -> _Connection:
         if self._connection is None:
@@ -228,23 +227,15 @@ class SqliteStore:
         try:
             with translated():
                 if not begun:
-                    _roll_back(connection)  # what could not be undone before is not gone on with
+                    roll_back(connection)  # what could not be undone before is not gone on with
                     _begin(connection)
                 self._file.check()
                 self.instances.see_that_it_serves()
-                transaction = Guarded(
-                    SqliteTransaction(
-                        connection, self._names, foreign=self._others_wrote(connection)
-                    ),
-                    words,
-                )
-                result = job(transaction)
-                transaction.check()
-                connection.execute("COMMIT")
+                foreign = self._others_wrote(connection)
+                return commit(connection, self._names, job, foreign=foreign)
         except BaseException:
             self._roll_back(connection)
             raise
-        return result
 
     def _others_wrote(self, connection: sqlite3.Connection) -> bool:
         """Say whether another process has written since the last batch began."""
@@ -259,7 +250,7 @@ class SqliteStore:
         """Undo what has failed; where even that fails, the next batch does it before it begins."""
         self._names.clear()
         with suppress(sqlite3.Error):
-            _roll_back(connection)
+            roll_back(connection)
 
 
 async def _close(connection: _Connection) -> None:
@@ -296,22 +287,3 @@ def _begin(connection: sqlite3.Connection) -> None:
             time.sleep(LOCK_GLANCE)
         else:
             return
-
-
-def _look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
-    """Run a job on one snapshot; in WAL mode it neither waits for the writer nor makes it wait."""
-    with translated():
-        try:
-            _roll_back(connection)
-            connection.execute("BEGIN")
-            transaction = Guarded(SqliteTransaction(connection, NodeIds(), foreign=True), words)
-            result = job(transaction)
-            transaction.check()
-            return result
-        finally:
-            _roll_back(connection)
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")

@@ -1,17 +1,23 @@
-"""One transaction on SQLite."""
+"""One transaction on SQLite: what is done in it, and how it ends."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pubqueue.stores.guarded import Guarded
+from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.relational.transaction import RelationalTransaction
+from pubqueue.stores.sqlite.errors import translated, words
 from pubqueue.stores.sqlite.session import Session
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
+    from pubqueue.app.ports import Transaction
     from pubqueue.app.rows import Writes
-    from pubqueue.stores.relational.node_ids import NodeIds
+
+T = TypeVar("T")
 
 
 class SqliteTransaction(RelationalTransaction):
@@ -31,3 +37,38 @@ class SqliteTransaction(RelationalTransaction):
         """Make these writes, or raise StaleError."""
         self._session.check()
         super().write(writes)
+
+
+def commit(
+    connection: sqlite3.Connection,
+    names: NodeIds,
+    job: Callable[[Transaction], T],
+    *,
+    foreign: bool,
+) -> T:
+    """Run the job in the transaction that has begun, and commit it; it stays open when this raises."""
+    transaction = Guarded(SqliteTransaction(connection, names, foreign=foreign), words)
+    result = job(transaction)
+    transaction.check()
+    connection.execute("COMMIT")
+    return result
+
+
+def look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+    """Run a job on one snapshot; in WAL mode it neither waits for the writer nor makes it wait."""
+    with translated():
+        try:
+            roll_back(connection)
+            connection.execute("BEGIN")
+            transaction = Guarded(SqliteTransaction(connection, NodeIds(), foreign=True), words)
+            result = job(transaction)
+            transaction.check()
+            return result
+        finally:
+            roll_back(connection)
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Undo what has begun, if anything has."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

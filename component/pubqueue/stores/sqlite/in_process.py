@@ -1,22 +1,21 @@
-"""Who serves from the same contents: each number has its store, or none since that was closed without leaving."""
+"""Who serves from what is in this process alone: each number has its store, or none since that was closed without leaving."""
 
 from __future__ import annotations
 
 import asyncio
 from itertools import count
-from typing import TYPE_CHECKING
 
 from pubqueue.app.ports import FencedError, Instance
 
-if TYPE_CHECKING:
-    from pubqueue.stores.memory.contents import Contents
+Owners = dict[int, "Instances | None"]
+"""Who has which number, for all stores at one place."""
 
 
 class Instances:
-    """Implements `pubqueue.app.ports.Instances` beside the contents that several stores have."""
+    """Implements `pubqueue.app.ports.Instances` among those who have the same `owners`."""
 
-    def __init__(self, contents: Contents) -> None:
-        self._owners = contents.instances
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
         self._number: int | None = None
 
     async def enter(self) -> Instance:
