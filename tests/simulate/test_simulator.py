@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from unittest import mock
 from zoneinfo import ZoneInfo
 
@@ -24,6 +25,7 @@ from pubqueue.core.queue.publication import Publish
 from pubqueue.core.schedules import fire
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.sqlite.in_process import Instances
+from simulate import __main__ as command_line
 from simulate import run, shrink
 from simulate.__main__ import main
 from simulate.oracle import UNTOLD
@@ -254,7 +256,9 @@ def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):
 
 
 def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):
-    result = CliRunner().invoke(main, ["--hours", "0.1", "--store", "sqlite", "--only", "-"])
+    with monkeypatch.context() as patched:
+        patched.setattr(command_line, "Run", partial(run.Run, minutes=MINUTES))
+        result = CliRunner().invoke(main, ["--hours", "0.1", "--store", "sqlite", "--only", "-"])
     assert (result.exit_code, "promises broken" in result.output) == (0, True), result.output
     monkeypatch.setattr(Broker, "submit", confirms_early)
     result = CliRunner().invoke(main, ["--hours", "0.1", "--store", "sqlite"])
