@@ -25,6 +25,8 @@ ERROR: Final = f"{{{ACCEPT}}}error"
 DEFINED: Final = f"{{{ns.STANZAS}}}"
 EVENT_ITEM: Final = f"{{{ns.EVENT}}}event/{{{ns.EVENT}}}items/{{{ns.EVENT}}}item"
 OFFER: Final = f"{{{ns.PUBSUB}}}pubsub/{{{ns.PUBSUB}}}options/{{{ns.DATA}}}x[@type='form']"
+ENTRY: Final = f"{{{ns.OWNER}}}pubsub/*[@node]/*[@jid]"
+"""Of the affiliations or subscriptions of a node."""
 RENEWED: Final = 500
 """Stanzas after which the nodes are made anew: by then somebody has closed or deleted most of them."""
 
@@ -71,7 +73,8 @@ class Fuzzer:
         said = await self._rig.feed(stanzas, len(asked))
         answers = [one for one in said if one.tag == IQ]
         wrong = [*self._rig.complaints(), *_mismatch(asked, answers), *map(_misshapen, said)]
-        refused = len(stanzas) == len(answers) == 1 and answers[0].get("type") == "error"
+        alone = len(stanzas) == len(answers) == 1
+        refused = alone and _is_refused(stanzas[0], answers[0])
         if refused and not noting and self._rig.version() != before:
             wrong.append("a refusal has written to the store")
         if not self._rig.up:
@@ -110,6 +113,18 @@ def _name(answer: etree._Element) -> str:
 def _condition(error: etree._Element) -> str:
     defined = [child for child in error if child.tag.startswith(DEFINED)]
     return next((c.tag.removeprefix(DEFINED) for c in defined if not c.tag.endswith("}text")), "")
+
+
+def _is_refused(asked: etree._Element, answer: etree._Element) -> bool:
+    """Say whether nothing of what was asked may be done.
+
+    Of several affiliations or subscriptions those may be refused that the error names, and the others made (XEP-0060
+    8.8.2.4, 8.9.2.4).
+    """
+    if answer.get("type") != "error":
+        return False
+    refused, all_of_them = (len(one.findall(ENTRY)) for one in (answer, asked))
+    return not 0 < refused < all_of_them
 
 
 def _mismatch(asked: Sequence[etree._Element], answers: Sequence[etree._Element]) -> list[str]:

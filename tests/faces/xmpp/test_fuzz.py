@@ -78,6 +78,19 @@ async def test_a_refusal_that_writes_is_noticed(tmp_path, monkeypatch):
             await fuzzer.feed([asking("boss@localhost/desk", OWNER, "<purge node='plain'/>")])
 
 
+async def test_a_refusal_of_some_entries_may_write_the_others(tmp_path):
+    bad, good = "boss@localhost' affiliation='none", "new@localhost' affiliation='member"
+    entries = "".join(f"<affiliation jid='{one}'/>" for one in (bad, good))
+    inner = f"<affiliations node='plain'>{entries}</affiliations>"
+    async with Rig(tmp_path, Random(1)) as rig:
+        await rig.renew()
+        fuzzer = Fuzzer(rig, Random(1))
+        before = rig.version()
+        await fuzzer.feed([asking("boss@localhost/desk", OWNER, inner)])
+        assert rig.version() != before
+    assert fuzzer.counts["error: not-acceptable"] == 1
+
+
 async def test_a_second_answer_is_noticed(tmp_path, monkeypatch):
     answer, again = Answers.answer, []
 
