@@ -1,12 +1,6 @@
 -- Commits, aborts and sweeps. A commit works with two tables, filled for it alone: the winners, and what the winners met
 -- under their ids. What is in them means nothing outside the transaction; only who may write uses them.
 
--- forget_winners: an empty table for another commit
-DELETE FROM winner;
-
--- forget_met: an empty table for another commit
-DELETE FROM met;
-
 -- add_winner: attempts that stand for their parts
 INSERT INTO winner (part, attempt_id) SELECT * FROM unnest($1::bigint[], $2::bigint[]);
 
@@ -62,9 +56,6 @@ DELETE FROM met USING (
     CROSS JOIN LATERAL (SELECT ctid FROM met WHERE attempt_id = v.attempt_id AND place = v.place OFFSET 0) x
 ) v WHERE met.ctid = v.at_row;
 
--- found: what the winners of a node have met, in classes
-SELECT state, same, count(*), min(id) FROM met WHERE node = $1 AND state IS NOT NULL GROUP BY state, same LIMIT $2;
-
 -- taken: winners of a node whose ids belong to locked or dead items with other payloads
 SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', 'dead') ORDER BY id LIMIT $2;
 
@@ -88,12 +79,6 @@ FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place
 WHERE s.node = $1 AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.place LIMIT $2;
 
--- overwrite: items of a plain node whose ids come anew
-DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = $1);
-
--- come_anew: and are as good as new
-DELETE FROM met WHERE node = $1 AND state IS NOT NULL;
-
 -- give_payload: another payload for items of a queue that nobody holds
 UPDATE item SET payload = s.payload, headers = s.headers, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.place = m.place
@@ -110,37 +95,11 @@ FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.place = s.place)
 ORDER BY w.part, s.place;
 
--- find_app: an app that may be there; its owner never changes
-INSERT INTO txn_app (name, owner, used) VALUES ($1, $2, $3)
-ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE txn_app.owner = excluded.owner RETURNING id;
-
--- waiting_until: what waits for the versions of an app up to this one, and when this one began
-SELECT coalesce(sum(items), 0)::bigint, coalesce(sum(bytes), 0)::bigint, max(began) FILTER (WHERE version = $2) FROM txn
-WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
-
--- free: what an account has less
-UPDATE staged_usage SET items = items - $1, bytes = bytes - $2 WHERE account IN ($3, '');
-
 -- keep_winners: attempts at an open version that stand for their parts: a list of parts with numbers
 UPDATE attempt SET committed = true
 WHERE txn_id = (SELECT id FROM txn WHERE app_id = $1 AND version = $2 AND committed IS NULL)
     AND (part, number) IN (SELECT (k.value->>0)::bigint, (k.value->>1)::bigint FROM json_array_elements($3::json) k(value))
 RETURNING txn_id;
-
--- drop_until: nobody wants the other attempts at these versions any more
-UPDATE attempt SET txn_id = NULL
-WHERE txn_id IN (SELECT id FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL) AND NOT committed;
-
--- close_until: these versions are open no longer
-DELETE FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
-
--- close: the record of a committed version; a new row, so that ids rise in the order of commits
-INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds,
-    on_taken, dead_letter_node)
-VALUES ($1, $2, $3, false, $4, $5::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12);
-
--- hand_over: the winners belong to the record
-UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = $1 AND version = $2) WHERE txn_id = $3 AND committed;
 
 -- drop_moved: rows that are in their places
 DELETE FROM staged WHERE place <= $4 AND attempt_id = (
@@ -154,22 +113,6 @@ UPDATE txn SET items = items - $3,
     dead_lettered = CASE WHEN $4 = 0 THEN dead_lettered ELSE coalesce(dead_lettered, 0) + $4 END
 WHERE app_id = (SELECT id FROM txn_app WHERE name = $1) AND version = $2 AND committed IS NOT NULL;
 
--- end_moved: attempts of which nothing is left to be moved
-UPDATE attempt SET txn_id = NULL, committed = false
-WHERE committed AND txn_id = (
-    SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id AND t.version = $2 WHERE p.name = $1
-) AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
-
--- advance: how far the app is
-UPDATE txn_app SET version = $1, committed = $2, used = $3 WHERE id = $4 AND (version IS NULL OR version < $5);
-
--- waiting_version: what waits for one version
-SELECT t.id, p.owner, t.items, t.bytes, t.until, p.id FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;
-
--- drop_attempts: nobody wants the attempts at this version any more
-UPDATE attempt SET txn_id = NULL WHERE txn_id = $1;
-
 -- used: an app was heard of until then
 UPDATE txn_app SET used = greatest(used, $1) WHERE id = $2;
 
@@ -181,34 +124,9 @@ JOIN attempt a ON a.txn_id = $1 AND a.part = (k.value->>0)::bigint AND a.number 
 UPDATE attempt SET txn_id = NULL WHERE txn_id = $1
 AND (part, number) IN (SELECT (k.value->>0)::bigint, (k.value->>1)::bigint FROM json_array_elements($2::json) k(value));
 
--- lessen: so much less waits for a version
-UPDATE txn SET items = items - $1, bytes = bytes - $2 WHERE id = $3;
-
--- drop_open: a version for which nothing is staged is open no more
-DELETE FROM txn WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = $1);
-
 -- sweep_staged: a slice of the rows that nobody wants
 DELETE FROM staged WHERE (attempt_id, place) IN (
     SELECT s.attempt_id, s.place FROM attempt a JOIN staged s ON s.attempt_id = a.id WHERE a.txn_id IS NULL LIMIT $1
-);
-
--- sweep_attempts: attempts of which no row is left
-DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
-
--- sweep_items: a slice of what nobody contains any more
-DELETE FROM item WHERE seq IN (
-    SELECT i.seq FROM contents c JOIN item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
-);
-
--- sweep_places: a slice of where items stood that nobody contains any more
-DELETE FROM overwritten WHERE seq IN (
-    SELECT o.seq FROM contents c JOIN overwritten o ON o.contents_id = c.id WHERE c.node_id IS NULL LIMIT $1
-);
-
--- sweep_contents: contents of which no item is left
-DELETE FROM contents WHERE id IN (
-    SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id)
-        AND NOT EXISTS (SELECT 1 FROM overwritten WHERE contents_id = c.id) LIMIT $1
 );
 
 -- sweep_subscriptions: a slice of those who subscribed to nodes that are deleted, and have been told if they had to be
@@ -225,15 +143,4 @@ DELETE FROM affiliation WHERE (node_id, jid) IN (
 DELETE FROM former_node WHERE id IN (
     SELECT f.id FROM former_node f WHERE NOT f.telling AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = f.id)
         AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = f.id) LIMIT $1
-);
-
--- sweep_usage: accounts of which nothing waits
-DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;
-
--- sweep_records: records that are too old
-DELETE FROM txn WHERE id IN (SELECT id FROM txn WHERE committed IS NOT NULL AND committed < $1 LIMIT $2);
-
--- sweep_apps: apps that nobody has used for long; open versions keep theirs
-DELETE FROM txn_app WHERE used < $1 AND NOT EXISTS (
-    SELECT 1 FROM txn t WHERE t.app_id = txn_app.id AND t.committed IS NULL
 );

@@ -23,6 +23,3 @@ SELECT (SELECT coalesce(max(seq), 0) FROM event) + row_number() OVER (ORDER BY w
 FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place
 WHERE s.node = $3 AND (m.attempt_id IS NULL OR (m.item_seq IS NOT NULL AND (NOT m.same OR NOT $4::boolean)));
-
--- forget_events: the oldest events; never the newest
-DELETE FROM event WHERE seq <= $1 AND seq < (SELECT max(seq) FROM event);

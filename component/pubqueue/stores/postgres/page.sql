@@ -1,9 +1,5 @@
 -- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
--- page_nodes: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
-FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
-
 -- page_nodes_with: nodes with an access model, by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
@@ -17,10 +13,6 @@ SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n
 FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name LIMIT $4;
 
 -- Backward, the same in front of a name.
-
--- page_nodes_back: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
-FROM node n WHERE n.name < $1 ORDER BY n.name DESC LIMIT $2;
 
 -- page_nodes_with_back: nodes with an access model
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
@@ -39,9 +31,6 @@ SELECT count(*) FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended
 
 -- count_nodes_but: how many nodes with an access model have payloads of none of these types
 SELECT count(*) FROM node n WHERE n.access_model = $1 AND n.type NOT IN (SELECT json_array_elements_text($2::json));
-
--- count_nodes: how many nodes there are
-SELECT count(*) FROM node;
 
 -- count_nodes_with: how many nodes there are with an access model
 SELECT count(*) FROM node n WHERE n.access_model = $1;
@@ -89,12 +78,6 @@ FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) <= left($3::text, 500) AND s.jid < $3
 ORDER BY s.node_id DESC, s.state DESC, left(s.jid, 500) DESC, s.jid DESC LIMIT $4;
 
--- count_subscriptions_of: how many that are
-SELECT (SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2) + (
-    SELECT coalesce(sum(json_array_length(several::json) - 1), 0) FROM subscription
-    WHERE node_id = $1 AND state = $2 AND several IS NOT NULL
-);
-
 -- several_of: those who subscribe to a node several times, by JID, up to one
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
     s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
@@ -113,12 +96,6 @@ ORDER BY left(s.jid, 500), s.jid LIMIT $3;
 SELECT n.name FROM review r
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = r.node_id OFFSET 0) n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
--- trims: nodes whose items are to be trimmed
-SELECT n.name FROM trim t JOIN node n ON n.id = t.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
-
--- moved_to: where a deleted node is
-SELECT uri FROM moved_node WHERE name = $1;
-
 -- former_subscribers: who subscribed to a deleted node and is to be told
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling)
     AND state = 'subscribed' AND left(jid, 500) >= left($2::text, 500) AND jid > $2 AND deliver
@@ -126,20 +103,6 @@ ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
 -- untold_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
-
--- affiliations_of: everybody who is something to a node
-SELECT jid, affiliation FROM affiliation
-WHERE node_id = $1 AND jid > $2 AND ($4::json IS NULL OR affiliation IN (SELECT json_array_elements_text($4::json)))
-ORDER BY jid LIMIT $3;
-
--- affiliations_of_back: the same in front of a JID
-SELECT jid, affiliation FROM affiliation
-WHERE node_id = $1 AND jid < $2 AND ($4::json IS NULL OR affiliation IN (SELECT json_array_elements_text($4::json)))
-ORDER BY jid DESC LIMIT $3;
-
--- count_affiliations_of: how many are something to a node
-SELECT count(*) FROM affiliation
-WHERE node_id = $1 AND ($2::json IS NULL OR affiliation IN (SELECT json_array_elements_text($2::json)));
 
 -- nodes_of_account: every node that an account is something to
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
@@ -186,45 +149,6 @@ SELECT count(*) + coalesce(sum(json_array_length(s.several::json) - 1), 0)
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2);
-
--- item_ids: the ids of a node's items, oldest first
-SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3;
-
--- item_ids_back: the same in front of a number
-SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3;
-
--- created: the items of a node behind a place, by place: those that overwrote nothing, and those that did
-SELECT place, seq FROM (
-    SELECT * FROM (
-        SELECT i.seq AS place, i.seq FROM item i
-        WHERE i.node_id = $1 AND i.seq > $2 AND NOT EXISTS (SELECT 1 FROM overwritten o WHERE o.seq = i.seq)
-        ORDER BY i.seq LIMIT $3
-    ) a UNION ALL SELECT * FROM (
-        SELECT o.place, o.seq FROM overwritten o JOIN item i ON i.seq = o.seq
-        WHERE o.contents_id = $1 AND o.place > $2 ORDER BY o.place LIMIT $3
-    ) b
-) c ORDER BY place LIMIT $3;
-
--- created_back: the items of a node in front of a place, by place: those that overwrote nothing, and those that did
-SELECT place, seq FROM (
-    SELECT * FROM (
-        SELECT i.seq AS place, i.seq FROM item i
-        WHERE i.node_id = $1 AND i.seq < $2 AND NOT EXISTS (SELECT 1 FROM overwritten o WHERE o.seq = i.seq)
-        ORDER BY i.seq DESC LIMIT $3
-    ) a UNION ALL SELECT * FROM (
-        SELECT o.place, o.seq FROM overwritten o JOIN item i ON i.seq = o.seq
-        WHERE o.contents_id = $1 AND o.place < $2 ORDER BY o.place DESC LIMIT $3
-    ) b
-) c ORDER BY place DESC LIMIT $3;
-
--- modified: the items of a node behind a number, by number
-SELECT i.seq, i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3;
-
--- modified_back: the items of a node in front of a number, by number
-SELECT i.seq, i.seq FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3;
-
--- place_of: where an item stands among the created ones
-SELECT coalesce((SELECT place FROM overwritten WHERE seq = $1), $1::bigint);
 
 -- oldest: a node's items behind a number, no more than so many bytes of payload and one item
 SELECT %(item)s, i.payload FROM (
@@ -295,15 +219,6 @@ SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
     ) p
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($7, 0) ORDER BY f.death;
-
--- stride: the number of an item so far behind another
-SELECT i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT 1 OFFSET $3::bigint - 1;
-
--- newest_item: the highest number of an item in a node
-SELECT coalesce(max(seq), 0) FROM item WHERE node_id = $1;
-
--- newest_death: the highest number of a death in a node
-SELECT coalesce(max(death), 0) FROM item WHERE node_id = $1 AND death IS NOT NULL;
 
 -- node_entries: nodes with their items by state; locked items are found by their locks, for there are few
 WITH locked(node_id, items) AS MATERIALIZED (
@@ -383,27 +298,6 @@ WITH RECURSIVE walk(name) AS (
 )
 SELECT w.name FROM (SELECT walk.name FROM walk LIMIT $3) w WHERE w.name IS NOT NULL;
 
--- count_dead: how many of the next dead letters lie there, how many of them were looked at, and the last one
-SELECT count(*) FILTER (WHERE d.state = 'dead'), count(*), max(d.death) FROM (
-    SELECT death, state FROM item WHERE node_id = $1 AND death IS NOT NULL AND death > $2 ORDER BY death LIMIT $3
-) d;
-
--- events: a page of the log
-SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
-FROM event e JOIN node n ON n.id = e.node_id
-WHERE e.seq > $1 AND e.seq <= $2 AND ($3::json IS NULL OR n.name IN (SELECT json_array_elements_text($3::json)))
-    AND ($4::text IS NULL OR EXISTS (
-        SELECT 1 FROM affiliation a
-        WHERE a.node_id = n.id AND a.jid = $4::text AND a.affiliation IN (SELECT json_array_elements_text($5::json))
-    ))
-ORDER BY e.seq LIMIT $6;
-
--- log_ends: the oldest and the newest event; each is one end of the table
-SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);
-
--- aged: the last of the oldest events that is from before a moment
-SELECT max(e.seq) FROM (SELECT seq, at FROM event ORDER BY seq LIMIT $2) e WHERE e.at < $1;
-
 -- open_records: a page of open versions, of which there are few
 SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
     t.on_taken, t.dead_letter_node
@@ -417,25 +311,11 @@ SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes,
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.id > $1 AND coalesce($2::text, $3::text) IS NULL ORDER BY t.id LIMIT $4;
 
--- records_of_app: those of an app; whose it is does not change
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = $2 AND owner = coalesce($3::text, owner))
-    AND t.id > $1
-ORDER BY t.id LIMIT $4;
-
 -- records_of_owner: those of an account, of all its apps
 SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
     t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND $2::text IS NULL AND t.owner = $3::text AND t.id > $1 ORDER BY t.id LIMIT $4;
-
--- record: a committed version of an app
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE p.name = $1 AND t.version = $2 AND t.committed IS NOT NULL;
 
 -- litter: whether there is anything to sweep
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
@@ -444,19 +324,6 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < $1)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
-
--- forgettable: how many ids of finished work no longer count, counted as far as a limit
-SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= $1 LIMIT $2) old;
-
--- attempts_of: what each attempt of an open version has staged
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped, a.id FROM txn_app p
-JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
-WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL ORDER BY a.part, a.number LIMIT $3;
-
--- winner_attempts: attempts at a version, whether it is open or committed
-SELECT a.part, a.number, a.id, a.committed FROM txn_app p
-JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
-WHERE p.name = $1 AND t.version = $2 ORDER BY a.part, a.number;
 
 -- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids, no more than so many
 -- bytes of payload and one row
@@ -476,6 +343,3 @@ SELECT m.name, m.version FROM (
     SELECT DISTINCT t.id, p.name, t.version FROM attempt a JOIN txn t ON t.id = a.txn_id JOIN txn_app p ON p.id = t.app_id
     WHERE a.committed
 ) m ORDER BY m.id LIMIT $1;
-
--- open_version: the row of an open version
-SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pubqueue.stores.relational.statements import statements
+from pubqueue.stores.relational.statements import Dialect, statements
 
-SQL: Final = statements(__package__)
+DIALECT: Final = Dialect("JOIN", r"(SELECT json_array_elements_text($\1::json))")
+
+SQL: Final = statements(__package__, DIALECT)
 
 _ARRAY: Final = re.compile(r"\$(\d+)::(\w+)\[\]")
 

@@ -3,13 +3,6 @@ SELECT s.name, s.definition, s.source, s.author, s.fired_through, s.due, s.last,
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM schedule WHERE name = k.value OFFSET 0) s;
 
--- all_schedules: schedules behind a name
-SELECT name, definition, source, author, fired_through, due, last, error, tries, paused, revision FROM schedule
-WHERE name > $1 ORDER BY name LIMIT $2;
-
--- due_schedules: names of schedules that have something to do, the longest overdue first
-SELECT name FROM schedule WHERE due IS NOT NULL AND due <= $1 ORDER BY due, name LIMIT $2;
-
 -- add_schedule: a schedule that was not there
 INSERT INTO schedule (definition, source, author, fired_through, due, last, error, tries, paused, revision, name)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::bigint <> 0, $10, $11);
@@ -17,6 +10,3 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::bigint <> 0, $10, $11);
 -- change_schedule: another form, or another state, of the revision that was believed
 UPDATE schedule SET definition = $1, source = $2, author = $3, fired_through = $4, due = $5, last = $6, error = $7, tries = $8,
 paused = $9::bigint <> 0, revision = $10 WHERE name = $11 AND revision = $12;
-
--- drop_schedule: a schedule of the revision that was believed
-DELETE FROM schedule WHERE name = $1 AND revision = $2;

@@ -1,10 +1,17 @@
-"""Reads the .sql files: statements by name, so that all SQL stands where it can be reviewed."""
+"""Reads the .sql files: statements by name, so that all SQL stands where it can be reviewed.
+
+What both dialects say alike stands once, in `common`, written for PostgreSQL with a few macros. A store's own file has the rest;
+a statement of a common name there takes the place of the common one.
+"""
 
 from __future__ import annotations
 
 import re
 from importlib.resources import files
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ITEM: Final = """
     node_id seq id state publisher published priority due expires acquired failed released holder deadline token
@@ -27,14 +34,50 @@ FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule
 
 _HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
 
-
-def statements(package: str) -> dict[str, str]:
-    """Return all statements of a store."""
-    return {name: text for file in FILES for name, text in _load(package, file).items()}
+_LIST: Final = re.compile(r"%\(list (\d+)\)s")
 
 
-def _load(package: str, file: str) -> dict[str, str]:
-    text = files(package).joinpath(f"{file}.sql").read_text(encoding="utf-8")
+class Dialect(NamedTuple):
+    """What becomes of a common statement in one dialect."""
+
+    join: str
+    """For `%(join)s`: joins two tables in the order in which they stand."""
+    values: str
+    """For `%(list 3)s`: what selects the values of a list that comes as JSON; the place of the list is `\\1`."""
+    spelled: Callable[[str], str] = str
+    """Spells what is left, the placeholders and casts of PostgreSQL."""
+
+    def say(self, text: str) -> str:
+        """Return a common statement in this dialect."""
+        return self.spelled(_LIST.sub(self.values, text.replace("%(join)s", self.join)))
+
+
+def statements(package: str, dialect: Dialect) -> dict[str, str]:
+    """Return all statements of a store: the common ones in its dialect, and its own."""
+    alike = {name: dialect.say(text) for name, text in common().items()}
+    return alike | own(package)
+
+
+def common() -> dict[str, str]:
+    """Return the statements that both dialects say alike, as they are written."""
+    return _load(__package__, "common/")
+
+
+def own(package: str) -> dict[str, str]:
+    """Return the statements of one store alone."""
+    return _load(package, "")
+
+
+def _load(package: str, folder: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in FILES:
+        entry = files(package).joinpath(f"{folder}{file}.sql")
+        if entry.is_file():
+            found |= _cut(entry.read_text(encoding="utf-8"))
+    return found
+
+
+def _cut(text: str) -> dict[str, str]:
     parts = _HEADER.split(text)[1:]
     return {
         name: _expanded(body.strip().removesuffix(";"))

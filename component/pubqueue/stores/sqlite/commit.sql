@@ -10,12 +10,6 @@ CREATE TEMP TABLE IF NOT EXISTS met (
     item_seq INTEGER, state TEXT, same INTEGER, PRIMARY KEY (attempt_id, row)
 ) WITHOUT ROWID;
 
--- forget_winners: an empty table for another commit
-DELETE FROM winner;
-
--- forget_met: an empty table for another commit
-DELETE FROM met;
-
 -- add_winner: an attempt that stands for its part
 INSERT INTO winner (part, attempt_id) VALUES (?, ?);
 
@@ -63,9 +57,6 @@ UPDATE met SET same = ? WHERE attempt_id = ? AND row = ?;
 -- unmeet: a winner has met nothing that counts
 DELETE FROM met WHERE attempt_id = ? AND row = ?;
 
--- found: what the winners of a node have met, in classes
-SELECT state, same, count(*), min(id) FROM met WHERE node = ? AND state IS NOT NULL GROUP BY state, same LIMIT ?;
-
 -- taken: winners of a node whose ids belong to locked or dead items with other payloads
 SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'dead') ORDER BY id LIMIT ?;
 
@@ -88,12 +79,6 @@ FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row
 WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.row LIMIT ?;
 
--- overwrite: items of a plain node whose ids come anew
-DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = ?);
-
--- come_anew: and are as good as new
-DELETE FROM met WHERE node = ? AND state IS NOT NULL;
-
 -- give_payload: another payload for items of a queue that nobody holds
 UPDATE item SET payload = s.payload, headers = s.headers, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
@@ -108,37 +93,11 @@ FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;
 
--- find_app: an app that may be there; its owner never changes
-INSERT INTO txn_app (name, owner, used) VALUES (?1, ?2, ?3)
-ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE owner = excluded.owner RETURNING id;
-
--- waiting_until: what waits for the versions of an app up to this one, and when this one began
-SELECT coalesce(sum(items), 0), coalesce(sum(bytes), 0), max(began) FILTER (WHERE version = ?2) FROM txn
-WHERE app_id = ?1 AND version <= ?2 AND committed IS NULL;
-
--- free: what an account has less
-UPDATE staged_usage SET items = items - ?, bytes = bytes - ? WHERE account IN (?, '');
-
 -- keep_winners: attempts at an open version that stand for their parts: a list of parts with numbers
 UPDATE attempt SET committed = 1
 WHERE txn_id = (SELECT id FROM txn WHERE app_id = ?1 AND version = ?2 AND committed IS NULL)
     AND (part, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?3))
 RETURNING txn_id;
-
--- drop_until: nobody wants the other attempts at these versions any more
-UPDATE attempt SET txn_id = NULL
-WHERE txn_id IN (SELECT id FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL) AND NOT committed;
-
--- close_until: these versions are open no longer
-DELETE FROM txn WHERE app_id = ? AND version <= ? AND committed IS NULL;
-
--- close: the record of a committed version; a new row, so that ids rise in the order of commits
-INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds,
-    on_taken, dead_letter_node)
-VALUES (?1, ?2, ?3, 0, ?4, ?5, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
-
--- hand_over: the winners belong to the record
-UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = ?1 AND version = ?2) WHERE txn_id = ?3 AND committed;
 
 -- drop_moved: rows that are in their places
 DELETE FROM staged WHERE row <= ?4 AND attempt_id = (
@@ -151,22 +110,6 @@ UPDATE txn SET items = items - ?3, skipped = iif(?3, coalesce(skipped, 0) + ?3, 
     dead_lettered = iif(?4, coalesce(dead_lettered, 0) + ?4, dead_lettered)
 WHERE app_id = (SELECT id FROM txn_app WHERE name = ?1) AND version = ?2 AND committed IS NOT NULL;
 
--- end_moved: attempts of which nothing is left to be moved
-UPDATE attempt SET txn_id = NULL, committed = 0
-WHERE committed AND txn_id = (
-    SELECT t.id FROM txn_app p CROSS JOIN txn t ON t.app_id = p.id AND t.version = ?2 WHERE p.name = ?1
-) AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
-
--- advance: how far the app is
-UPDATE txn_app SET version = ?, committed = ?, used = ? WHERE id = ? AND (version IS NULL OR version < ?);
-
--- waiting_version: what waits for one version
-SELECT t.id, p.owner, t.items, t.bytes, t.until, p.id FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;
-
--- drop_attempts: nobody wants the attempts at this version any more
-UPDATE attempt SET txn_id = NULL WHERE txn_id = ?;
-
 -- used: an app was heard of until then
 UPDATE txn_app SET used = max(used, ?) WHERE id = ?;
 
@@ -178,34 +121,9 @@ ON a.txn_id = ?1 AND a.part = json_extract(k.value, '$[0]') AND a.number = json_
 UPDATE attempt SET txn_id = NULL WHERE txn_id = ?1
 AND (part, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2));
 
--- lessen: so much less waits for a version
-UPDATE txn SET items = items - ?, bytes = bytes - ? WHERE id = ?;
-
--- drop_open: a version for which nothing is staged is open no more
-DELETE FROM txn WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = ?1);
-
 -- sweep_staged: a slice of the rows that nobody wants
 DELETE FROM staged WHERE (attempt_id, row) IN (
     SELECT s.attempt_id, s.row FROM attempt a JOIN staged s ON s.attempt_id = a.id WHERE a.txn_id IS NULL LIMIT ?
-);
-
--- sweep_attempts: attempts of which no row is left
-DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
-
--- sweep_items: a slice of what nobody contains any more
-DELETE FROM item WHERE seq IN (
-    SELECT i.seq FROM contents c CROSS JOIN item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT ?
-);
-
--- sweep_places: a slice of where items stood that nobody contains any more
-DELETE FROM overwritten WHERE seq IN (
-    SELECT o.seq FROM contents c CROSS JOIN overwritten o ON o.contents_id = c.id WHERE c.node_id IS NULL LIMIT ?
-);
-
--- sweep_contents: contents of which no item is left
-DELETE FROM contents WHERE id IN (
-    SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id)
-        AND NOT EXISTS (SELECT 1 FROM overwritten WHERE contents_id = c.id) LIMIT ?
 );
 
 -- sweep_subscriptions: a slice of those who subscribed to nodes that are deleted, and have been told if they had to be
@@ -222,15 +140,4 @@ DELETE FROM affiliation WHERE (node_id, jid) IN (
 DELETE FROM former_node WHERE id IN (
     SELECT f.id FROM former_node f WHERE f.telling = 0 AND NOT EXISTS (SELECT 1 FROM subscription WHERE node_id = f.id)
         AND NOT EXISTS (SELECT 1 FROM affiliation WHERE node_id = f.id) LIMIT ?
-);
-
--- sweep_usage: accounts of which nothing waits
-DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;
-
--- sweep_records: records that are too old
-DELETE FROM txn WHERE id IN (SELECT id FROM txn WHERE committed IS NOT NULL AND committed < ? LIMIT ?);
-
--- sweep_apps: apps that nobody has used for long; open versions keep theirs
-DELETE FROM txn_app WHERE used < ? AND NOT EXISTS (
-    SELECT 1 FROM txn t WHERE t.app_id = txn_app.id AND t.committed IS NULL
 );

@@ -16,6 +16,3 @@ FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row
 WHERE s.node = ?3 AND (m.attempt_id IS NULL OR (m.item_seq IS NOT NULL AND (m.same = 0 OR NOT ?4)))
 ORDER BY w.part, s.row;
-
--- forget_events: the oldest events; never the newest
-DELETE FROM event WHERE seq <= ? AND seq < (SELECT max(seq) FROM event);

@@ -175,26 +175,6 @@ SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq) FROM json_each(?
 -- ready_items: items with their payloads, by their numbers
 SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
--- due_locks: locks whose deadline has come
-SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline <= ? ORDER BY i.deadline LIMIT ?;
-
--- due_lives: items that nobody holds and whose time to live has ended
-SELECT %(item)s FROM item i
-WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <= ? ORDER BY i.expires LIMIT ?;
-
--- due_delayed: delayed items whose time has come
-SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= ? ORDER BY i.due LIMIT ?;
-
--- due_leases: subscriptions whose lease has ended, or is to be said to end
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
-FROM subscription s CROSS JOIN node n ON n.id = s.node_id
-WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= ? ORDER BY coalesce(s.remind, s.expire) LIMIT ?;
-
--- due_versions: open versions that have waited too long
-SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NULL AND t.until <= ? ORDER BY t.until LIMIT ?;
-
 -- next_due: when the next lock, pause, life or wait for a commit ends, or a schedule has something to do, or 0 if there is something to sweep;
 -- each part reads one end of one index
 SELECT min(moment) FROM (

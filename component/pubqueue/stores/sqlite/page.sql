@@ -1,9 +1,5 @@
 -- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
--- page_nodes: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
-FROM node n WHERE n.name > ? ORDER BY n.name LIMIT ?;
-
 -- page_nodes_with: nodes with an access model, by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
 FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
@@ -17,10 +13,6 @@ SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name LIMIT ?4;
 
 -- Backward, the same in front of a name.
-
--- page_nodes_back: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
-FROM node n WHERE n.name < ?1 ORDER BY n.name DESC LIMIT ?2;
 
 -- page_nodes_with_back: nodes with an access model
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
@@ -39,9 +31,6 @@ SELECT count(*) FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json
 
 -- count_nodes_but: how many nodes with an access model have payloads of none of these types
 SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?2));
-
--- count_nodes: how many nodes there are
-SELECT count(*) FROM node;
 
 -- count_nodes_with: how many nodes there are with an access model
 SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
@@ -83,12 +72,6 @@ SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_se
     s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid < ? ORDER BY s.jid DESC LIMIT ?;
 
--- count_subscriptions_of: how many that are
-SELECT (SELECT count(*) FROM subscription WHERE node_id = ?1 AND state = ?2) + (
-    SELECT coalesce(sum(json_array_length(several) - 1), 0) FROM subscription
-    WHERE node_id = ?1 AND state = ?2 AND several IS NOT NULL
-);
-
 -- several_of: those who subscribe to a node several times, by JID, up to one
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
     s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
@@ -103,32 +86,12 @@ WHERE s.node_id = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 -- reviews: nodes whose subscribers are to be looked through
 SELECT n.name FROM review r CROSS JOIN node n ON n.id = r.node_id WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
--- trims: nodes whose items are to be trimmed
-SELECT n.name FROM trim t CROSS JOIN node n ON n.id = t.node_id WHERE n.name > ? ORDER BY n.name LIMIT ?;
-
--- moved_to: where a deleted node is
-SELECT uri FROM moved_node WHERE name = ?;
-
 -- former_subscribers: who subscribed to a deleted node and is to be told
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1)
     AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
 
 -- untold_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
-
--- affiliations_of: everybody who is something to a node
-SELECT jid, affiliation FROM affiliation
-WHERE node_id = ?1 AND jid > ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
-ORDER BY jid LIMIT ?3;
-
--- affiliations_of_back: the same in front of a JID
-SELECT jid, affiliation FROM affiliation
-WHERE node_id = ?1 AND jid < ?2 AND (?4 IS NULL OR affiliation IN (SELECT value FROM json_each(?4)))
-ORDER BY jid DESC LIMIT ?3;
-
--- count_affiliations_of: how many are something to a node
-SELECT count(*) FROM affiliation
-WHERE node_id = ?1 AND (?2 IS NULL OR affiliation IN (SELECT value FROM json_each(?2)));
 
 -- nodes_of_account: every node that an account is something to
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
@@ -170,45 +133,6 @@ WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) < (?3, 
 -- count_subscriptions_of_account: how many that are
 SELECT count(*) + coalesce(sum(json_array_length(s.several) - 1), 0) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2);
-
--- item_ids: the ids of a node's items, oldest first
-SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?;
-
--- item_ids_back: the same in front of a number
-SELECT i.id FROM item i WHERE i.node_id = ? AND i.seq < ? ORDER BY i.seq DESC LIMIT ?;
-
--- created: the items of a node behind a place, by place: those that overwrote nothing, and those that did
-SELECT place, seq FROM (
-    SELECT * FROM (
-        SELECT i.seq AS place, i.seq FROM item i
-        WHERE i.node_id = ?1 AND i.seq > ?2 AND NOT EXISTS (SELECT 1 FROM overwritten o WHERE o.seq = i.seq)
-        ORDER BY i.seq LIMIT ?3
-    ) a UNION ALL SELECT * FROM (
-        SELECT o.place, o.seq FROM overwritten o CROSS JOIN item i ON i.seq = o.seq
-        WHERE o.contents_id = ?1 AND o.place > ?2 ORDER BY o.place LIMIT ?3
-    ) b
-) c ORDER BY place LIMIT ?3;
-
--- created_back: the items of a node in front of a place, by place: those that overwrote nothing, and those that did
-SELECT place, seq FROM (
-    SELECT * FROM (
-        SELECT i.seq AS place, i.seq FROM item i
-        WHERE i.node_id = ?1 AND i.seq < ?2 AND NOT EXISTS (SELECT 1 FROM overwritten o WHERE o.seq = i.seq)
-        ORDER BY i.seq DESC LIMIT ?3
-    ) a UNION ALL SELECT * FROM (
-        SELECT o.place, o.seq FROM overwritten o CROSS JOIN item i ON i.seq = o.seq
-        WHERE o.contents_id = ?1 AND o.place < ?2 ORDER BY o.place DESC LIMIT ?3
-    ) b
-) c ORDER BY place DESC LIMIT ?3;
-
--- modified: the items of a node behind a number, by number
-SELECT i.seq, i.seq FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
-
--- modified_back: the items of a node in front of a number, by number
-SELECT i.seq, i.seq FROM item i WHERE i.node_id = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3;
-
--- place_of: where an item stands among the created ones
-SELECT coalesce((SELECT place FROM overwritten WHERE seq = ?1), ?1);
 
 -- oldest: a node's items behind a number
 SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
@@ -252,15 +176,6 @@ WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state =
 -- shown_dead: a page of a node's dead, by their deaths
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
 WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY i.death LIMIT ?6;
-
--- stride: the number of an item so far behind another
-SELECT i.seq FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT 1 OFFSET ?3 - 1;
-
--- newest_item: the highest number of an item in a node
-SELECT coalesce(max(seq), 0) FROM item WHERE node_id = ?;
-
--- newest_death: the highest number of a death in a node
-SELECT coalesce(max(death), 0) FROM item WHERE node_id = ? AND death IS NOT NULL;
 
 -- node_entries: nodes with their items by state; locked items are found by their locks, for there are few
 WITH locked(node_id, items) AS MATERIALIZED (
@@ -346,30 +261,6 @@ WITH RECURSIVE walk(name) AS (
 )
 SELECT name FROM walk WHERE name IS NOT NULL;
 
--- count_dead: how many of the next dead letters lie there, how many of them were looked at, and the last one
-SELECT count(*) FILTER (WHERE state = 'dead'), count(*), max(death) FROM (
-    SELECT death, state FROM item INDEXED BY item_death
-    WHERE node_id = ?1 AND death IS NOT NULL AND death > ?2 ORDER BY death LIMIT ?3
-);
-
--- events: a page of the log
-SELECT e.seq, e.at, e.kind, n.name, e.item, e.attempt, e.worker, e.publisher, e.age, e.held, e.origin, e.went_to, e.detail
-FROM event e CROSS JOIN node n ON n.id = e.node_id
-WHERE e.seq > ?1 AND e.seq <= ?2 AND (?3 IS NULL OR n.name IN (SELECT value FROM json_each(?3)))
-    AND (?4 IS NULL OR EXISTS (
-        SELECT 1 FROM affiliation a
-        WHERE a.node_id = n.id AND a.jid = ?4 AND a.affiliation IN (SELECT value FROM json_each(?5))
-    ))
-ORDER BY e.seq LIMIT ?6;
-
--- log_ends: the oldest and the newest event; each is one end of the table
-SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);
-
--- aged: the last of the oldest events that is from before a moment
-SELECT max(seq) FROM (SELECT seq, at FROM event ORDER BY seq LIMIT ?2) WHERE at < ?1;
-
--- Records of transactions, and what waits for a commit.
-
 -- open_records: a page of open versions, of which there are few
 SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
     t.on_taken, t.dead_letter_node
@@ -383,25 +274,11 @@ SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes,
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
--- records_of_app: those of an app; whose it is does not change
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = ?2 AND owner = coalesce(?3, owner))
-    AND t.id > ?1
-ORDER BY t.id LIMIT ?4;
-
 -- records_of_owner: those of an account
 SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
     t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT ?4;
-
--- record: a committed version of an app
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
-FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE p.name = ? AND t.version = ? AND t.committed IS NOT NULL;
 
 -- litter: whether there is anything to sweep
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
@@ -410,19 +287,6 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
-
--- forgettable: how many ids of finished work no longer count, counted as far as a limit
-SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= ? LIMIT ?);
-
--- attempts_of: what each attempt of an open version has staged
-SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped, a.id FROM txn_app p
-JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
-WHERE p.name = ? AND t.version = ? AND t.committed IS NULL ORDER BY a.part, a.number LIMIT ?;
-
--- winner_attempts: attempts at a version, whether it is open or committed
-SELECT a.part, a.number, a.id, a.committed FROM txn_app p
-JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
-WHERE p.name = ? AND t.version = ? ORDER BY a.part, a.number;
 
 -- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids
 SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, (
@@ -434,6 +298,3 @@ FROM staged s WHERE s.attempt_id = ? AND s.row > ? ORDER BY s.row LIMIT ?;
 -- unmoved: committed versions of which something is still to be moved
 SELECT DISTINCT p.name, t.version FROM attempt a CROSS JOIN txn t ON t.id = a.txn_id CROSS JOIN txn_app p ON p.id = t.app_id
 WHERE a.committed ORDER BY a.txn_id LIMIT ?;
-
--- open_version: the row of an open version
-SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = ? AND t.version = ? AND t.committed IS NULL;

@@ -2,13 +2,6 @@
 SELECT s.name, s.definition, s.source, s.author, s.fired_through, s.due, s.last, s.error, s.tries, s.paused, s.revision
 FROM json_each(?) k CROSS JOIN schedule s ON s.name = k.value;
 
--- all_schedules: schedules behind a name
-SELECT name, definition, source, author, fired_through, due, last, error, tries, paused, revision FROM schedule
-WHERE name > ? ORDER BY name LIMIT ?;
-
--- due_schedules: names of schedules that have something to do, the longest overdue first
-SELECT name FROM schedule WHERE due IS NOT NULL AND due <= ? ORDER BY due, name LIMIT ?;
-
 -- add_schedule: a schedule that was not there
 INSERT INTO schedule (definition, source, author, fired_through, due, last, error, tries, paused, revision, name)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
@@ -16,6 +9,3 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- change_schedule: another form, or another state, of the revision that was believed
 UPDATE schedule SET definition = ?, source = ?, author = ?, fired_through = ?, due = ?, last = ?, error = ?, tries = ?, paused = ?,
 revision = ? WHERE name = ? AND revision = ?;
-
--- drop_schedule: a schedule of the revision that was believed
-DELETE FROM schedule WHERE name = ? AND revision = ?;

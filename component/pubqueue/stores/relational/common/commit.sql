@@ -1,0 +1,94 @@
+-- Commits, aborts and sweeps, as far as both dialects say the same. See `relational/statements.py`.
+
+-- forget_winners: an empty table for another commit
+DELETE FROM winner;
+
+-- forget_met: an empty table for another commit
+DELETE FROM met;
+
+-- found: what the winners of a node have met, in classes
+SELECT state, same, count(*), min(id) FROM met WHERE node = $1 AND state IS NOT NULL GROUP BY state, same LIMIT $2;
+
+-- overwrite: items of a plain node whose ids come anew
+DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = $1);
+
+-- come_anew: and are as good as new
+DELETE FROM met WHERE node = $1 AND state IS NOT NULL;
+
+-- find_app: an app that may be there; its owner never changes
+INSERT INTO txn_app (name, owner, used) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE txn_app.owner = excluded.owner RETURNING id;
+
+-- waiting_until: what waits for the versions of an app up to this one, and when this one began
+SELECT coalesce(sum(items), 0)::bigint, coalesce(sum(bytes), 0)::bigint, max(began) FILTER (WHERE version = $2) FROM txn
+WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
+
+-- free: what an account has less
+UPDATE staged_usage SET items = items - $1, bytes = bytes - $2 WHERE account IN ($3, '');
+
+-- drop_until: nobody wants the other attempts at these versions any more
+UPDATE attempt SET txn_id = NULL
+WHERE txn_id IN (SELECT id FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL) AND NOT committed;
+
+-- close_until: these versions are open no longer
+DELETE FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
+
+-- close: the record of a committed version; a new row, so that ids rise in the order of commits
+INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds,
+    on_taken, dead_letter_node)
+VALUES ($1, $2, $3, false, $4, $5::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12);
+
+-- hand_over: the winners belong to the record
+UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = $1 AND version = $2) WHERE txn_id = $3 AND committed;
+
+-- end_moved: attempts of which nothing is left to be moved
+UPDATE attempt SET txn_id = NULL, committed = false
+WHERE committed AND txn_id = (
+    SELECT t.id FROM txn_app p %(join)s txn t ON t.app_id = p.id AND t.version = $2 WHERE p.name = $1
+) AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
+
+-- advance: how far the app is
+UPDATE txn_app SET version = $1, committed = $2, used = $3 WHERE id = $4 AND (version IS NULL OR version < $5);
+
+-- waiting_version: what waits for one version
+SELECT t.id, p.owner, t.items, t.bytes, t.until, p.id FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;
+
+-- drop_attempts: nobody wants the attempts at this version any more
+UPDATE attempt SET txn_id = NULL WHERE txn_id = $1;
+
+-- lessen: so much less waits for a version
+UPDATE txn SET items = items - $1, bytes = bytes - $2 WHERE id = $3;
+
+-- drop_open: a version for which nothing is staged is open no more
+DELETE FROM txn WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = $1);
+
+-- sweep_attempts: attempts of which no row is left
+DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
+
+-- sweep_items: a slice of what nobody contains any more
+DELETE FROM item WHERE seq IN (
+    SELECT i.seq FROM contents c %(join)s item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
+);
+
+-- sweep_places: a slice of where items stood that nobody contains any more
+DELETE FROM overwritten WHERE seq IN (
+    SELECT o.seq FROM contents c %(join)s overwritten o ON o.contents_id = c.id WHERE c.node_id IS NULL LIMIT $1
+);
+
+-- sweep_contents: contents of which no item is left
+DELETE FROM contents WHERE id IN (
+    SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id)
+        AND NOT EXISTS (SELECT 1 FROM overwritten WHERE contents_id = c.id) LIMIT $1
+);
+
+-- sweep_usage: accounts of which nothing waits
+DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;
+
+-- sweep_records: records that are too old
+DELETE FROM txn WHERE id IN (SELECT id FROM txn WHERE committed IS NOT NULL AND committed < $1 LIMIT $2);
+
+-- sweep_apps: apps that nobody has used for long; open versions keep theirs
+DELETE FROM txn_app WHERE used < $1 AND NOT EXISTS (
+    SELECT 1 FROM txn t WHERE t.app_id = txn_app.id AND t.committed IS NULL
+);

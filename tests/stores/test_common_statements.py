@@ -1,0 +1,77 @@
+"""The statements that both stores say alike stand once."""
+
+import re
+
+import pytest
+
+from pubqueue.stores.postgres import queries as postgres
+from pubqueue.stores.relational.statements import common, own
+from pubqueue.stores.sqlite import queries as sqlite
+
+DIALECTS = [sqlite, postgres]
+
+
+def plain(text):
+    """Return a statement without what only says the same in other words: placeholders, casts, lists, lines."""
+    if "$" not in text:
+        places = iter(range(1, 99))
+        text = re.sub(r"\?(\d*)", lambda at: f"${at[1] or next(places)}", text)
+    text = re.sub(r"::\w+(\[\])?", "", text)
+    text = re.sub(r"\(SELECT value FROM json_each\((\S+)\)\)", r"%(list \1)s", text)
+    text = re.sub(r"\(SELECT json_array_elements_text\((\S+)\)\)", r"%(list \1)s", text)
+    text = " ".join(re.sub(r"--.*", "", text).split())
+    ignoring = re.fullmatch(r"INSERT OR IGNORE (INTO .* VALUES \([^()]*\))", text)
+    return f"INSERT {ignoring[1]} ON CONFLICT DO NOTHING" if ignoring else text
+
+
+def alike(one, other):
+    """Return the names under which both say the same."""
+    return sorted(
+        name for name in one.keys() & other.keys() if plain(one[name]) == plain(other[name])
+    )
+
+
+def test_what_both_dialects_say_alike_stands_among_the_common_statements():
+    assert alike(own(sqlite.__package__), own(postgres.__package__)) == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_dialect_repeats_a_common_statement(dialect):
+    said = {name: dialect.DIALECT.say(text) for name, text in common().items()}
+    assert alike(own(dialect.__package__), said) == []
+
+
+def test_a_common_statement_is_that_of_both():
+    assert not common().keys() & own(sqlite.__package__).keys() & own(postgres.__package__).keys()
+    assert len(common()) > 80
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SELECT a FROM t WHERE b = ? AND c = ?", "SELECT a\n    FROM t WHERE b = $1 AND c = $2"),
+        ("SELECT ?2, ?1", "SELECT $2::bigint, $1"),
+        (
+            "a IN (SELECT value FROM json_each(?3))",
+            "a IN (SELECT json_array_elements_text($3::json))",
+        ),
+        (
+            "INSERT OR IGNORE INTO t (a) VALUES (?)",
+            "INSERT INTO t (a) VALUES ($1) ON CONFLICT DO NOTHING",
+        ),
+    ],
+)
+def test_what_is_the_same_in_other_words_is_seen(one, other):
+    assert alike({"it": one}, {"it": other}) == ["it"]
+    assert alike({"it": one}, {"it": other + " LIMIT 1"}) == []
+
+
+def test_a_common_statement_is_said_in_each_dialect():
+    text = "SELECT a::text FROM t %(join)s u ON u.b = $2::bigint WHERE c IN %(list 1)s"
+    assert sqlite.DIALECT.say(text) == (
+        "SELECT a FROM t CROSS JOIN u ON u.b = ?2 WHERE c IN (SELECT value FROM json_each(?1))"
+    )
+    assert postgres.DIALECT.say(text) == (
+        "SELECT a::text FROM t JOIN u ON u.b = $2::bigint"
+        " WHERE c IN (SELECT json_array_elements_text($1::json))"
+    )
