@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pubqueue_xeps.blocking import BlockingItem, BlockingPublisher
-    from pubqueue_xeps.codec import DecodeError
     from pubqueue_xeps.errors import (
         ConfigurationError,
         GoneUnconfirmed,
@@ -35,11 +34,12 @@ if TYPE_CHECKING:
     from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.middleware import ErrorReporting, Timing
-    from pubqueue_xeps.outcome import Failed, Outcome, Reject, Release
-    from pubqueue_xeps.published import NewItem, Published, Retracted
     from pubqueue_xeps.publisher import Publisher
     from pubqueue_xeps.replies import Reply
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release
+    from pubqueue_xeps.wire.payloads.decoding import DecodeError
+    from pubqueue_xeps.wire.published import NewItem, Published, Retracted
     from pubqueue_xeps.worker import Worker
 
 __all__ = [
@@ -84,12 +84,12 @@ __version__ = version("pubqueue")
 
 _HOME: Final[dict[str, tuple[str, ...]]] = {
     "blocking": ("BlockingItem", "BlockingPublisher"),
-    "codec": ("DecodeError",),
+    "wire.payloads.decoding": ("DecodeError",),
     "handlers": ("Handlers",),
     "item": ("Item",),
     "middleware": ("ErrorReporting", "Timing"),
-    "outcome": ("Failed", "Outcome", "Reject", "Release"),
-    "published": ("NewItem", "Published", "Retracted"),
+    "wire.outcome": ("Failed", "Outcome", "Reject", "Release"),
+    "wire.published": ("NewItem", "Published", "Retracted"),
     "publisher": ("Publisher",),
     "replies": ("Reply",),
     "timings": ("Timings",),

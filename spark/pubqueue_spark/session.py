@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue_spark.client.window import Window
 from pubqueue_spark.errors import OptionError
-from pubqueue_xeps import ns
 from pubqueue_xeps.client import Client, login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

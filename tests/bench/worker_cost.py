@@ -28,9 +28,9 @@ from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.asking import ask
 from pubqueue_xeps.batch import Batch
 from pubqueue_xeps.client import Client, login, logout, make_client
-from pubqueue_xeps.ns import CLIENT
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.wire.ns import CLIENT
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import quote
 from pubqueue_xeps.worker import Worker
 from pubqueue_xeps.xep_0254.event import EVENT, RETRACT
 

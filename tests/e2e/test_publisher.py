@@ -33,8 +33,8 @@ from pubqueue import (
     Worker,
 )
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.ns import PUBSUB
-from pubqueue_xeps.questions import Question
+from pubqueue_xeps.wire.ns import PUBSUB
+from pubqueue_xeps.wire.requests.iq import Question
 
 pytestmark = pytest.mark.e2e
 QUICK = Timings(answer=1, refresh=2, backoff_min=0.05, backoff_max=0.5)

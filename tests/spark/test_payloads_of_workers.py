@@ -23,8 +23,8 @@ from pyspark.sql.types import (
 )
 
 from pubqueue_spark.write.forms import form
-from pubqueue_xeps import codec
-from pubqueue_xeps.payloads import written
+from pubqueue_xeps.wire.payloads import decoding
+from pubqueue_xeps.wire.payloads.encoding import written
 
 
 class Order(msgspec.Struct):
@@ -64,7 +64,7 @@ def test_a_row_is_decoded_as_a_struct(text, number, octets, note):
     values = [text, number, Decimal("1.1000"), 0.1, True, date(2026, 11, 22), at, octets]
     row = Row(*KIND.names)(*values, [text, None], {text: number}, note)
     payload = fromstring(form(KIND, "auto").element(row))
-    assert codec.decode(payload, Order) == Order(*values, [text, None], {text: number}, note)
+    assert decoding.decode(payload, Order) == Order(*values, [text, None], {text: number}, note)
 
 
 @given(st.dictionaries(TEXT, TEXT | st.integers() | st.lists(TEXT)))
@@ -73,10 +73,10 @@ def test_a_column_of_json_is_decoded_as_it_is(value):
     if "\ufffe" in text or "\uffff" in text:
         return  # which a column of text cannot hold; a struct can, and a publisher
     payload = fromstring(form(StringType(), "json").element(text))
-    assert codec.plain(payload) == value
-    assert codec.plain(fromstring(written(value))) == value
+    assert decoding.plain(payload) == value
+    assert decoding.plain(fromstring(written(value))) == value
 
 
 def test_a_column_of_text_is_a_string():
     payload = fromstring(form(StringType(), "text").element("rebook <me>"))
-    assert codec.decode(payload, str) == "rebook <me>"
+    assert decoding.decode(payload, str) == "rebook <me>"

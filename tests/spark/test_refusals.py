@@ -4,8 +4,8 @@ import pytest
 
 from pubqueue_spark.client.refusals import BY_CONDITION, BY_TYPE, Verdict, failure, judge
 from pubqueue_spark.errors import RowError, ServiceError
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.refusals import Refusal, read
+from pubqueue_xeps.wire.refusals import Refusal, read
+from pubqueue_xeps.wire.requests.iq import Question
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 ERRORS = "http://jabber.org/protocol/pubsub#errors"

@@ -12,7 +12,7 @@ from pubqueue_spark.write.options import settings
 from pubqueue_spark.write.row_results import RowResults
 from pubqueue_spark.write.rows import Rows
 from pubqueue_spark.write.schema import Columns
-from pubqueue_xeps.refusals import Refusal
+from pubqueue_xeps.wire.refusals import Refusal
 
 CONFLICT = Refusal("cancel", "conflict")
 DONE = ET.fromstring("<iq xmlns='jabber:client' type='result'/>")

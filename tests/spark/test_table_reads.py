@@ -8,7 +8,7 @@ from pubqueue_spark.errors import ServiceError
 from pubqueue_spark.read import table_reads
 from pubqueue_spark.read.options import settings
 from pubqueue_spark.read.table_reads import ReadPartition
-from pubqueue_xeps.pages import Event, EventPage
+from pubqueue_xeps.wire.requests.pages import Event, EventPage
 
 LEAST = {"service": "q", "jid": "etl@localhost", "password": "x", "table": "events"}
 PAGE = 3

@@ -12,7 +12,7 @@ from pubqueue_spark import session
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
 from pubqueue_spark.write import open_write, task
 from pubqueue_spark.write.task import CHUNK, Pace
-from pubqueue_xeps import transactions
+from pubqueue_xeps.wire.requests import transactions
 
 pytestmark = pytest.mark.e2e
 

@@ -17,8 +17,8 @@ from pubqueue_xeps import in_process
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused, NoSuchNode, Refused, ServerUnreachable
 from pubqueue_xeps.handlers import Handlers
-from pubqueue_xeps.outcome import Reject, Release
-from pubqueue_xeps.published import Retracted
+from pubqueue_xeps.wire.outcome import Reject, Release
+from pubqueue_xeps.wire.published import Retracted
 from pubqueue_xeps.worker import Worker
 
 

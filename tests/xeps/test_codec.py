@@ -11,8 +11,8 @@ from xml.etree.ElementTree import fromstring
 import msgspec
 import pytest
 
-from pubqueue_xeps.codec import DecodeError, decode
-from pubqueue_xeps.outcome import Outcome, outcome_of
+from pubqueue_xeps.wire.outcome import Outcome, outcome_of
+from pubqueue_xeps.wire.payloads.decoding import DecodeError, decode
 
 
 class Kind(enum.Enum):

@@ -15,7 +15,7 @@ from harness.queue_service import stamp
 from pubqueue_xeps.choosing import kind_of
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.middleware import handler_name
-from pubqueue_xeps.outcome import Failed, Reject, Release
+from pubqueue_xeps.wire.outcome import Failed, Reject, Release
 
 
 class Job(msgspec.Struct):

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from pubqueue_xeps.codec import DecodeError
 from pubqueue_xeps.middleware import (
     ErrorReporting,
     Facts,
@@ -15,7 +14,8 @@ from pubqueue_xeps.middleware import (
     handler_name,
     wrapped,
 )
-from pubqueue_xeps.outcome import Failed, Reject, Release
+from pubqueue_xeps.wire.outcome import Failed, Reject, Release
+from pubqueue_xeps.wire.payloads.decoding import DecodeError
 
 ITEM = SimpleNamespace(
     node="jobs", id="i1", attempt=3, failures=2, publisher="etl@localhost", payload="secret"

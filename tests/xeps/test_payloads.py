@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from pubqueue_xeps.codec import DecodeError
-from pubqueue_xeps.content import Content
-from pubqueue_xeps.payloads import json_text, written
+from pubqueue_xeps.wire.payloads.decoding import DecodeError
+from pubqueue_xeps.wire.payloads.encoding import json_text, written
+from pubqueue_xeps.wire.payloads.payload import Content
 
 JSON = "{urn:xmpp:json:0}json"
 

@@ -11,8 +11,8 @@ from harness.live import component
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import NoSuchNode, Refused
-from pubqueue_xeps.outcome import Reject
 from pubqueue_xeps.reading import Reader
+from pubqueue_xeps.wire.outcome import Reject
 from pubqueue_xeps.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 

@@ -4,8 +4,8 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from pubqueue_xeps.outcome import Outcome
-from pubqueue_xeps.settling import ItemRequests, deadline, fault, lock
+from pubqueue_xeps.wire.outcome import Outcome
+from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline, fault, lock
 
 ITEMS = ItemRequests("jobs & more")
 

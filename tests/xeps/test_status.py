@@ -16,8 +16,8 @@ from simulate import virtual_time
 from pubqueue_xeps import status
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.log import log
-from pubqueue_xeps.outcome import Reject, Release
 from pubqueue_xeps.status import COUNTED, SENTENCES, SPEAKER, Minutes, say, tell_minutes, wanted
+from pubqueue_xeps.wire.outcome import Reject, Release
 
 
 @pytest.fixture

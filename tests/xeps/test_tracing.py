@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from pubqueue_xeps import tracing
 from pubqueue_xeps.middleware import handler_name, wrapped
-from pubqueue_xeps.outcome import Reject, Release
+from pubqueue_xeps.wire.outcome import Reject, Release
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pubqueue_xeps import transactions
-from pubqueue_xeps.transactions import Committed, Mark, OnTaken, Part, TakenId, Totals
+from pubqueue_xeps.wire.requests import transactions
+from pubqueue_xeps.wire.requests.transactions import Committed, Mark, OnTaken, Part, TakenId, Totals
 
 SCHEMA = etree.XMLSchema(
     etree.parse(Path(__file__).parents[2] / "xeps" / "schemas" / "x-pubqueue.xsd")

@@ -1,5 +1,5 @@
-from pubqueue_xeps.pages import EventPage, NodePage, ReadNode
-from pubqueue_xeps.walk import Walk
+from pubqueue_xeps.wire.requests.pages import EventPage, NodePage, ReadNode
+from pubqueue_xeps.wire.requests.paging import Walk
 
 
 def node(name):

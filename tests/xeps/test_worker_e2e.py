@@ -13,8 +13,8 @@ from harness.live import component
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client import login, logout, make_client
 from pubqueue_xeps.errors import LockLost, NoSuchNode, NotAQueue
-from pubqueue_xeps.outcome import Reject, Release
 from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.wire.outcome import Reject, Release
 from pubqueue_xeps.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 

@@ -7,16 +7,16 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps import refusals
-from pubqueue_xeps.ns import CLIENT
-from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.ns import CLIENT
+from pubqueue_xeps.wire.xml_escape import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.questions import Question
-    from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.wire.refusals import Refusal
+    from pubqueue_xeps.wire.requests.iq import Question
 
 IQ: Final = f"{{{CLIENT}}}iq"
 

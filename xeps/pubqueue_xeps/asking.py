@@ -14,16 +14,16 @@ from slixmpp.jid import JID
 from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher.idsender import MatchIDSender
 
-from pubqueue_xeps import refusals
 from pubqueue_xeps.errors import ServiceUnavailable
-from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.xml_escape import quote
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.questions import Question
+    from pubqueue_xeps.wire.requests.iq import Question
 
 TIMEOUT = 120
 """Seconds; slixmpp's."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final, Self
 
 from slixmpp.exceptions import IqError
 
-from pubqueue_xeps import disco, publishing, refusals, transactions
 from pubqueue_xeps.asking import ask
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
-from pubqueue_xeps.transactions import FEATURE, Committed, Mark, OnTaken, Part
-from pubqueue_xeps.xep_0254.queueing import publication
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.requests import disco, publishing, transactions
+from pubqueue_xeps.wire.requests.publication import publication
+from pubqueue_xeps.wire.requests.transactions import FEATURE, Committed, Mark, OnTaken, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from slixmpp import ClientXMPP
 
-    from pubqueue_xeps.questions import Question
-    from pubqueue_xeps.refusals import Refusal
-    from pubqueue_xeps.times import When
+    from pubqueue_xeps.wire.refusals import Refusal
+    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.times import When
 
 __all__ = ["Batch", "Committed", "OnTaken"]
 

@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pubqueue_xeps.content import Content
 from pubqueue_xeps.forks import Process
 from pubqueue_xeps.handler import is_async, name_of
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.publications import LARGEST
 from pubqueue_xeps.publisher import IN_FLIGHT, TIMEOUT, Publisher
+from pubqueue_xeps.wire.payloads.payload import Content
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.client import Tls
     from pubqueue_xeps.item import Item
-    from pubqueue_xeps.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.replies import Reply
-    from pubqueue_xeps.times import Span, When
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
+    from pubqueue_xeps.wire.times import Span, When
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pubqueue_xeps.ns import JSON
+from pubqueue_xeps.wire.ns import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

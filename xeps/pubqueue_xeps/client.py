@@ -18,7 +18,7 @@ from slixmpp.xmlstream import StanzaBase
 
 from pubqueue_xeps import in_process
 from pubqueue_xeps.errors import LoginFailed, LoginRefused, ServerUnreachable
-from pubqueue_xeps.times import Span, span
+from pubqueue_xeps.wire.times import Span, span
 
 __all__ = ["Client", "LoginFailed", "LoginRefused", "Tls", "login", "logout", "make_client"]
 

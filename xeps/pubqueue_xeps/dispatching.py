@@ -17,10 +17,10 @@ from pubqueue_xeps.blocking import BlockingItem
 from pubqueue_xeps.limits import TimeLimit, tries
 from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import handler_name, wrapped
-from pubqueue_xeps.outcome import Reject, Verdict
 from pubqueue_xeps.stalls import at_work
 from pubqueue_xeps.threads import in_thread
 from pubqueue_xeps.tracebacks import trimmed
+from pubqueue_xeps.wire.outcome import Reject, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue_xeps.published import Published
+    from pubqueue_xeps.wire.published import Published
 
 # ruff: noqa: N818 - the names say what happened, the root says that it is an error
 

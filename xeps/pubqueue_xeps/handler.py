@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue_xeps.choosing import Mark
-    from pubqueue_xeps.content import Content
     from pubqueue_xeps.limits import Limits
+    from pubqueue_xeps.wire.payloads.payload import Content
 
 NOTHING: Final = object()
 """The handler takes the item alone."""

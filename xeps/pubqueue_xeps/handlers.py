@@ -23,14 +23,14 @@ from pubqueue_xeps.handler import NOTHING, Handler, make_handler
 from pubqueue_xeps.limits import Backoff, Limits, whole
 from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import check
-from pubqueue_xeps.outcome import Reject, Release
+from pubqueue_xeps.wire.outcome import Reject, Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.middleware import Middleware
-    from pubqueue_xeps.times import Span
+    from pubqueue_xeps.wire.times import Span
 
 F = TypeVar("F", bound="Callable[..., object]")
 

@@ -6,8 +6,6 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
-from pubqueue_xeps import publishing
-from pubqueue_xeps.content import Content
 from pubqueue_xeps.errors import (
     GoneUnconfirmed,
     LockLost,
@@ -16,10 +14,12 @@ from pubqueue_xeps.errors import (
     Refused,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.outcome import Outcome, Verdict, outcome_of
-from pubqueue_xeps.published import NewItem, Published, carrying
-from pubqueue_xeps.reply_names import CORRELATION, PLACE, REPLY_TO, bounded
-from pubqueue_xeps.times import span, until
+from pubqueue_xeps.wire.outcome import Outcome, Verdict, outcome_of
+from pubqueue_xeps.wire.payloads.payload import Content
+from pubqueue_xeps.wire.published import NewItem, Published, carrying
+from pubqueue_xeps.wire.reply_headers import CORRELATION, PLACE, REPLY_TO, bounded
+from pubqueue_xeps.wire.requests import publishing
+from pubqueue_xeps.wire.times import span, until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.published import Carry
     from pubqueue_xeps.settlement import Verb
-    from pubqueue_xeps.times import Span, When
+    from pubqueue_xeps.wire.published import Carry
+    from pubqueue_xeps.wire.times import Span, When
     from pubqueue_xeps.xep_0254.event import Delivered, Lock, Place
 
 State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]
@@ -54,7 +54,7 @@ class Item(Content):
     """An item that is locked to this worker until it is retracted or unlocked.
 
     `async with item:` retracts it on a clean exit and unlocks it when the block raises, with the
-    outcome that the exception stands for (`pubqueue_xeps.outcome`): Release, Failed and Reject end
+    outcome that the exception stands for (`pubqueue_xeps.wire.outcome`): Release, Failed and Reject end
     there, any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
     out to be gone without anybody knowing by whom, leaving the block logs that and does not raise:
     `item.state` tells it, which is "retracted" only for who deleted the item.

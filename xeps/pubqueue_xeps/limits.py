@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pubqueue_xeps.outcome import Outcome, outcome_of
-from pubqueue_xeps.times import LONGEST_DELAY, Span, span
+from pubqueue_xeps.wire.outcome import Outcome, outcome_of
+from pubqueue_xeps.wire.times import LONGEST_DELAY, Span, span
 
 LONGEST_PAUSE: Final = 3600.0
 """Seconds; no doubling pause grows beyond it."""

@@ -9,9 +9,9 @@ from pubqueue_xeps.answers import Answers, Denied, Unanswered
 from pubqueue_xeps.client import Client, login, logout
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServerUnreachable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PING
 from pubqueue_xeps.pace import Pace
-from pubqueue_xeps.questions import Question
+from pubqueue_xeps.wire.ns import PING
+from pubqueue_xeps.wire.requests.iq import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pubqueue_xeps.codec import DecodeError
 from pubqueue_xeps.handler import is_async, name_of
 from pubqueue_xeps.log import log
-from pubqueue_xeps.outcome import Verdict, outcome_of
 from pubqueue_xeps.tracebacks import trimmed
+from pubqueue_xeps.wire.outcome import Verdict, outcome_of
+from pubqueue_xeps.wire.payloads.decoding import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

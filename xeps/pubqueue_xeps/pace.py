@@ -15,8 +15,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PING
-from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.wire.ns import PING
+from pubqueue_xeps.wire.xml_escape import quote
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

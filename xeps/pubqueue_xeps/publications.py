@@ -11,21 +11,22 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue_xeps import disco, publishing, refusals, retracting
 from pubqueue_xeps.answers import Denied, Unanswered
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.published import NewItem, Published, Retracted, new_id
-from pubqueue_xeps.refusals import Refusal
 from pubqueue_xeps.room import Room
-from pubqueue_xeps.xep_0254.queueing import publication
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id
+from pubqueue_xeps.wire.refusals import Refusal
+from pubqueue_xeps.wire.requests import disco, publishing, retracting
+from pubqueue_xeps.wire.requests.publication import publication
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.questions import Question
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.wire.requests.iq import Question
 
 LARGEST: Final = 256 * 1024 - 1024
 """Bytes of a request that Prosody and ejabberd take from a client, as Debian ships them, with room for its addresses;

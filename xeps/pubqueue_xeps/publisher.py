@@ -16,18 +16,18 @@ from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
 from pubqueue_xeps.forks import Process
 from pubqueue_xeps.line import Line
 from pubqueue_xeps.publications import LARGEST, Publications, new_item
-from pubqueue_xeps.published import carrying
 from pubqueue_xeps.replies import Replies, Reply
-from pubqueue_xeps.times import Span, span
 from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.wire.published import carrying
+from pubqueue_xeps.wire.times import Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from pubqueue_xeps.client import Tls
-    from pubqueue_xeps.published import Carry, NewItem, Published, Retracted
-    from pubqueue_xeps.times import When
+    from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
+    from pubqueue_xeps.wire.times import When
 
 TIMEOUT: Final = 60
 IN_FLIGHT: Final = 100
@@ -150,7 +150,7 @@ class Publisher:
     ) -> Published:
         """Publish an item; when this returns, the service has it, on disk, under the `id` of the result.
 
-        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.payloads`). Without `id` the item gets a unique
+        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.wire.payloads.encoding`). Without `id` the item gets a unique
         one. `delay` and `ttl` are seconds, a timedelta, or an aware datetime until when; `timeout` is seconds or a timedelta.
         `headers` (XEP-0131) are delivered beside the payload. Of items
         of one `group` the node hands out as many at a time as it is set to, in their order.

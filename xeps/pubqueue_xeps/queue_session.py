@@ -17,10 +17,8 @@ from xml.etree.ElementTree import Element
 
 from slixmpp.exceptions import IqError, IqTimeout
 
-from pubqueue_xeps import subscribing
 from pubqueue_xeps.answers import Answers
 from pubqueue_xeps.client import Client, login, logout
-from pubqueue_xeps.clock import moment
 from pubqueue_xeps.errors import (
     LoginFailed,
     PubqueueError,
@@ -29,9 +27,11 @@ from pubqueue_xeps.errors import (
     ServiceUnavailable,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PING, TIME
 from pubqueue_xeps.pace import Pace
-from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.ns import PING, TIME
+from pubqueue_xeps.wire.requests import subscribing
+from pubqueue_xeps.wire.xml_escape import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.questions import Question
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.wire.requests.iq import Question
     from pubqueue_xeps.xep_0254.queueing import XEP_0254
 
 T = TypeVar("T")

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue_xeps import pages
 from pubqueue_xeps.asking import ask_about
 from pubqueue_xeps.errors import ServiceUnavailable
-from pubqueue_xeps.times import span
-from pubqueue_xeps.walk import Walk
+from pubqueue_xeps.wire.requests import pages
+from pubqueue_xeps.wire.requests.paging import Walk
+from pubqueue_xeps.wire.times import span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from slixmpp import ClientXMPP
 
-    from pubqueue_xeps.pages import (
+    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.pages import (
         Event,
         EventPage,
         ItemPage,
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
         ReadNode,
         State,
     )
-    from pubqueue_xeps.questions import Question
-    from pubqueue_xeps.times import Span
+    from pubqueue_xeps.wire.times import Span
 
 
 class Reader:

@@ -15,14 +15,14 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps import publishing
-from pubqueue_xeps.content import Content
 from pubqueue_xeps.errors import ItemDead, NoReply, NoSuchNode, PubqueueError, Refused
-from pubqueue_xeps.ns import CLIENT, DATA, PUBSUB
-from pubqueue_xeps.published import new_id
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import attributes, quote
-from pubqueue_xeps.reply_names import CORRELATION, PLACE, REPLY_TO, correlation
+from pubqueue_xeps.wire.ns import CLIENT, DATA, PUBSUB
+from pubqueue_xeps.wire.payloads.payload import Content
+from pubqueue_xeps.wire.published import new_id
+from pubqueue_xeps.wire.reply_headers import CORRELATION, PLACE, REPLY_TO, correlation
+from pubqueue_xeps.wire.requests import publishing
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import attributes, quote
 from pubqueue_xeps.xep_0254.event import Delivered, read_event
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pubqueue_xeps.connection import Connection
     from pubqueue_xeps.line import Line
     from pubqueue_xeps.publications import Publications
-    from pubqueue_xeps.published import NewItem
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.wire.published import NewItem
 
 MESSAGE: Final = f"{{{CLIENT}}}message"
 ITEM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}items/{{{PUBSUB}}}item"

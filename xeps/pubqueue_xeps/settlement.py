@@ -23,19 +23,19 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from pubqueue_xeps.errors import NotConfirmed, Refused
-from pubqueue_xeps.quoting import quote
-from pubqueue_xeps.refusals import read
-from pubqueue_xeps.settling import ItemRequests, fault, lock
+from pubqueue_xeps.wire.refusals import read
+from pubqueue_xeps.wire.requests.settling import ItemRequests, fault, lock
+from pubqueue_xeps.wire.xml_escape import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.outcome import Outcome
     from pubqueue_xeps.queue_session import QueueSession
-    from pubqueue_xeps.refusals import Refusal
     from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.wire.outcome import Outcome
+    from pubqueue_xeps.wire.refusals import Refusal
     from pubqueue_xeps.xep_0254.event import Place
 
 Verb = Literal["retract", "unlock"]

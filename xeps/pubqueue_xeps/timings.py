@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from pubqueue_xeps.times import Span, span
+from pubqueue_xeps.wire.times import Span, span
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -17,13 +17,13 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pubqueue_xeps.clock import ServiceClock
 from pubqueue_xeps.errors import Refused
 from pubqueue_xeps.log import log
-from pubqueue_xeps.quoting import quote
-from pubqueue_xeps.refusals import read
 from pubqueue_xeps.settlement import Answer, answer_of
-from pubqueue_xeps.settling import ItemRequests, deadline
+from pubqueue_xeps.wire.clock import ServiceClock
+from pubqueue_xeps.wire.refusals import read
+from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline
+from pubqueue_xeps.wire.xml_escape import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

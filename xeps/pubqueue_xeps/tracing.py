@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.middleware import facts_of
-from pubqueue_xeps.outcome import outcome_of
+from pubqueue_xeps.wire.outcome import outcome_of
 
 try:
     from opentelemetry.trace import Span, SpanKind, StatusCode, get_tracer

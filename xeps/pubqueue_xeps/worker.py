@@ -55,9 +55,9 @@ from pubqueue_xeps.queue_session import QueueSession
 from pubqueue_xeps.signals import stopping_on
 from pubqueue_xeps.stalls import at_work, watched
 from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
-from pubqueue_xeps.times import Span, span
 from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.tracebacks import trimmed
+from pubqueue_xeps.wire.times import Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence

@@ -24,8 +24,8 @@ from pubqueue.testing.calendar import Calendar
 from pubqueue.testing.link import connect
 from pubqueue.testing.server import ClientStream, ComponentStream, Server
 from pubqueue.testing.stanzas import read
-from pubqueue_xeps import refusals
-from pubqueue_xeps.quoting import quote
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.xml_escape import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

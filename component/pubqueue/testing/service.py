@@ -27,11 +27,12 @@ from uuid import uuid4
 from pubqueue.core.events import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
 from pubqueue.testing.logs import diverted
-from pubqueue_xeps import in_process, publishing, retracting
+from pubqueue_xeps import in_process
 from pubqueue_xeps.errors import NoSuchNode
-from pubqueue_xeps.payloads import written
-from pubqueue_xeps.published import Retracted
-from pubqueue_xeps.times import span
+from pubqueue_xeps.wire.payloads.encoding import written
+from pubqueue_xeps.wire.published import Retracted
+from pubqueue_xeps.wire.requests import publishing, retracting
+from pubqueue_xeps.wire.times import span
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client import Tls
     from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import Item
-    from pubqueue_xeps.times import Span, When
+    from pubqueue_xeps.wire.times import Span, When
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.client.option import Connection
     from pubqueue_spark.client.request import Request
     from pubqueue_spark.client.window import WindowCounts
-    from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.wire.refusals import Refusal
 
     Answer = Element | Refusal
 

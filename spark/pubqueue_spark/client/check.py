@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 from pubqueue_spark.client.ask import ask
 from pubqueue_spark.client.refusals import told
 from pubqueue_spark.errors import OptionError, ServiceError
-from pubqueue_xeps import disco, ns
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import attributes
-from pubqueue_xeps.refusals import Refusal
+from pubqueue_xeps.wire import ns
+from pubqueue_xeps.wire.refusals import Refusal
+from pubqueue_xeps.wire.requests import disco
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -13,7 +13,7 @@ from pubqueue_spark.errors import PubqueueSparkError, RowError, ServiceError
 
 if TYPE_CHECKING:
     from pubqueue_spark.client.request import Request
-    from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.wire.refusals import Refusal
 
 
 @unique

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.questions import Kind
-    from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.wire.refusals import Refusal
+    from pubqueue_xeps.wire.requests.iq import Kind
 
 
 class Request(Protocol):

@@ -30,7 +30,7 @@ from xml.sax.saxutils import quoteattr
 from pubqueue_spark.client.refusals import Verdict, judge
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_xeps.errors import LoginRefused
-from pubqueue_xeps.refusals import read
+from pubqueue_xeps.wire.refusals import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pubqueue_spark.client.option import Backoff
     from pubqueue_spark.client.request import AnswerHandler, Request
-    from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.wire.refusals import Refusal
 
 MOST_BYTES: Final = 512 * 1024
 SLOW: Final = 100

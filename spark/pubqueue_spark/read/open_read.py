@@ -11,9 +11,9 @@ from pubqueue_spark.client.ask import ask
 from pubqueue_spark.errors import OptionError, SchemaError
 from pubqueue_spark.read import options, tables
 from pubqueue_spark.read.reader import PubqueueReader, PubqueueStreamReader
-from pubqueue_xeps import disco, transactions
-from pubqueue_xeps.pages import EVENTS, READS
-from pubqueue_xeps.refusals import Refusal
+from pubqueue_xeps.wire.refusals import Refusal
+from pubqueue_xeps.wire.requests import disco, transactions
+from pubqueue_xeps.wire.requests.pages import EVENTS, READS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

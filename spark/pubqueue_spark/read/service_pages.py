@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from pubqueue_spark.client.ask import ask
 from pubqueue_spark.client.refusals import told
 from pubqueue_spark.errors import OptionError, ServiceError
-from pubqueue_xeps import pages
-from pubqueue_xeps.refusals import Refusal
+from pubqueue_xeps.wire.refusals import Refusal
+from pubqueue_xeps.wire.requests import pages
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.read.options import ReadSettings
-    from pubqueue_xeps.pages import EventPage, ItemPage, NodePage, RecordPage, State
-    from pubqueue_xeps.questions import Question
+    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.pages import EventPage, ItemPage, NodePage, RecordPage, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.read import tables
 from pubqueue_spark.read.options import patterned
 from pubqueue_spark.read.ranges import cut
-from pubqueue_xeps.walk import Walk
+from pubqueue_xeps.wire.requests.paging import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pubqueue_spark.read.service_pages import ServicePages
     from pubqueue_spark.read.tables import Row
-    from pubqueue_xeps.pages import EventPage, ReadItem, ReadNode
+    from pubqueue_xeps.wire.requests.pages import EventPage, ReadItem, ReadNode
 
 log = logging.getLogger(__name__)
 

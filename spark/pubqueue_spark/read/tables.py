@@ -17,11 +17,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pubqueue_xeps.xml_text import xml_text
+from pubqueue_xeps.wire.payloads.xml_text import xml_text
 
 if TYPE_CHECKING:
     from pubqueue_spark.read.options import Table
-    from pubqueue_xeps.pages import Event, ReadItem, ReadNode, Record
+    from pubqueue_xeps.wire.requests.pages import Event, ReadItem, ReadNode, Record
 
 Row = tuple[Any, ...]
 

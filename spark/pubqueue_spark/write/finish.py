@@ -10,9 +10,9 @@ from pubqueue_spark.client.ask import ask, ask_and_count
 from pubqueue_spark.client.refusals import told
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_spark.write.task import Written
-from pubqueue_xeps import transactions
-from pubqueue_xeps.refusals import Refusal
-from pubqueue_xeps.transactions import OnTaken
+from pubqueue_xeps.wire.refusals import Refusal
+from pubqueue_xeps.wire.requests import transactions
+from pubqueue_xeps.wire.requests.transactions import OnTaken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.client.ask import Answer
     from pubqueue_spark.write.options import Settings
     from pubqueue_spark.write.task import Job
-    from pubqueue_xeps.transactions import Committed, Mark
+    from pubqueue_xeps.wire.requests.transactions import Committed, Mark
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 from pubqueue_spark.errors import SchemaError
 from pubqueue_spark.write import json_text
 from pubqueue_spark.write.payload import check_text, payload
-from pubqueue_xeps import ns
-from pubqueue_xeps.quoting import ILLEGAL, content
+from pubqueue_xeps.wire import ns
+from pubqueue_xeps.wire.xml_escape import ILLEGAL, content
 
 if TYPE_CHECKING:
     from collections.abc import Callable

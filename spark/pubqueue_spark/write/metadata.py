@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from pubqueue_xeps import publishing
+from pubqueue_xeps.wire.requests import publishing
 
 
 def meta(priority: object, delay: object, not_before: object, ttl: object) -> str:

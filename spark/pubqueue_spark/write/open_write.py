@@ -13,9 +13,9 @@ from pubqueue_spark.write import finish, options
 from pubqueue_spark.write.schema import columns
 from pubqueue_spark.write.task import Job
 from pubqueue_spark.write.writer import PubqueueStreamWriter, PubqueueWriter
-from pubqueue_xeps import transactions
-from pubqueue_xeps.refusals import Refusal
-from pubqueue_xeps.transactions import Mark
+from pubqueue_xeps.wire.refusals import Refusal
+from pubqueue_xeps.wire.requests import transactions
+from pubqueue_xeps.wire.requests.transactions import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ import re
 from typing import Final
 from xml.parsers import expat
 
-from pubqueue_xeps.quoting import legal
+from pubqueue_xeps.wire.xml_escape import legal
 
 NAME: Final = re.compile(rb"<[^\s/>]+")
 MOST: Final = 256 * 1024

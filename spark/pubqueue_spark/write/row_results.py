@@ -10,7 +10,7 @@ from pubqueue_spark.client import refusals
 from pubqueue_spark.client.refusals import Verdict
 from pubqueue_spark.errors import RowError
 from pubqueue_spark.write.rows import Publish
-from pubqueue_xeps import publishing
+from pubqueue_xeps.wire.requests import publishing
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.write.bundles import Bundles
     from pubqueue_spark.write.options import Settings
     from pubqueue_spark.write.rows import Item, Rows
-    from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.wire.refusals import Refusal
 
 log = logging.getLogger(__name__)
 

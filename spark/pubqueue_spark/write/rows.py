@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_spark.write import metadata
 from pubqueue_spark.write.payload import MOST
-from pubqueue_xeps import publishing
-from pubqueue_xeps.ns import PUBQUEUE
-from pubqueue_xeps.quoting import attributes, content, legal
+from pubqueue_xeps.wire.ns import PUBQUEUE
+from pubqueue_xeps.wire.requests import publishing
+from pubqueue_xeps.wire.xml_escape import attributes, content, legal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

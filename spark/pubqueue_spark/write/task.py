@@ -20,7 +20,7 @@ from pubqueue_spark.write.bundles import Bundles
 from pubqueue_spark.write.forms import form
 from pubqueue_spark.write.row_results import RowResults
 from pubqueue_spark.write.rows import Rows, Unfit
-from pubqueue_xeps import transactions
+from pubqueue_xeps.wire.requests import transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.write.options import Settings
     from pubqueue_spark.write.rows import Item
     from pubqueue_spark.write.schema import Columns
-    from pubqueue_xeps.transactions import Mark
+    from pubqueue_xeps.wire.requests.transactions import Mark
 
 CHUNK: Final = 200
 """Rows handed to the event loop at once: a hop between threads for each row would cost more."""

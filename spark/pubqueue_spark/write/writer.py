@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 
-from pubqueue_xeps.transactions import Mark
+from pubqueue_xeps.wire.requests.transactions import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.clock import moment
 from pubqueue_xeps.log import log
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB_EVENT, QUEUEING, QUEUEING_SHORT, SHIM
+from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB_EVENT, QUEUEING, QUEUEING_SHORT, SHIM
 
 if TYPE_CHECKING:
     from datetime import datetime

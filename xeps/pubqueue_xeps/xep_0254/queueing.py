@@ -16,15 +16,15 @@ from slixmpp.plugins import BasePlugin
 from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
-from pubqueue_xeps import disco, publishing, refusals, subscribing
 from pubqueue_xeps.asking import ask, ask_about
 from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB_EVENT
-from pubqueue_xeps.payloads import written
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import legal
-from pubqueue_xeps.settling import ItemRequests, deadline, fault
-from pubqueue_xeps.times import until
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB_EVENT
+from pubqueue_xeps.wire.requests import disco, publishing, subscribing
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.publication import publication
+from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline, fault
+from pubqueue_xeps.wire.times import until
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.outcome import Outcome
-    from pubqueue_xeps.times import When
+    from pubqueue_xeps.wire.outcome import Outcome
+    from pubqueue_xeps.wire.times import When
 
 EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Delivered: "queue_item",
@@ -177,7 +177,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     ) -> str:
         """Publish an item and return its id; the service has it when this returns.
 
-        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.payloads`). `delay` and `ttl` are
+        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.wire.payloads.encoding`). `delay` and `ttl` are
         seconds, timedeltas or aware datetimes; `headers` (XEP-0131) are delivered beside the payload. Of the items of a `group` the
         service hands out only so many at a time as the node says, by default one, in the order of their publish. Publishing
         the same id and payload again is harmless, so who does not know whether it went through publishes
@@ -241,36 +241,6 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         for event in read_event(message.xml):
             if (event.service, event.node) in self._queues:
                 self.xmpp.event(EVENT_NAMES[type(event)], event)
-
-
-def publication(
-    name: str, node: str, payload: object, beside: str, answer: str = publishing.SHORT
-) -> Question:
-    """Return the request to publish one item; raise ValueError for what XML cannot carry.
-
-    Raises TypeError for a payload that has no form in JSON, or is an element with something in it that is no text.
-    """
-    _legal(name, "item id")
-    _legal(node, "node's name")
-    what = f"payload of {name!r}"
-    item = publishing.item(name, _legal(_written(payload, what), what).encode())
-    words = f"the publish of {name!r}"
-    return Question("set", words, publishing.publish(node, [item], beside, answer).decode())
-
-
-def _written(payload: object, what: str) -> str:
-    try:
-        return written(payload)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"The {what} {error}.") from None
-
-
-def _legal(text: str, what: str) -> str:
-    """Refuse what would make the server end the stream, and all other work with it."""
-    try:
-        return legal(text)
-    except ValueError as error:
-        raise ValueError(f"The {what} {error}.") from None
 
 
 def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not know our plugin

@@ -11,14 +11,14 @@ from slixmpp.exceptions import IqError
 
 from pubqueue.app.operations.cells import moment, value_of
 from pubqueue.core.reading.overviews import Power
-from pubqueue_xeps import refusals
 from pubqueue_xeps.asking import ask
 from pubqueue_xeps.client import login, logout
 from pubqueue_xeps.connection import Given as About
 from pubqueue_xeps.connection import connection
-from pubqueue_xeps.ns import PUBQUEUE
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import content, quote
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.ns import PUBQUEUE
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import content, quote
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pubqueue.app.operations.model import Operation
     from pubqueue_xeps.client import Client
     from pubqueue_xeps.connection import Connection
-    from pubqueue_xeps.refusals import Refusal
+    from pubqueue_xeps.wire.refusals import Refusal
 
 COMMANDS: Final = "http://jabber.org/protocol/commands"
 DATA: Final = "jabber:x:data"

@@ -17,7 +17,7 @@ from pubqueue.cli.operations.findings import bad, good, look
 from pubqueue.cli.operations.link import RefusedError
 from pubqueue_xeps.asking import ask
 from pubqueue_xeps.errors import ServiceUnavailable
-from pubqueue_xeps.questions import Question
+from pubqueue_xeps.wire.requests.iq import Question
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,8 +19,8 @@ from pubqueue.cli.ending import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.operations import show
 from pubqueue.cli.operations.options import NODE, answering
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
-from pubqueue_xeps.published import NewItem, Published
 from pubqueue_xeps.publisher import Publisher
+from pubqueue_xeps.wire.published import NewItem, Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.ns import HEADERS, PUBQUEUE, PUBSUB
-from pubqueue_xeps.quoting import attributes, content, legal, quote
-from pubqueue_xeps.times import until
+from pubqueue_xeps.wire.ns import HEADERS, PUBQUEUE, PUBSUB
+from pubqueue_xeps.wire.times import until
+from pubqueue_xeps.wire.xml_escape import attributes, content, legal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.times import When
+    from pubqueue_xeps.wire.times import When
 
 SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
 KNOWN: Final = f" xmlns:q='{PUBQUEUE}' q:answer='known'"

@@ -11,7 +11,7 @@ from uuid import UUID
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue_xeps.times import When
+    from pubqueue_xeps.wire.times import When
 
     Carry = Callable[[Mapping[str, str] | None], Mapping[str, str]]
     """Asked at each publish, where it is called, with the headers given there: returns those that the item carries."""

@@ -13,9 +13,9 @@ from xml.etree.ElementTree import Element, iselement
 
 import msgspec
 
-from pubqueue_xeps.ns import JSON, PUBSUB
-from pubqueue_xeps.quoting import ILLEGAL, content
-from pubqueue_xeps.xml_text import xml_text
+from pubqueue_xeps.wire.ns import JSON, PUBSUB
+from pubqueue_xeps.wire.payloads.xml_text import xml_text
+from pubqueue_xeps.wire.xml_escape import ILLEGAL, content
 
 START: Final = f"<json xmlns='{JSON}'>"
 END: Final = "</json>"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.ns import DATA, PUBSUB, SUBSCRIBE_OPTIONS
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import attributes, content, quote
+from pubqueue_xeps.wire.ns import DATA, PUBSUB, SUBSCRIBE_OPTIONS
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import attributes, content, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from pubqueue_xeps.clock import moment
-from pubqueue_xeps.ns import PUBQUEUE, SHIM
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import attributes
+from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.ns import PUBQUEUE, SHIM
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
     from datetime import datetime

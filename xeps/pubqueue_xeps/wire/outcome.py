@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from pubqueue_xeps.quoting import ILLEGAL
-from pubqueue_xeps.times import until
+from pubqueue_xeps.wire.times import until
+from pubqueue_xeps.wire.xml_escape import ILLEGAL
 
 if TYPE_CHECKING:
-    from pubqueue_xeps.times import When
+    from pubqueue_xeps.wire.times import When
 
 LONGEST_REASON: Final = 1023
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue_xeps.ns import DISCO_INFO
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import attributes
+from pubqueue_xeps.wire.ns import DISCO_INFO
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
-from pubqueue_xeps.pages import EventPage, ItemPage
+from pubqueue_xeps.wire.requests.pages import EventPage, ItemPage
 
 Place = TypeVar("Place")
 

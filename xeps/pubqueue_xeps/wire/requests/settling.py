@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.clock import moment
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB, QUEUEING
-from pubqueue_xeps.quoting import attributes, quote
+from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB, QUEUEING
+from pubqueue_xeps.wire.xml_escape import attributes, quote
 
 if TYPE_CHECKING:
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.outcome import Outcome
+    from pubqueue_xeps.wire.outcome import Outcome
 
 TOUCHED: Final = f"{{{PUBQUEUE}}}touch/{{{PUBQUEUE}}}item"
 

@@ -12,9 +12,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from pubqueue_xeps import ns
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import attributes
+from pubqueue_xeps.wire import ns
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 from xml.etree.ElementTree import tostring
 
-from pubqueue_xeps import codec
+from pubqueue_xeps.wire.payloads import decoding
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -35,7 +35,7 @@ class Content(ABC):
 
         Raises DecodeError for any other payload, and where there is none.
         """
-        return codec.plain(self._there())
+        return decoding.plain(self._there())
 
     @overload
     def decode(self, wanted: type[T]) -> T: ...
@@ -44,7 +44,7 @@ class Content(ABC):
     def decode(self, wanted: Any) -> Any: ...  # noqa: ANN401 - a union, say, which is no class
 
     def decode(self, wanted: Any) -> Any:
-        """Read the payload as a value of type `wanted`; `pubqueue_xeps.codec` says how.
+        """Read the payload as a value of type `wanted`; `pubqueue_xeps.wire.payloads.decoding` says how.
 
         JSON is read as anything that msgspec knows: structs, dataclasses, `dict[str, int]`, `list[Flight]`, str,
         bytes, datetime, `int | None`. XML is read as a msgspec struct.
@@ -53,10 +53,10 @@ class Content(ABC):
         it makes an item dead at once, for no other worker could read it either. Raises TypeError for a type
         that no payload of this kind could be read as.
         """
-        return codec.decode(self._there(), wanted)
+        return decoding.decode(self._there(), wanted)
 
     def _there(self) -> Element:
         payload = self.payload
         if payload is None:
-            raise codec.DecodeError("The item has no payload.")
+            raise decoding.DecodeError("The item has no payload.")
         return payload

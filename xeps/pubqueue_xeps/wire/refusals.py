@@ -12,7 +12,7 @@ from pubqueue_xeps.errors import (
     Refused,
     ServiceUnavailable,
 )
-from pubqueue_xeps.ns import STANZAS
+from pubqueue_xeps.wire.ns import STANZAS
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

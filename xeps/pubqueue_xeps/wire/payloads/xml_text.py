@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.quoting import content, quote
+from pubqueue_xeps.wire.xml_escape import content, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

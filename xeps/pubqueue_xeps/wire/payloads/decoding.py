@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 import msgspec
 from msgspec import inspect
 
-from pubqueue_xeps.ns import JSON, PUBQUEUE
-from pubqueue_xeps.outcome import Reject
+from pubqueue_xeps.wire.ns import JSON, PUBQUEUE
+from pubqueue_xeps.wire.outcome import Reject
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps import publishing
-from pubqueue_xeps.ns import PUBQUEUE, PUBSUB
-from pubqueue_xeps.questions import Question
-from pubqueue_xeps.quoting import legal, quote
+from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB
+from pubqueue_xeps.wire.requests import publishing
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import legal, quote
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -1,0 +1,1 @@
+"""Payloads: from a value to XML, and back."""

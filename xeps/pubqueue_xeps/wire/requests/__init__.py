@@ -1,0 +1,1 @@
+"""Requests as text, and how their answers are read: one module for each kind of request."""

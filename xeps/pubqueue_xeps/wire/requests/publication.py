@@ -1,0 +1,38 @@
+"""The publish of one item, checked: what XML cannot carry is refused before it is sent."""
+
+from __future__ import annotations
+
+from pubqueue_xeps.wire.payloads.encoding import written
+from pubqueue_xeps.wire.requests import publishing
+from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.xml_escape import legal
+
+
+def publication(
+    name: str, node: str, payload: object, beside: str, answer: str = publishing.SHORT
+) -> Question:
+    """Return the request to publish one item; raise ValueError for what XML cannot carry.
+
+    Raises TypeError for a payload that has no form in JSON, or is an element with something in it that is no text.
+    """
+    _legal(name, "item id")
+    _legal(node, "node's name")
+    what = f"payload of {name!r}"
+    item = publishing.item(name, _legal(_written(payload, what), what).encode())
+    words = f"the publish of {name!r}"
+    return Question("set", words, publishing.publish(node, [item], beside, answer).decode())
+
+
+def _written(payload: object, what: str) -> str:
+    try:
+        return written(payload)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"The {what} {error}.") from None
+
+
+def _legal(text: str, what: str) -> str:
+    """Refuse what would make the server end the stream, and all other work with it."""
+    try:
+        return legal(text)
+    except ValueError as error:
+        raise ValueError(f"The {what} {error}.") from None
