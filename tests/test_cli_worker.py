@@ -19,7 +19,7 @@ from harness.program import PUBQUEUE
 from pubqueue import cli
 from pubqueue.cli import main
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.xep_0254 import queueing
 
 SERVICE = "queue.localhost"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pubqueue_xeps.blocking import BlockingItem, BlockingPublisher
+    from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.errors import (
         ConfigurationError,
         GoneUnconfirmed,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pubqueue_xeps.middleware import ErrorReporting, Timing
     from pubqueue_xeps.publisher import Publisher
     from pubqueue_xeps.replies import Reply
-    from pubqueue_xeps.timings import Timings
     from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
     from pubqueue_xeps.wire.published import NewItem, Published, Retracted
@@ -92,7 +92,7 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "wire.published": ("NewItem", "Published", "Retracted"),
     "publisher": ("Publisher",),
     "replies": ("Reply",),
-    "timings": ("Timings",),
+    "client.timings": ("Timings",),
     "worker": ("Worker",),
 }
 """The module of each name; what stands in none is an error."""

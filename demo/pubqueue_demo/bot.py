@@ -29,8 +29,8 @@ from pubqueue_demo.report import (
     Unlocked,
     tell,
 )
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue_spark.client.window import Window
 from pubqueue_spark.errors import OptionError
-from pubqueue_xeps.client import Client, login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import Client, login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused
 from pubqueue_xeps.wire import ns
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.client.option import Connection
     from pubqueue_spark.client.request import AnswerHandler
     from pubqueue_spark.client.window import Limits, Task
-    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.client.xmpp_client import Tls
 
 T = TypeVar("T")
 IQ: Final = f"{{{ns.CLIENT}}}iq"

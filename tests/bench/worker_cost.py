@@ -25,9 +25,9 @@ from rich.table import Table
 from bench.load import NODE, PUBSUB, SERVICE, SUBSCRIBE, payload
 from bench.report import spread
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.asking import ask
 from pubqueue_xeps.batch import Batch
-from pubqueue_xeps.client import Client, login, logout, make_client
+from pubqueue_xeps.client.ask import ask
+from pubqueue_xeps.client.xmpp_client import Client, login, logout, make_client
 from pubqueue_xeps.wire.ns import CLIENT
 from pubqueue_xeps.wire.requests.iq import Question
 from pubqueue_xeps.wire.xml_escape import quote

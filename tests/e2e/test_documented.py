@@ -39,7 +39,7 @@ PYTHON = [
 ]
 TOLD = """
 import runpy, sys
-from pubqueue_xeps import client
+from pubqueue_xeps.client import xmpp_client as client
 
 made = client.make_client
 

@@ -16,7 +16,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_s
 
 from pubqueue.cli import worker as command
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.limits import LONGEST_PAUSE
 from pubqueue_xeps.xep_0254 import queueing
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
 
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import LoginFailed, ServiceUnavailable
 from pubqueue_xeps.xep_0254 import queueing
 

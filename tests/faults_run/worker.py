@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from faults_run.notes import Pen
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:

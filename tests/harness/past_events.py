@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
 
 from pubqueue_xeps.batch import Batch
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.worker import Worker
 
 if TYPE_CHECKING:

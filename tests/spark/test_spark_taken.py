@@ -9,7 +9,7 @@ import re
 import pytest
 from pyspark.sql import functions as f
 
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

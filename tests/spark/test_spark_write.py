@@ -9,7 +9,7 @@ from harness.queue_script import error
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -3,7 +3,7 @@ import pytest_asyncio
 from harness.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.worker import Worker
 
 

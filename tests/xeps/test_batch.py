@@ -8,7 +8,7 @@ import pytest
 from harness.live import component
 
 from pubqueue_xeps.batch import Batch, Committed
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import NoSuchNode, Refused, ServiceUnavailable
 
 pytestmark = pytest.mark.e2e

@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from pubqueue_xeps.client import LoginFailed, login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import LoginFailed, login, logout, make_client
 
 pytestmark = pytest.mark.e2e
 

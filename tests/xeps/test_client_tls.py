@@ -8,7 +8,7 @@ import pytest_asyncio
 from harness.tls import certify, secure
 
 from pubqueue_demo.prosody import Prosody, free_ports
-from pubqueue_xeps.client import LoginFailed, login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import LoginFailed, login, logout, make_client
 
 pytestmark = pytest.mark.e2e
 

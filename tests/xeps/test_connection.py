@@ -4,8 +4,8 @@ import pytest
 
 from pubqueue.config import Settings
 from pubqueue.environment import variables
-from pubqueue_xeps import connection as module
-from pubqueue_xeps.connection import Connection, Given, connection, read_url
+from pubqueue_xeps.client import connection as module
+from pubqueue_xeps.client.connection import Connection, Given, connection, read_url
 from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.publisher import Publisher
 from pubqueue_xeps.worker import Worker

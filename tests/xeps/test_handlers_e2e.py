@@ -20,10 +20,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps import tracing
 from pubqueue_xeps.blocking import BlockingItem
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.reading import Reader
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.wire.outcome import Release
 from pubqueue_xeps.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing

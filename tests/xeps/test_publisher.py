@@ -11,6 +11,7 @@ import pytest
 from harness.queue_service import QueueService, in_turn, refuse, result
 
 from pubqueue_demo.prosody import Prosody
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import (
     LoginRefused,
     NoReplyWanted,
@@ -20,7 +21,6 @@ from pubqueue_xeps.errors import (
     ServerUnreachable,
 )
 from pubqueue_xeps.publisher import Publisher
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id
 
 pytestmark = pytest.mark.e2e

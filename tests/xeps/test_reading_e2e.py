@@ -9,7 +9,7 @@ from harness.ejabberd import Ejabberd
 from harness.live import component
 
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import NoSuchNode, Refused
 from pubqueue_xeps.reading import Reader
 from pubqueue_xeps.wire.outcome import Reject

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pubqueue_xeps.room import Room
+from pubqueue_xeps.client.bytes_in_flight import Room
 
 
 async def turns():

@@ -9,9 +9,9 @@ import pytest
 from harness.queue_service import TIME, answer, refuse, stamp
 
 from pubqueue.testing import make_item
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
 from pubqueue_xeps.item import Item
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.touches import LockKeeper
 from pubqueue_xeps.waiting import WaitingItems
 from pubqueue_xeps.wire.clock import ServiceClock, moment

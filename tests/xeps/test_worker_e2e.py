@@ -11,9 +11,9 @@ from harness.ejabberd import Ejabberd
 from harness.live import component
 
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import LockLost, NoSuchNode, NotAQueue
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.wire.outcome import Reject, Release
 from pubqueue_xeps.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing

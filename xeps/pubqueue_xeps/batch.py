@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from slixmpp.exceptions import IqError
 
-from pubqueue_xeps.asking import ask
+from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.requests import disco, publishing, transactions

@@ -19,10 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pubqueue_xeps.forks import Process
+from pubqueue_xeps.client.forks import Process
+from pubqueue_xeps.client.publications import LARGEST
 from pubqueue_xeps.handler import is_async, name_of
 from pubqueue_xeps.handlers import Handlers
-from pubqueue_xeps.publications import LARGEST
 from pubqueue_xeps.publisher import IN_FLIGHT, TIMEOUT, Publisher
 from pubqueue_xeps.wire.payloads.payload import Content
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.replies import Reply
-    from pubqueue_xeps.timings import Timings
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import Span, When
 

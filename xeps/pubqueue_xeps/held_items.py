@@ -17,10 +17,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, canonicalize, tostring
 
+from pubqueue_xeps.client.publications import Publications
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfirmed, PubqueueError
 from pubqueue_xeps.item import Item, State
 from pubqueue_xeps.log import log
-from pubqueue_xeps.publications import Publications
 from pubqueue_xeps.settlement import Answer, Settlements, Verb
 from pubqueue_xeps.touches import LockKeeper, Touches
 from pubqueue_xeps.waiting import WaitingItems
@@ -38,8 +38,8 @@ from pubqueue_xeps.xep_0254.event import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.queue_session import QueueSession
-    from pubqueue_xeps.timings import Timings
     from pubqueue_xeps.wire.outcome import Outcome
     from pubqueue_xeps.wire.published import NewItem, Published
     from pubqueue_xeps.xep_0254.event import Place

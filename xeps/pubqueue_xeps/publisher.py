@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Self
 
-from pubqueue_xeps.connection import Connection, Given, connection
+from pubqueue_xeps.client.connection import Connection, Given, connection
+from pubqueue_xeps.client.connection_keeper import Line
+from pubqueue_xeps.client.forks import Process
+from pubqueue_xeps.client.publications import LARGEST, Publications, new_item
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
-from pubqueue_xeps.forks import Process
-from pubqueue_xeps.line import Line
-from pubqueue_xeps.publications import LARGEST, Publications, new_item
 from pubqueue_xeps.replies import Replies, Reply
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.wire.published import carrying
 from pubqueue_xeps.wire.times import Span, span
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import When
 
@@ -37,7 +37,7 @@ class Publisher:
     """Publishes to the nodes of one service, as an async context manager.
 
     Without arguments it takes the connection from `PUBQUEUE_URL`, and the password from `PUBQUEUE_PASSWORD` or
-    `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`); arguments outrank these. Where `jid` has no resource, a random
+    `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.client.connection`); arguments outrank these. Where `jid` has no resource, a random
     one is chosen. Raises ConfigurationError, a ValueError, for what is missing or wrong.
 
     `timeout`, in seconds or as a timedelta, is how long entering waits for a server that cannot be reached, and a publish for its

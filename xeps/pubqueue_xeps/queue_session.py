@@ -17,8 +17,9 @@ from xml.etree.ElementTree import Element
 
 from slixmpp.exceptions import IqError, IqTimeout
 
-from pubqueue_xeps.answers import Answers
-from pubqueue_xeps.client import Client, login, logout
+from pubqueue_xeps.client.pace import Pace
+from pubqueue_xeps.client.pending_iqs import Answers
+from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import (
     LoginFailed,
     PubqueueError,
@@ -27,7 +28,6 @@ from pubqueue_xeps.errors import (
     ServiceUnavailable,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.pace import Pace
 from pubqueue_xeps.wire.clock import moment
 from pubqueue_xeps.wire.ns import PING, TIME
 from pubqueue_xeps.wire.requests import subscribing
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.wire.requests.iq import Question
     from pubqueue_xeps.xep_0254.queueing import XEP_0254
 

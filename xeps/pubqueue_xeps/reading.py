@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue_xeps.asking import ask_about
+from pubqueue_xeps.client.ask import ask_about
 from pubqueue_xeps.errors import ServiceUnavailable
 from pubqueue_xeps.wire.requests import pages
 from pubqueue_xeps.wire.requests.paging import Walk

@@ -28,10 +28,10 @@ from pubqueue_xeps.xep_0254.event import Delivered, read_event
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.connection import Connection
-    from pubqueue_xeps.line import Line
-    from pubqueue_xeps.publications import Publications
-    from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.client.connection import Connection
+    from pubqueue_xeps.client.connection_keeper import Line
+    from pubqueue_xeps.client.publications import Publications
+    from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.wire.published import NewItem
 
 MESSAGE: Final = f"{{{CLIENT}}}message"

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
+    from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.queue_session import QueueSession
-    from pubqueue_xeps.timings import Timings
     from pubqueue_xeps.xep_0254.event import Place
 
 SHORTEST: Final = 0.5

@@ -43,7 +43,8 @@ from signal import SIGINT, SIGTERM, Signals
 from typing import TYPE_CHECKING, Final, Self
 
 from pubqueue_xeps.blocking import in_threads
-from pubqueue_xeps.connection import Given, connection
+from pubqueue_xeps.client.connection import Given, connection
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.dispatching import Dispatcher
 from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.handler import is_async, name_of
@@ -55,7 +56,6 @@ from pubqueue_xeps.queue_session import QueueSession
 from pubqueue_xeps.signals import stopping_on
 from pubqueue_xeps.stalls import at_work, watched
 from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
-from pubqueue_xeps.timings import Timings
 from pubqueue_xeps.tracebacks import trimmed
 from pubqueue_xeps.wire.times import Span, span
 
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pubqueue_xeps.blocking import BlockingItem
-    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.item import Item
 
     Handle = Callable[[Item], Awaitable[object]]
@@ -78,7 +78,7 @@ class Worker:
     """Takes items from one queue or several of one service, at most `requests` (10) of each at a time.
 
     What is not given of the connection comes from `url`, or else from the environment: `PUBQUEUE_URL`, and for the
-    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.connection`). Raises ConfigurationError, a
+    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.client.connection`). Raises ConfigurationError, a
     ValueError, for what is missing or wrong.
 
     `node` is the name of a queue, or a list of them: then the worker has one connection, a window of `requests` items of

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.suggestion import suggestion
-from pubqueue_xeps.connection import PASSWORD, PASSWORD_FILE, URL
+from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, URL
 from pubqueue_xeps.status import QUIET
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from slixmpp.jid import JID
 from pubqueue.cli.ending import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.supervisor import supervise
 from pubqueue.cli.target import TargetError, load
-from pubqueue_xeps.connection import URL, read_url
+from pubqueue_xeps.client.connection import URL, read_url
 from pubqueue_xeps.errors import PubqueueError
 from pubqueue_xeps.worker import REQUESTS, Worker
 

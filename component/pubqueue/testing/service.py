@@ -27,7 +27,7 @@ from uuid import uuid4
 from pubqueue.core.events import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
 from pubqueue.testing.logs import diverted
-from pubqueue_xeps import in_process
+from pubqueue_xeps.client.xmpp_client import in_process
 from pubqueue_xeps.errors import NoSuchNode
 from pubqueue_xeps.wire.payloads.encoding import written
 from pubqueue_xeps.wire.published import Retracted
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.reading.pages import ItemEntry
     from pubqueue.testing.engine import Option
-    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.wire.times import Span, When

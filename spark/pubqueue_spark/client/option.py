@@ -17,7 +17,7 @@ from pubqueue_spark.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pubqueue_xeps.client import Tls
+    from pubqueue_xeps.client.xmpp_client import Tls
 
 PORTS: Final = 65535
 HIGHEST: Final = 2**63 - 1

@@ -16,7 +16,7 @@ from slixmpp.plugins import BasePlugin
 from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
-from pubqueue_xeps.asking import ask, ask_about
+from pubqueue_xeps.client.ask import ask, ask_about
 from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB_EVENT

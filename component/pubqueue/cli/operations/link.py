@@ -11,10 +11,10 @@ from slixmpp.exceptions import IqError
 
 from pubqueue.app.operations.cells import moment, value_of
 from pubqueue.core.reading.overviews import Power
-from pubqueue_xeps.asking import ask
-from pubqueue_xeps.client import login, logout
-from pubqueue_xeps.connection import Given as About
-from pubqueue_xeps.connection import connection
+from pubqueue_xeps.client.ask import ask
+from pubqueue_xeps.client.connection import Given as About
+from pubqueue_xeps.client.connection import connection
+from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import PUBQUEUE
 from pubqueue_xeps.wire.requests.iq import Question
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.operations.cells import Value
     from pubqueue.app.operations.model import Operation
-    from pubqueue_xeps.client import Client
-    from pubqueue_xeps.connection import Connection
+    from pubqueue_xeps.client.connection import Connection
+    from pubqueue_xeps.client.xmpp_client import Client
     from pubqueue_xeps.wire.refusals import Refusal
 
 COMMANDS: Final = "http://jabber.org/protocol/commands"

@@ -15,7 +15,7 @@ from pubqueue.app.operations.service import SERVICE
 from pubqueue.app.operations.words import count, span
 from pubqueue.cli.operations.findings import bad, good, look
 from pubqueue.cli.operations.link import RefusedError
-from pubqueue_xeps.asking import ask
+from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import ServiceUnavailable
 from pubqueue_xeps.wire.requests.iq import Question
 

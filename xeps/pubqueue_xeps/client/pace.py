@@ -21,7 +21,7 @@ from pubqueue_xeps.wire.xml_escape import quote
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.client.timings import Timings
 
 OFTEN: Final = 16 * 1024
 """Bytes that are sent between two pings at least."""

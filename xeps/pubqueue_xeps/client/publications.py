@@ -11,10 +11,10 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue_xeps.answers import Denied, Unanswered
+from pubqueue_xeps.client.bytes_in_flight import Room
+from pubqueue_xeps.client.pending_iqs import Denied, Unanswered
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.room import Room
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id
 from pubqueue_xeps.wire.refusals import Refusal
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.wire.requests.iq import Question
 
 LARGEST: Final = 256 * 1024 - 1024

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.answers import Answers, Denied, Unanswered
-from pubqueue_xeps.client import Client, login, logout
+from pubqueue_xeps.client.pace import Pace
+from pubqueue_xeps.client.pending_iqs import Answers, Denied, Unanswered
+from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServerUnreachable
 from pubqueue_xeps.log import log
-from pubqueue_xeps.pace import Pace
 from pubqueue_xeps.wire.ns import PING
 from pubqueue_xeps.wire.requests.iq import Question
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.connection import Connection
-    from pubqueue_xeps.timings import Timings
+    from pubqueue_xeps.client.connection import Connection
+    from pubqueue_xeps.client.timings import Timings
 
 PING_SERVER: Final = Question("get", "whether the server is there", f"<ping xmlns='{PING}'/>")
 

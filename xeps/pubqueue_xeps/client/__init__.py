@@ -1,0 +1,5 @@
+"""Logging in and asking: one connection, kept up, and requests that are repeated until they are answered."""
+
+from pubqueue_xeps.client.xmpp_client import Client, Tls, login, logout, make_client
+
+__all__ = ["Client", "Tls", "login", "logout", "make_client"]

@@ -1,0 +1,204 @@
+"""Where the queue is and who we are there: by arguments, by a URL, or by the environment.
+
+    xmpp://bot@example.org/queue.example.org?host=127.0.0.1&port=5222&tls=off
+
+is the account, as a bare or full JID, and the address of the service, as RFC 5122 writes them. What may follow:
+
+- `host`, `port`: the server, where DNS does not tell it;
+- `tls`: required (STARTTLS, the default), direct (from the first byte), or off, on a loopback address alone;
+- `ca_file`: certificate authorities in place of the system's;
+- `node`: the node that a worker works for; several times for several.
+
+The environment has the URL in `PUBQUEUE_URL`. The password never stands in a URL, which ends up in logs: it is in
+`PUBQUEUE_PASSWORD`, or in the first line of the file that `PUBQUEUE_PASSWORD_FILE` names. What is given as an argument
+outranks the URL, and the URL is not even looked at where both the account and the service are arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from slixmpp.jid import JID, InvalidJID
+
+from pubqueue_xeps.client.xmpp_client import Client, Tls, make_client
+from pubqueue_xeps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+URL: Final = "PUBQUEUE_URL"
+PASSWORD: Final = "PUBQUEUE_PASSWORD"  # noqa: S105 - the name of the variable
+PASSWORD_FILE: Final = "PUBQUEUE_PASSWORD_FILE"  # noqa: S105 - as above
+EXAMPLE: Final = "xmpp://bot@example.org/queue.example.org"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What is known so far; None is not known."""
+
+    jid: str | None = None
+    password: str | None = field(default=None, repr=False)
+    service: str | None = None
+    nodes: tuple[str, ...] | None = None
+    host: str | None = None
+    port: int | None = None
+    tls: Tls | None = None
+    ca_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """All that it takes to log in, and whom to ask then. `jid` is a full JID."""
+
+    jid: str
+    password: str = field(repr=False)
+    service: str
+    nodes: tuple[str, ...]
+    host: str | None
+    port: int
+    tls: Tls
+    ca_file: str | None
+
+    @property
+    def account(self) -> str:
+        """The bare JID."""
+        return str(JID(self.jid).bare)
+
+    def client(self) -> Client:
+        """Make a client for `login`; the event loop has to run. Raises ValueError."""
+        address = {"host": self.host, "ca_file": self.ca_file}
+        return make_client(self.jid, self.password, port=self.port, tls=self.tls, **address)
+
+
+def connection(
+    given: Given,
+    *,
+    role: str,
+    url: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Connection:
+    """Complete what is given from `url`, or else from the environment; `role` names a resource that is chosen.
+
+    Raises ConfigurationError, which is one sentence.
+    """
+    if url is not None:
+        given = _completed(given, read_url(url))
+    elif (given.jid is None or given.service is None) and (found := environment.get(URL)):
+        given = _completed(given, read_url(found, URL))
+    jid, service = given.jid, given.service
+    if jid is None or service is None:
+        missing = "account (jid=)" if jid is None else "service (service=)"
+        raise ConfigurationError(f"No {missing} is given, and {URL} is not set; {EXAMPLE} is one.")
+    password = given.password if given.password is not None else _password(environment)
+    if password is None:
+        raise ConfigurationError(
+            f"There is no password for {_jid(jid).bare}: give password=, or set {PASSWORD} or {PASSWORD_FILE}."
+        )
+    return Connection(
+        jid=_full(jid, role),
+        password=password,
+        service=str(_jid(service)),
+        nodes=given.nodes or (),
+        host=given.host,
+        port=5222 if given.port is None else given.port,
+        tls=given.tls or "required",
+        ca_file=given.ca_file,
+    )
+
+
+def read_url(url: str, name: str = "The URL") -> Given:
+    """Read a URL; raises ConfigurationError, which never repeats it, for there may be a password in it."""
+    try:
+        parts = urlsplit(url)
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise ConfigurationError(f"{name} cannot be read; {EXAMPLE} is one.") from None
+    words = dict(pairs)
+    user, _, domain = parts.netloc.rpartition("@")
+    if ":" in user or "password" in words:
+        raise ConfigurationError(
+            f"{name} has a password in it; put it into {PASSWORD} or {PASSWORD_FILE}, for URLs end up in logs."
+        )
+    service = unquote(parts.path.removeprefix("/"))
+    if parts.scheme != "xmpp" or not user or not domain or not service or parts.fragment:
+        raise ConfigurationError(f"{name} is not of the form {EXAMPLE}.")
+    if ":" in domain:
+        raise ConfigurationError(f"{name} has a port behind the domain; write ?port= at its end.")
+    if unknown := words.keys() - {"host", "port", "tls", "ca_file", "node"}:
+        raise ConfigurationError(f"{name} has {min(unknown)!r}, which means nothing there.")
+    named = [word for word, _ in pairs]
+    if twice := [word for word in words if word != "node" and named.count(word) > 1]:
+        raise ConfigurationError(f"{name} has {min(twice)!r} more than once.")
+    return Given(
+        jid=f"{unquote(user)}@{domain}",
+        service=service,
+        nodes=tuple(value for word, value in pairs if word == "node") or None,
+        host=words.get("host"),
+        port=_port(words.get("port"), name),
+        tls=_tls(words.get("tls"), name),
+        ca_file=words.get("ca_file"),
+    )
+
+
+def _completed(given: Given, found: Given) -> Given:
+    missing = {
+        name: getattr(found, name)
+        for name in Given.__dataclass_fields__
+        if getattr(given, name) is None
+    }
+    return replace(given, **missing)
+
+
+def _password(environment: Mapping[str, str]) -> str | None:
+    if told := environment.get(PASSWORD):
+        return told
+    if not (name := environment.get(PASSWORD_FILE)):
+        return None
+    try:
+        lines = Path(name).read_text("utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ConfigurationError(
+            f"The file {name} of {PASSWORD_FILE} cannot be read: {why}."
+        ) from None
+    if not lines or not lines[0]:
+        raise ConfigurationError(
+            f"The file {name} of {PASSWORD_FILE} has no password in its first line."
+        )
+    return lines[0]
+
+
+def _port(text: str | None, name: str) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):  # noqa: PLR2004 - the last port
+        raise ConfigurationError(f"{name} has port={text!r}; it takes a number from 1 to 65535.")
+    return int(text)
+
+
+def _tls(text: str | None, name: str) -> Tls | None:
+    for mode in get_args(Tls):
+        if text == mode:
+            return mode  # type: ignore[no-any-return]  # one of them
+    if text is not None:
+        raise ConfigurationError(
+            f"{name} has tls={text!r}; it takes one of {', '.join(get_args(Tls))}."
+        )
+    return None
+
+
+def _jid(text: str) -> JID:
+    try:
+        return JID(text)
+    except InvalidJID:
+        raise ConfigurationError(f"{text!r} is not a JID.") from None
+
+
+def _full(text: str, role: str) -> str:
+    jid = _jid(text)
+    return str(jid) if jid.resource else f"{jid}/{role}-{secrets.token_hex(4)}"
