@@ -11,7 +11,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pubqueue_xeps.blocking import BlockingItem, BlockingPublisher
     from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.errors import (
         ConfigurationError,
@@ -32,15 +31,17 @@ if TYPE_CHECKING:
         ServerUnreachable,
         ServiceUnavailable,
     )
-    from pubqueue_xeps.handlers import Handlers
-    from pubqueue_xeps.item import Item
-    from pubqueue_xeps.middleware import ErrorReporting, Timing
-    from pubqueue_xeps.publisher import Publisher
-    from pubqueue_xeps.replies import Reply
+    from pubqueue_xeps.publisher.blocking import BlockingPublisher
+    from pubqueue_xeps.publisher.publisher import Publisher
+    from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
     from pubqueue_xeps.wire.published import NewItem, Published, Retracted
-    from pubqueue_xeps.worker import Worker
+    from pubqueue_xeps.worker.blocking_item import BlockingItem
+    from pubqueue_xeps.worker.handling.handlers import Handlers
+    from pubqueue_xeps.worker.handling.middleware import ErrorReporting, Timing
+    from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.worker.worker import Worker
 
 __all__ = [
     "BlockingItem",
@@ -83,17 +84,18 @@ __all__ = [
 __version__ = version("pubqueue")
 
 _HOME: Final[dict[str, tuple[str, ...]]] = {
-    "blocking": ("BlockingItem", "BlockingPublisher"),
-    "wire.payloads.decoding": ("DecodeError",),
-    "handlers": ("Handlers",),
-    "item": ("Item",),
-    "middleware": ("ErrorReporting", "Timing"),
-    "wire.outcome": ("Failed", "Outcome", "Reject", "Release"),
-    "wire.published": ("NewItem", "Published", "Retracted"),
-    "publisher": ("Publisher",),
-    "replies": ("Reply",),
     "client.timings": ("Timings",),
-    "worker": ("Worker",),
+    "handlers": ("Handlers",),
+    "middleware": ("ErrorReporting", "Timing"),
+    "publisher.blocking": ("BlockingPublisher",),
+    "publisher.publisher": ("Publisher",),
+    "publisher.replies": ("Reply",),
+    "wire.outcome": ("Failed", "Outcome", "Reject", "Release"),
+    "wire.payloads.decoding": ("DecodeError",),
+    "wire.published": ("NewItem", "Published", "Retracted"),
+    "worker.blocking_item": ("BlockingItem",),
+    "worker.item": ("Item",),
+    "worker.worker": ("Worker",),
 }
 """The module of each name; what stands in none is an error."""
 

@@ -31,12 +31,12 @@ from pubqueue_demo.report import (
 )
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.worker.item import Item
 
 # The server is on this machine: an answer that has not come by then was lost with the component.
 TIMINGS = Timings(answer=2, backoff_min=0.1, backoff_max=1)

@@ -31,7 +31,7 @@ from pubqueue_xeps.client.xmpp_client import Client, login, logout, make_client
 from pubqueue_xeps.wire.ns import CLIENT
 from pubqueue_xeps.wire.requests.iq import Question
 from pubqueue_xeps.wire.xml_escape import quote
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254.event import EVENT, RETRACT
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from pubqueue_xeps.batch import Batch
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -4,7 +4,7 @@ from harness.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.timings import Timings
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

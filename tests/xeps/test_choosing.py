@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue_xeps.choosing import ANY, HOLDS, Ground, Mark, Work, choose, work_of
+from pubqueue_xeps.worker.handling.handler_match import (
+    ANY,
+    HOLDS,
+    Ground,
+    Mark,
+    Work,
+    choose,
+    work_of,
+)
 
 JSON = "{urn:xmpp:json:0}json"
 

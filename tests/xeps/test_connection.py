@@ -7,8 +7,8 @@ from pubqueue.environment import variables
 from pubqueue_xeps.client import connection as module
 from pubqueue_xeps.client.connection import Connection, Given, connection, read_url
 from pubqueue_xeps.errors import ConfigurationError
-from pubqueue_xeps.publisher import Publisher
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.publisher.publisher import Publisher
+from pubqueue_xeps.worker.worker import Worker
 
 URL = "xmpp://bot@example.org/queue.example.org"
 FULL = f"{URL}?host=127.0.0.1&port=5299&tls=off&ca_file=/etc/ca.pem&node=jobs"

@@ -14,7 +14,7 @@ from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.batch import Batch
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from harness.queue_service import stamp
 
-from pubqueue_xeps.choosing import kind_of
-from pubqueue_xeps.handlers import Handlers
-from pubqueue_xeps.middleware import handler_name
 from pubqueue_xeps.wire.outcome import Failed, Reject, Release
+from pubqueue_xeps.worker.handling.handler_match import kind_of
+from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.worker.handling.middleware import handler_name
 
 
 class Job(msgspec.Struct):

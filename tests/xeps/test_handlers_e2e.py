@@ -19,13 +19,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps import tracing
-from pubqueue_xeps.blocking import BlockingItem
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
-from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.reading import Reader
 from pubqueue_xeps.wire.outcome import Release
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.blocking_item import BlockingItem
+from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
@@ -342,7 +342,7 @@ async def test_a_trace_goes_from_the_publisher_through_each_attempt(etl, publish
 
 APP = """
 import asyncio, os, signal, sys
-from pubqueue_xeps.handlers import Handlers
+from pubqueue_xeps.worker.handling.handlers import Handlers
 
 app = Handlers()
 

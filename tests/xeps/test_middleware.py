@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pubqueue_xeps.middleware import (
+from pubqueue_xeps.wire.outcome import Failed, Reject, Release
+from pubqueue_xeps.wire.payloads.decoding import DecodeError
+from pubqueue_xeps.worker.handling.middleware import (
     ErrorReporting,
     Facts,
     Timed,
@@ -14,8 +16,6 @@ from pubqueue_xeps.middleware import (
     handler_name,
     wrapped,
 )
-from pubqueue_xeps.wire.outcome import Failed, Reject, Release
-from pubqueue_xeps.wire.payloads.decoding import DecodeError
 
 ITEM = SimpleNamespace(
     node="jobs", id="i1", attempt=3, failures=2, publisher="etl@localhost", payload="secret"

@@ -12,8 +12,8 @@ from simulate import virtual_time
 
 from pubqueue import Publisher, Timings
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps import status
 from pubqueue_xeps.client.pace import OFTEN, Pace
+from pubqueue_xeps.worker import status
 
 LIMIT = 'limits = { c2s = { rate = "8kb/s", burst = "1s" } }'
 JID = "etl@x/1"

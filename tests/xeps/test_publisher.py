@@ -20,7 +20,7 @@ from pubqueue_xeps.errors import (
     Replaced,
     ServerUnreachable,
 )
-from pubqueue_xeps.publisher import Publisher
+from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id
 
 pytestmark = pytest.mark.e2e

@@ -13,7 +13,7 @@ from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import NoSuchNode, Refused
 from pubqueue_xeps.reading import Reader
 from pubqueue_xeps.wire.outcome import Reject
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e

@@ -3,8 +3,8 @@
 import pytest
 
 from pubqueue_xeps.errors import Refused, ServiceUnavailable
-from pubqueue_xeps.settlement import Answer, answer_of
 from pubqueue_xeps.wire.refusals import Refusal, failure
+from pubqueue_xeps.worker.settlement import Answer, answer_of
 
 DISK_FULL = Refusal("wait", "internal-server-error")
 FAULT = Refusal("cancel", "internal-server-error")

@@ -10,8 +10,8 @@ from harness.patience import PATIENCE
 
 from pubqueue import Handlers, Timings, Worker
 from pubqueue.testing import Service
-from pubqueue_xeps import stalls
-from pubqueue_xeps.stalls import Watch, watched
+from pubqueue_xeps.worker import stalls
+from pubqueue_xeps.worker.stalls import Watch, watched
 
 
 class Freeing(logging.Handler):

@@ -13,11 +13,19 @@ import structlog
 from harness.queue_service import in_turn, refuse, result
 from simulate import virtual_time
 
-from pubqueue_xeps import status
-from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.log import log
-from pubqueue_xeps.status import COUNTED, SENTENCES, SPEAKER, Minutes, say, tell_minutes, wanted
 from pubqueue_xeps.wire.outcome import Reject, Release
+from pubqueue_xeps.worker import status
+from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.worker.status import (
+    COUNTED,
+    SENTENCES,
+    SPEAKER,
+    Minutes,
+    say,
+    tell_minutes,
+    wanted,
+)
 
 
 @pytest.fixture

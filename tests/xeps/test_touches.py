@@ -11,10 +11,10 @@ from harness.queue_service import TIME, answer, refuse, stamp
 from pubqueue.testing import make_item
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
-from pubqueue_xeps.item import Item
-from pubqueue_xeps.touches import LockKeeper
-from pubqueue_xeps.waiting import WaitingItems
 from pubqueue_xeps.wire.clock import ServiceClock, moment
+from pubqueue_xeps.worker.item import Item
+from pubqueue_xeps.worker.lock_extender import LockKeeper
+from pubqueue_xeps.worker.waiting_items import WaitingItems
 from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from pubqueue import Handlers
 from pubqueue.testing import Service
-from pubqueue_xeps import status
-from pubqueue_xeps.tracebacks import HOME, trimmed
+from pubqueue_xeps.worker import status
+from pubqueue_xeps.worker.tracebacks import HOME, trimmed
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import LockLost, NoSuchNode, NotAQueue
 from pubqueue_xeps.wire.outcome import Reject, Release
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e

@@ -15,7 +15,7 @@ _logfmt: Final = structlog.processors.LogfmtRenderer(key_order=["event"], bool_a
 
 def _render(logger: WrappedLogger, name: str, event: EventDict) -> tuple[tuple[str], EventDict]:
     trace = event.pop("exc_info", None)  # the standard logger prints tracebacks best
-    facts = dict(event)  # for who wants them apart, such as `pubqueue_xeps.status`
+    facts = dict(event)  # for who wants them apart, such as `pubqueue_xeps.worker.status`
     return (str(_logfmt(logger, name, event)),), {"exc_info": trace, "extra": {"pubqueue": facts}}
 
 

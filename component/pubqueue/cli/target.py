@@ -8,7 +8,7 @@ import traceback
 from importlib import import_module
 from pathlib import Path
 
-from pubqueue_xeps.handlers import Handlers
+from pubqueue_xeps.worker.handling.handlers import Handlers
 
 
 class TargetError(Exception):

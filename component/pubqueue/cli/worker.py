@@ -17,7 +17,7 @@ from pubqueue.cli.supervisor import supervise
 from pubqueue.cli.target import TargetError, load
 from pubqueue_xeps.client.connection import URL, read_url
 from pubqueue_xeps.errors import PubqueueError
-from pubqueue_xeps.worker import REQUESTS, Worker
+from pubqueue_xeps.worker.worker import REQUESTS, Worker
 
 
 @click.command()

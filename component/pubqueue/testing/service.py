@@ -33,7 +33,7 @@ from pubqueue_xeps.wire.payloads.encoding import written
 from pubqueue_xeps.wire.published import Retracted
 from pubqueue_xeps.wire.requests import publishing, retracting
 from pubqueue_xeps.wire.times import span
-from pubqueue_xeps.worker import Worker
+from pubqueue_xeps.worker.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.pages import ItemEntry
     from pubqueue.testing.engine import Option
     from pubqueue_xeps.client.xmpp_client import Tls
-    from pubqueue_xeps.handlers import Handlers
-    from pubqueue_xeps.item import Item
     from pubqueue_xeps.wire.times import Span, When
+    from pubqueue_xeps.worker.handling.handlers import Handlers
+    from pubqueue_xeps.worker.item import Item
 
 T = TypeVar("T")
 

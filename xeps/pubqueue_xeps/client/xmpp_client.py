@@ -16,7 +16,7 @@ from slixmpp import ClientXMPP
 from slixmpp.jid import JID, InvalidJID
 from slixmpp.xmlstream import StanzaBase
 
-from pubqueue_xeps.client.xmpp_client import in_process
+from pubqueue_xeps.client import in_process
 from pubqueue_xeps.errors import LoginFailed, LoginRefused, ServerUnreachable
 from pubqueue_xeps.wire.times import Span, span
 

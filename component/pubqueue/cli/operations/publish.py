@@ -19,7 +19,7 @@ from pubqueue.cli.ending import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.operations import show
 from pubqueue.cli.operations.options import NODE, answering
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
-from pubqueue_xeps.publisher import Publisher
+from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.wire.published import NewItem, Published
 
 if TYPE_CHECKING:

@@ -13,23 +13,23 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.blocking import BlockingItem
-from pubqueue_xeps.limits import TimeLimit, tries
 from pubqueue_xeps.log import log
-from pubqueue_xeps.middleware import handler_name, wrapped
-from pubqueue_xeps.stalls import at_work
-from pubqueue_xeps.threads import in_thread
-from pubqueue_xeps.tracebacks import trimmed
 from pubqueue_xeps.wire.outcome import Reject, Verdict
+from pubqueue_xeps.worker.blocking_item import BlockingItem
+from pubqueue_xeps.worker.handling.limits import TimeLimit, tries
+from pubqueue_xeps.worker.handling.middleware import handler_name, wrapped
+from pubqueue_xeps.worker.stalls import at_work
+from pubqueue_xeps.worker.threads import in_thread
+from pubqueue_xeps.worker.tracebacks import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue_xeps.handler import Handler
-    from pubqueue_xeps.handlers import Handlers
-    from pubqueue_xeps.held_items import HeldItems
-    from pubqueue_xeps.item import Item
-    from pubqueue_xeps.middleware import Middleware
+    from pubqueue_xeps.worker.handling.handler import Handler
+    from pubqueue_xeps.worker.handling.handlers import Handlers
+    from pubqueue_xeps.worker.handling.middleware import Middleware
+    from pubqueue_xeps.worker.held_items import HeldItems
+    from pubqueue_xeps.worker.item import Item
 
 MOST_CHOSEN: Final = 10_000
 """Choices that are remembered: of items that wait, and of some that have left."""

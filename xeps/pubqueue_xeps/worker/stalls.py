@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from pubqueue_xeps.log import log
-from pubqueue_xeps.tracebacks import is_ours, is_theirs
+from pubqueue_xeps.worker.tracebacks import is_ours, is_theirs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-HOME: Final = str(Path(__file__).parent)
+HOME: Final = str(Path(__file__).parents[1])
 CALLERS: Final = (
     *(str(Path(module.__file__ or "").parent) for module in (asyncio, concurrent.futures)),
     str(selectors.__file__),

@@ -19,12 +19,12 @@ from xml.etree.ElementTree import Element, canonicalize, tostring
 
 from pubqueue_xeps.client.publications import Publications
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfirmed, PubqueueError
-from pubqueue_xeps.item import Item, State
 from pubqueue_xeps.log import log
-from pubqueue_xeps.settlement import Answer, Settlements, Verb
-from pubqueue_xeps.touches import LockKeeper, Touches
-from pubqueue_xeps.waiting import WaitingItems
 from pubqueue_xeps.wire.ns import CLIENT
+from pubqueue_xeps.worker.item import Item, State
+from pubqueue_xeps.worker.lock_extender import LockKeeper, Touches
+from pubqueue_xeps.worker.settlement import Answer, Settlements, Verb
+from pubqueue_xeps.worker.waiting_items import WaitingItems
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue_xeps.client.timings import Timings
-    from pubqueue_xeps.queue_session import QueueSession
     from pubqueue_xeps.wire.outcome import Outcome
     from pubqueue_xeps.wire.published import NewItem, Published
+    from pubqueue_xeps.worker.queue_session import QueueSession
     from pubqueue_xeps.xep_0254.event import Place
 
     Unsure = tuple[Verb, Outcome | None]

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.settlement import Verb
     from pubqueue_xeps.wire.published import Carry
     from pubqueue_xeps.wire.times import Span, When
+    from pubqueue_xeps.worker.settlement import Verb
     from pubqueue_xeps.xep_0254.event import Delivered, Lock, Place
 
 State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.worker.item import Item
 
 
 class WaitingItems(asyncio.Queue["Item | None"]):

@@ -3,7 +3,7 @@
     async with Publisher() as publisher:                        # the connection is in PUBQUEUE_URL
         await publisher.publish("jobs", {"flight": "LH 400"})
 
-Without asyncio it is `pubqueue_xeps.blocking.BlockingPublisher`.
+Without asyncio it is `pubqueue_xeps.publisher.blocking.BlockingPublisher`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pubqueue_xeps.client.forks import Process
 from pubqueue_xeps.client.publications import LARGEST, Publications, new_item
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
-from pubqueue_xeps.replies import Replies, Reply
+from pubqueue_xeps.publisher.replies import Replies, Reply
 from pubqueue_xeps.wire.published import carrying
 from pubqueue_xeps.wire.times import Span, span
 

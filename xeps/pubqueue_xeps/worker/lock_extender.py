@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pubqueue_xeps.errors import Refused
 from pubqueue_xeps.log import log
-from pubqueue_xeps.settlement import Answer, answer_of
 from pubqueue_xeps.wire.clock import ServiceClock
 from pubqueue_xeps.wire.refusals import read
 from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline
 from pubqueue_xeps.wire.xml_escape import quote
+from pubqueue_xeps.worker.settlement import Answer, answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.client.timings import Timings
-    from pubqueue_xeps.item import Item
-    from pubqueue_xeps.queue_session import QueueSession
+    from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.worker.queue_session import QueueSession
     from pubqueue_xeps.xep_0254.event import Place
 
 SHORTEST: Final = 0.5

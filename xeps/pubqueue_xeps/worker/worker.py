@@ -42,30 +42,30 @@ from contextlib import AsyncExitStack, ExitStack
 from signal import SIGINT, SIGTERM, Signals
 from typing import TYPE_CHECKING, Final, Self
 
-from pubqueue_xeps.blocking import in_threads
 from pubqueue_xeps.client.connection import Given, connection
 from pubqueue_xeps.client.timings import Timings
-from pubqueue_xeps.dispatching import Dispatcher
 from pubqueue_xeps.errors import ConfigurationError
-from pubqueue_xeps.handler import is_async, name_of
-from pubqueue_xeps.handlers import Handlers
-from pubqueue_xeps.held_items import HeldItems
-from pubqueue_xeps.limits import whole
 from pubqueue_xeps.log import log
-from pubqueue_xeps.queue_session import QueueSession
-from pubqueue_xeps.signals import stopping_on
-from pubqueue_xeps.stalls import at_work, watched
-from pubqueue_xeps.status import SPEAKER, tell_minutes, wanted
-from pubqueue_xeps.tracebacks import trimmed
 from pubqueue_xeps.wire.times import Span, span
+from pubqueue_xeps.worker.blocking_item import in_threads
+from pubqueue_xeps.worker.dispatcher import Dispatcher
+from pubqueue_xeps.worker.handling.handler import is_async, name_of
+from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.worker.handling.limits import whole
+from pubqueue_xeps.worker.held_items import HeldItems
+from pubqueue_xeps.worker.queue_session import QueueSession
+from pubqueue_xeps.worker.shutdown import stopping_on
+from pubqueue_xeps.worker.stalls import at_work, watched
+from pubqueue_xeps.worker.status import SPEAKER, tell_minutes, wanted
+from pubqueue_xeps.worker.tracebacks import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
     from types import TracebackType
 
-    from pubqueue_xeps.blocking import BlockingItem
     from pubqueue_xeps.client.xmpp_client import Tls
-    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.worker.blocking_item import BlockingItem
+    from pubqueue_xeps.worker.item import Item
 
     Handle = Callable[[Item], Awaitable[object]]
 

@@ -10,9 +10,9 @@ from xml.etree.ElementTree import Element
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue_xeps.choosing import Mark
-    from pubqueue_xeps.limits import Limits
     from pubqueue_xeps.wire.payloads.payload import Content
+    from pubqueue_xeps.worker.handling.handler_match import Mark
+    from pubqueue_xeps.worker.handling.limits import Limits
 
 NOTHING: Final = object()
 """The handler takes the item alone."""

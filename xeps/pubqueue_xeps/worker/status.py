@@ -20,7 +20,7 @@ import structlog
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pubqueue_xeps.held_items import HeldItems
+    from pubqueue_xeps.worker.held_items import HeldItems
 
 QUIET: Final = "PUBQUEUE_QUIET"
 MINUTE: Final = 60.0

@@ -1,0 +1,146 @@
+"""Handlers by the kind of work; the names for users are in `pubqueue_xeps.handlers`, which explains them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from pubqueue_xeps.log import log
+from pubqueue_xeps.wire.outcome import Reject, Release
+from pubqueue_xeps.worker.handling.handler import NOTHING, Handler, make_handler
+from pubqueue_xeps.worker.handling.handler_match import ANY, Ground, Mark, choose, kind_of, work_of
+from pubqueue_xeps.worker.handling.limits import Backoff, Limits, whole
+from pubqueue_xeps.worker.handling.middleware import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue_xeps.wire.times import Span
+    from pubqueue_xeps.worker.handling.middleware import Middleware
+    from pubqueue_xeps.worker.item import Item
+
+F = TypeVar("F", bound="Callable[..., object]")
+
+NONE: Final = Mark(Ground.REST)
+LONGEST_RELEASE: Final = 60.0
+"""Seconds that an item without a handler waits at most before it is handed out again."""
+
+
+class Handlers:
+    """The handlers of a worker, in the order in which they are declared, and what is around them.
+
+    `middleware` is around each handler, the first outermost. An item for which there is no handler is given back,
+    ever more slowly, for a worker that has one: while a new version is rolled out, old workers meet work that
+    they do not know. When it has been handed out `unknown_tries` times it is dead, which loses nothing either: an
+    owner can redrive it. 1 is at once; None is never. Raises TypeError for a middleware that is not async.
+    """
+
+    def __init__(self, *middleware: Middleware, unknown_tries: int | None = 20) -> None:
+        whole("unknown_tries", unknown_tries, 1)
+        for one in middleware:
+            check(one)
+        self.middleware = middleware
+        self._by_mark: dict[Mark, Handler] = {}
+        unknown = _unknown(unknown_tries)
+        self.nobody = Handler("nobody", unknown, NONE, Limits(), NOTHING, blocking=False)
+        """What becomes of an item for which there is no handler, as one."""
+
+    def __len__(self) -> int:
+        return len(self._by_mark)
+
+    def handler(
+        self,
+        name: str | None = None,
+        *,
+        element: str | None = None,
+        json: str | None = None,
+        header: str | None = None,
+        equals: object = ANY,
+        retries: int | None = None,
+        backoff: Backoff | None = None,
+        time_limit: Span | None = None,
+        concurrency: int | None = None,
+    ) -> Callable[[F], F]:
+        """Declare the decorated function as the handler of some items; it stays as it is.
+
+        One of these says of which items: `name`, the `type` of JSON or the name of an element in whatever namespace;
+        `element`, in Clark notation, "{urn:example}job"; `json`, a field; `header`. `equals` is the value of the
+        field or the header, by default any. None of them: of all the rest.
+
+        The function takes `(item)`, or `(item, payload: SomeType)` for what `item.decode(SomeType)` returns, or
+        `Element`. What it returns is the reply where the item was asked. One that is no coroutine function runs in a
+        thread, and its item is a `BlockingItem`. The other arguments are explained by `pubqueue_xeps.limits.Limits`. When
+        `time_limit` is over, a coroutine is cancelled, and that counts as a failure with the reason TimeLimit. A thread
+        cannot be cancelled: its item is given up as failed, and may be done again while the thread goes on; it counts for
+        `concurrency` until it ends.
+
+        Raises ValueError or TypeError, in one sentence, for what could not be.
+        """
+        if callable(name):
+            raise TypeError("Write @app.handler() with its parentheses.")
+        _check_texts(name=name, element=element, json=json, header=header)
+        mark = _mark(name, element, json, header, equals)
+        limits = Limits(retries, backoff, time_limit, concurrency)
+
+        def declare(function: F) -> F:
+            made = make_handler(function, name, mark, limits)
+            if mark in self._by_mark:
+                both = f"{self._by_mark[mark].name} and {made.name}"
+                raise ValueError(f"The handlers {both} are of the same items.")
+            self._by_mark[mark] = made
+            return function
+
+        return declare
+
+    def declared(self) -> list[Handler]:
+        """Return the handlers as they were declared."""
+        return list(self._by_mark.values())
+
+    def choose(self, item: Item) -> Handler:
+        """Return the handler that an item is for."""
+        mark = choose(self._by_mark, work_of(item.payload, item.headers))
+        return self.nobody if mark is None else self._by_mark[mark]
+
+
+def _check_texts(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}; a handler is of items by a text.")
+
+
+def _mark(
+    name: str | None, element: str | None, json: str | None, header: str | None, equals: object
+) -> Mark:
+    given = {Ground.NAME: name, Ground.ELEMENT: element, Ground.JSON: json, Ground.HEADER: header}
+    marks = [Mark(ground, key, equals) for ground, key in given.items() if key is not None]
+    if len(marks) > 1:
+        raise ValueError(
+            "A handler is of items by a name, an element, a JSON field or a header; one of these."
+        )
+    if equals is not ANY and (not marks or marks[0].ground > Ground.JSON):
+        raise ValueError("equals= is the value of a JSON field or of a header.")
+    if equals is not ANY and not isinstance(equals, str | int | float | None):
+        raise ValueError("equals= is a string, a number, true, false or null.")
+    if not marks:
+        return NONE
+    if not marks[0].key:
+        raise ValueError("A handler's name, element, JSON field or header is not empty.")
+    return marks[0]
+
+
+def _unknown(most: int | None) -> Callable[[Item], object]:
+    async def nobody(item: Item) -> None:
+        kind = kind_of(item.payload)
+        log.warning(
+            "item.no_handler",
+            node=item.node,
+            id=item.id,
+            kind=kind,
+            attempt=item.attempt,
+            most=most,
+        )
+        reason = f"no handler for {kind}"
+        if most is not None and item.attempt >= most:
+            raise Reject(reason)
+        raise Release(min(2.0 ** min(item.attempt - 1, 16), LONGEST_RELEASE), reason)
+
+    return nobody

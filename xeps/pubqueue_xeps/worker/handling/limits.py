@@ -1,0 +1,103 @@
+"""The bounds of a handler, and what a failure comes to by them; `pubqueue_xeps.limits` explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pubqueue_xeps.wire.outcome import Outcome, outcome_of
+from pubqueue_xeps.wire.times import LONGEST_DELAY, Span, span
+
+LONGEST_PAUSE: Final = 3600.0
+"""Seconds; no doubling pause grows beyond it."""
+
+Backoff = Span | Sequence[Span]
+"""How long before the first retry, doubled before each further one up to an hour; or the pause before each, the
+last of which stays. Seconds, or timedeltas."""
+
+
+class TimeLimit(Exception):  # noqa: N818 - the name is the reason that a dead item is kept with
+    """A handler has not ended within its time limit."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The handler has not ended within {seconds:g} seconds.")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Limits:
+    """The bounds of one handler; None is no bound of its own.
+
+    retries: how often an item is tried again after a failure; then it is dead. The `max_failures` of the node stays
+    the upper bound. backoff: how long the next try waits at least; the node's own backoff is the lower bound.
+    time_limit: seconds, or a timedelta. concurrency: how many items at a time.
+    """
+
+    retries: int | None
+    backoff: float | tuple[float, ...] | None
+    time_limit: float | None
+    concurrency: int | None
+
+    def __init__(
+        self,
+        retries: int | None = None,
+        backoff: Backoff | None = None,
+        time_limit: Span | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        put = object.__setattr__  # it is frozen
+        put(self, "retries", whole("retries", retries, 0))
+        put(self, "backoff", _pauses(backoff))
+        put(self, "time_limit", None if time_limit is None else span("time_limit", time_limit))
+        put(self, "concurrency", whole("concurrency", concurrency, 1))
+        if self.time_limit == 0:
+            raise ValueError("A time limit is more than 0 seconds, not 0.")
+
+    def spent(self, failures: int) -> bool:
+        """Say whether an item that has failed so often is not to be tried again."""
+        return self.retries is not None and failures > self.retries
+
+    def pause(self, failures: int) -> float | None:
+        """Return how long an item waits that has failed so often, this time included; None: as the node says."""
+        if self.backoff is None:
+            return None
+        if isinstance(self.backoff, tuple):
+            return self.backoff[min(failures, len(self.backoff)) - 1]
+        doubled = self.backoff * 2.0 ** min(failures - 1, 40)
+        return max(self.backoff, min(doubled, LONGEST_PAUSE))
+
+    def outcome(self, error: BaseException, failures: int) -> Outcome:
+        """Return what becomes of an item that has failed so often before, and whose handler raised `error` now.
+
+        A delay that the error asks for outranks the backoff.
+        """
+        said = outcome_of(error)
+        if said.type != "failed":
+            return said
+        if self.spent(failures + 1):
+            return Outcome("reject", reason=f"{said.reason} ({tries(failures + 1)})")
+        return replace(said, delay=self.pause(failures + 1) if said.delay is None else said.delay)
+
+
+def tries(failures: int) -> str:
+    """Say how often something has failed."""
+    return "failed once" if failures == 1 else f"failed {failures} times"
+
+
+def whole(name: str, value: object, least: int) -> int | None:
+    """Return a number, or None for none; raises ValueError for what is no whole number, or less than `least`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}; it takes a whole number, {least} or more")
+    return value
+
+
+def _pauses(backoff: Backoff | None) -> float | tuple[float, ...] | None:
+    if backoff is None:
+        return None
+    if not isinstance(backoff, list | tuple):
+        return span("backoff", backoff, LONGEST_DELAY)
+    if not backoff:
+        raise ValueError("A backoff that lists its pauses lists one at least.")
+    return tuple(span("backoff", pause, LONGEST_DELAY) for pause in backoff)

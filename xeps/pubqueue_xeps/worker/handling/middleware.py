@@ -1,0 +1,176 @@
+"""Middleware, and two that are ready; the names for users are in `pubqueue_xeps.middleware`, which explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pubqueue_xeps.log import log
+from pubqueue_xeps.wire.outcome import Verdict, outcome_of
+from pubqueue_xeps.wire.payloads.decoding import DecodeError
+from pubqueue_xeps.worker.handling.handler import is_async, name_of
+from pubqueue_xeps.worker.tracebacks import trimmed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue_xeps.worker.item import Item
+
+Next = Callable[["Item"], Awaitable[object]]
+
+handler_name: Final[ContextVar[str]] = ContextVar("pubqueue handler", default="")
+"""The name of the handler at work."""
+
+
+class Middleware(Protocol):
+    """Stands between the worker and its handlers."""
+
+    async def __call__(self, item: Item, call_next: Next, /) -> object:
+        """Do what is to be done before and after `call_next(item)`."""
+
+
+def check(one: object) -> None:
+    """Raise TypeError, in one sentence, for what is no middleware."""
+    if isinstance(one, type):
+        raise TypeError(f"The middleware {one.__name__} is a class: give {one.__name__}().")
+    if not callable(one):
+        raise TypeError(
+            f"A middleware is an async function of the item and the next call, not {one!r}."
+        )
+    if not is_async(one):
+        raise TypeError(
+            f"The middleware {name_of(one)} is not async: write `async def`, and await the next call."
+        )
+
+
+class NotCalledOn(Exception):  # noqa: N818 - the name is the reason that a dead item is kept with
+    """A middleware has returned, and what it is around has not run to its end."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The middleware {name} returned without having awaited the next call.")
+
+
+def wrapped(middleware: Sequence[Middleware], handler: Next) -> Next:
+    """Return the handler with all middleware around it."""
+    call = handler
+    for one in reversed(middleware):
+        call = _around(one, call)
+    return call
+
+
+def _around(one: Middleware, call_next: Next) -> Next:
+    async def around(item: Item) -> object:
+        ended = False
+
+        async def next_call(item: Item) -> object:
+            nonlocal ended
+            try:
+                return await call_next(item)
+            finally:
+                ended = True
+
+        result = await one(item, next_call)
+        if not ended and item.state in ("in hand", "lost"):  # else it has settled the item itself
+            raise NotCalledOn(name_of(one))
+        return result
+
+    return around
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What may be told of an item outside the worker: never its payload, and no header."""
+
+    handler: str
+    node: str
+    id: str
+    attempt: int
+    failures: int
+    publisher: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """How long a handler took. `outcome` is done, release, failed or reject."""
+
+    item: Facts
+    seconds: float
+    outcome: str
+
+
+class Timing:
+    """Tells how long each item took, its waiting for a handler left out; by default the log.
+
+    `clock` counts seconds, and never goes back.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[Timed], object] | None = None,
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._report = report or _log_time
+        self._clock = clock
+
+    async def __call__(self, item: Item, call_next: Next) -> object:
+        """Time it."""
+        began, outcome = self._clock(), "done"
+        try:
+            return await call_next(item)
+        except BaseException as error:
+            outcome = outcome_of(error).type
+            raise
+        finally:
+            _tell(self._report, Timed(facts_of(item), self._clock() - began, outcome))
+
+
+class ErrorReporting:
+    """Tells of each exception of a handler, with what may be told of its item.
+
+    Release, Failed and Reject are what a handler means to say, and no errors; a payload that cannot be read is one.
+    `report` is called in the event loop with the exception, whose text and local variables are the program's own and
+    may hold payload, and the facts. What it raises itself is logged, and changes nothing.
+    """
+
+    def __init__(self, report: Callable[[Exception, Facts], object]) -> None:
+        self._report = report
+
+    async def __call__(self, item: Item, call_next: Next) -> object:
+        """Report what is raised, and let it go on its way."""
+        try:
+            return await call_next(item)
+        except Exception as error:
+            if isinstance(error, DecodeError) or not isinstance(error, Verdict):
+                _tell(self._report, error, facts_of(item))
+            raise
+
+
+def facts_of(item: Item) -> Facts:
+    """Return what may be told of an item."""
+    return Facts(
+        handler_name.get(), item.node, item.id, item.attempt, item.failures, item.publisher
+    )
+
+
+def _tell(report: Callable[..., object], *words: object) -> None:
+    try:
+        report(*words)
+    except Exception as error:  # the report's, from which no item shall suffer
+        log.error("middleware.report_failed", error=type(error).__name__, exc_info=trimmed(error))
+
+
+def _log_time(timed: Timed) -> None:
+    it = timed.item
+    seconds = round(timed.seconds, 3)
+    log.info(
+        "item.timed",
+        handler=it.handler,
+        node=it.node,
+        id=it.id,
+        seconds=seconds,
+        outcome=timed.outcome,
+    )
