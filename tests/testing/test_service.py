@@ -13,7 +13,7 @@ import structlog
 from harness.patience import PATIENCE
 
 from pubqueue.testing import Service
-from pubqueue_xeps.client.xmpp_client import in_process, login, logout, make_client
+from pubqueue_xeps.client import in_process, login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused, NoSuchNode, Refused, ServerUnreachable
 from pubqueue_xeps.wire.outcome import Reject, Release
 from pubqueue_xeps.wire.published import Retracted

@@ -27,7 +27,7 @@ from uuid import uuid4
 from pubqueue.core.events import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
 from pubqueue.testing.logs import diverted
-from pubqueue_xeps.client.xmpp_client import in_process
+from pubqueue_xeps.client import in_process
 from pubqueue_xeps.errors import NoSuchNode
 from pubqueue_xeps.wire.payloads.encoding import written
 from pubqueue_xeps.wire.published import Retracted
