@@ -11,11 +11,11 @@ import sys
 
 from pubqueue_xeps.batch import Batch
 from pubqueue_xeps.client import login, logout
-from pubqueue_xeps.connection import Given, connection
+from pubqueue_xeps.connection import PartialConnection, connection
 
 
 async def main(node: str, version: str) -> None:
-    queue = connection(Given(), role="publisher")
+    queue = connection(PartialConnection(), role="publisher")
     client = queue.client()
     await login(client)
     async with Batch(client, queue.service, app="batch-publisher", version=int(version)) as batch:

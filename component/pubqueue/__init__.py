@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pubqueue_xeps.client.connection import Connect
     from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.errors import (
         ConfigurationError,
@@ -47,6 +48,7 @@ __all__ = [
     "BlockingItem",
     "BlockingPublisher",
     "ConfigurationError",
+    "Connect",
     "DecodeError",
     "ErrorReporting",
     "Failed",
@@ -84,6 +86,7 @@ __all__ = [
 __version__ = version("pubqueue")
 
 _HOME: Final[dict[str, tuple[str, ...]]] = {
+    "client.connection": ("Connect",),
     "client.timings": ("Timings",),
     "handlers": ("Handlers",),
     "middleware": ("ErrorReporting", "Timing"),

@@ -1,5 +1,14 @@
 """Where the queue is and who we are there, for programs that log in themselves; `pubqueue_xeps.client.connection` explains it."""
 
-from pubqueue_xeps.client.connection import Connection, Given, connection, read_url
+from pubqueue_xeps.client.connection import (
+    Connect,
+    Connection,
+    PartialConnection,
+    connection,
+    read_url,
+)
 
-__all__ = ["Connection", "Given", "connection", "read_url"]
+Given = PartialConnection
+"""The name of before; it goes with the next release."""
+
+__all__ = ["Connect", "Connection", "Given", "PartialConnection", "connection", "read_url"]

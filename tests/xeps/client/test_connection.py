@@ -2,10 +2,19 @@
 
 import pytest
 
+from pubqueue import BlockingPublisher
 from pubqueue.config import Settings
 from pubqueue.environment import variables
+from pubqueue_xeps import connection as old
 from pubqueue_xeps.client import connection as module
-from pubqueue_xeps.client.connection import Connection, Given, connection, read_url
+from pubqueue_xeps.client.connection import (
+    Connect,
+    Connection,
+    PartialConnection,
+    connect,
+    connection,
+    read_url,
+)
 from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.worker.worker import Worker
@@ -16,7 +25,7 @@ PASSWORD = {"PUBQUEUE_PASSWORD": "secret"}
 
 
 def found(given=None, url=None, **environment):
-    return connection(given or Given(), role="worker", url=url, environment=environment)
+    return connection(given or PartialConnection(), role="worker", url=url, environment=environment)
 
 
 def test_the_environment_says_it_all():
@@ -42,18 +51,18 @@ def test_what_a_short_url_leaves_open_has_defaults():
 
 def test_each_run_has_a_resource_of_its_own_unless_one_is_given():
     assert found(url=URL, **PASSWORD).jid != found(url=URL, **PASSWORD).jid
-    named = found(Given(jid="bot@example.org/one"), URL, **PASSWORD)
+    named = found(PartialConnection(jid="bot@example.org/one"), URL, **PASSWORD)
     assert named.jid == "bot@example.org/one"
 
 
 def test_arguments_outrank_the_url_and_the_url_the_environment():
-    given = Given(nodes=("mine",), port=1, password="other")
+    given = PartialConnection(nodes=("mine",), port=1, password="other")
     made = found(given, URL + "?node=jobs&port=2", PUBQUEUE_URL="nonsense", **PASSWORD)
     assert (made.nodes, made.port, made.password) == (("mine",), 1, "other")
 
 
 def test_with_account_and_service_given_the_environments_url_is_not_looked_at():
-    given = Given(jid="etl@example.com", service="queue.example.com")
+    given = PartialConnection(jid="etl@example.com", service="queue.example.com")
     made = found(given, PUBQUEUE_URL=FULL, **PASSWORD)
     assert (made.account, made.host, made.nodes) == ("etl@example.com", None, ())
 
@@ -81,7 +90,9 @@ def test_a_password_in_a_url_is_refused_and_not_repeated():
 
 
 def test_the_password_is_in_no_representation():
-    assert "secret" not in repr(found(url=URL, **PASSWORD)) + repr(Given(password="secret"))
+    assert "secret" not in repr(found(url=URL, **PASSWORD)) + repr(
+        PartialConnection(password="secret")
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +135,7 @@ def test_what_is_missing_is_one_sentence(tmp_path):
     assert sentence() == (
         "No account (jid=) is given, and PUBQUEUE_URL is not set; xmpp://bot@example.org/queue.example.org is one."
     )
-    assert sentence(Given(jid="a@b")).startswith("No service (service=) is given")
+    assert sentence(PartialConnection(jid="a@b")).startswith("No service (service=) is given")
     assert sentence(PUBQUEUE_URL=URL) == (
         "There is no password for bot@example.org: give password=, or set PUBQUEUE_PASSWORD or PUBQUEUE_PASSWORD_FILE."
     )
@@ -134,7 +145,9 @@ def test_what_is_missing_is_one_sentence(tmp_path):
     assert sentence(PUBQUEUE_URL=URL, PUBQUEUE_PASSWORD_FILE=str(empty)) == (
         f"The file {empty} of PUBQUEUE_PASSWORD_FILE has no password in its first line."
     )
-    assert sentence(Given(jid="a@@b", service="q"), **PASSWORD) == "'a@@b' is not a JID."
+    assert (
+        sentence(PartialConnection(jid="a@@b", service="q"), **PASSWORD) == "'a@@b' is not a JID."
+    )
 
 
 def test_workers_and_publishers_take_the_environment(monkeypatch):
@@ -163,5 +176,32 @@ def test_what_stands_escaped_in_a_url_is_read():
 
 
 def test_a_url_may_name_several_nodes():
-    made = found(Given(), URL + "?node=jobs&node=more", **PASSWORD)
+    made = found(PartialConnection(), URL + "?node=jobs&node=more", **PASSWORD)
     assert made.nodes == ("jobs", "more")
+
+
+@pytest.mark.parametrize("kind", [Publisher, BlockingPublisher, Worker])
+def test_a_misspelled_argument_is_refused_by_its_name(kind):
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'hots'"):
+        kind(url=URL, password="secret", hots="127.0.0.1")
+
+
+def test_an_argument_of_connect_reaches_the_connection():
+    where: Connect = {
+        "service": "q.example.com",
+        "host": "127.0.0.1",
+        "port": 5299,
+        "tls": "off",
+        "ca_file": "/etc/ca.pem",
+    }
+    assert set(where) | {"url"} == set(Connect.__annotations__)
+    made = connect("worker", "bot@example.com/one", "secret", where, nodes=("jobs",))
+    assert made == Connection(
+        jid="bot@example.com/one", password="secret", nodes=("jobs",), **where
+    )
+    assert connect("worker", None, "secret", {"url": FULL}).service == "queue.example.org"
+
+
+def test_the_documented_names_stay():
+    assert old.Given is PartialConnection
+    assert old.connection is connection

@@ -20,7 +20,7 @@ import os
 import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, TypedDict, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from slixmpp.jid import JID, InvalidJID
@@ -37,9 +37,31 @@ PASSWORD_FILE: Final = "PUBQUEUE_PASSWORD_FILE"  # noqa: S105 - as above
 EXAMPLE: Final = "xmpp://bot@example.org/queue.example.org"
 
 
+class Connect(TypedDict, total=False):
+    """How a worker or publisher connects, besides its `jid` and `password`: keyword arguments, all of them optional."""
+
+    service: str | None
+    """The address of the service, such as `queue.example.org`."""
+
+    url: str | None
+    """Account, service and the rest as one URL: `xmpp://bot@example.org/queue.example.org`. Other arguments outrank it."""
+
+    host: str | None
+    """The XMPP server, if DNS does not name it."""
+
+    port: int | None
+    """The port of that server: 5222."""
+
+    tls: Tls | None
+    """`required` (STARTTLS, the default), `direct` (from the first byte), or `off`, for a loopback address only."""
+
+    ca_file: str | None
+    """A file of certificate authorities that replace the system's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What is known so far; None is not known."""
+class PartialConnection:
+    """What is known of a connection so far; None is not known."""
 
     jid: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -76,7 +98,7 @@ class Connection:
 
 
 def connection(
-    given: Given,
+    given: PartialConnection,
     *,
     role: str,
     url: str | None = None,
@@ -111,7 +133,31 @@ def connection(
     )
 
 
-def read_url(url: str, name: str = "The URL") -> Given:
+def connect(
+    role: str,
+    jid: str | None,
+    password: str | None,
+    where: Connect,
+    *,
+    nodes: tuple[str, ...] | None = None,
+) -> Connection:
+    """Complete the arguments of a worker or publisher, as `connection` does; raises TypeError for an unknown one."""
+    if unknown := sorted(where.keys() - Connect.__annotations__.keys()):
+        raise TypeError(f"A {role} got an unexpected keyword argument {unknown[0]!r}.")
+    given = PartialConnection(
+        jid=jid,
+        password=password,
+        service=where.get("service"),
+        nodes=nodes,
+        host=where.get("host"),
+        port=where.get("port"),
+        tls=where.get("tls"),
+        ca_file=where.get("ca_file"),
+    )
+    return connection(given, role=role, url=where.get("url"))
+
+
+def read_url(url: str, name: str = "The URL") -> PartialConnection:
     """Read a URL; raises ConfigurationError, which never repeats it, for there may be a password in it."""
     try:
         parts = urlsplit(url)
@@ -134,7 +180,7 @@ def read_url(url: str, name: str = "The URL") -> Given:
     named = [word for word, _ in pairs]
     if twice := [word for word in words if word != "node" and named.count(word) > 1]:
         raise ConfigurationError(f"{name} has {min(twice)!r} more than once.")
-    return Given(
+    return PartialConnection(
         jid=f"{unquote(user)}@{domain}",
         service=service,
         nodes=tuple(value for word, value in pairs if word == "node") or None,
@@ -145,10 +191,10 @@ def read_url(url: str, name: str = "The URL") -> Given:
     )
 
 
-def _completed(given: Given, found: Given) -> Given:
+def _completed(given: PartialConnection, found: PartialConnection) -> PartialConnection:
     missing = {
         name: getattr(found, name)
-        for name in Given.__dataclass_fields__
+        for name in PartialConnection.__dataclass_fields__
         if getattr(given, name) is None
     }
     return replace(given, **missing)

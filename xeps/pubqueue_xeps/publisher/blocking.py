@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from pubqueue_xeps.client.forks import Process
 from pubqueue_xeps.client.from_threads import wait_for
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
     from types import TracebackType
 
+    from pubqueue_xeps.client.connection import Connect
     from pubqueue_xeps.client.timings import Timings
-    from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import Span, When
@@ -41,30 +41,20 @@ class BlockingPublisher:
         jid: str | None = None,
         password: str | None = None,
         *,
-        service: str | None = None,
-        url: str | None = None,
-        host: str | None = None,
-        port: int | None = None,
-        tls: Tls | None = None,
-        ca_file: str | None = None,
         timeout: Span = TIMEOUT,
         largest: int = LARGEST,
         headers: Carry | None = None,
         timings: Timings | None = None,
+        **where: Unpack[Connect],
     ) -> None:
         self._publisher = Publisher(
             jid,
             password,
-            service=service,
-            url=url,
-            host=host,
-            port=port,
-            tls=tls,
-            ca_file=ca_file,
             timeout=timeout,
             largest=largest,
             headers=headers,
             timings=timings,
+            **where,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -9,9 +9,9 @@ Without asyncio it is `pubqueue_xeps.publisher.blocking.BlockingPublisher`.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
-from pubqueue_xeps.client.connection import Connection, Given, connection
+from pubqueue_xeps.client.connection import Connect, Connection, connect
 from pubqueue_xeps.client.connection_keeper import Line
 from pubqueue_xeps.client.forks import Process
 from pubqueue_xeps.client.publications import LARGEST, Publications, new_item
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import When
 
@@ -36,9 +35,10 @@ IN_FLIGHT: Final = 100
 class Publisher:
     """Publishes to the nodes of one service, as an async context manager.
 
+    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains them.
     Without arguments it takes the connection from `PUBQUEUE_URL`, and the password from `PUBQUEUE_PASSWORD` or
-    `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.client.connection`); arguments outrank these. Where `jid` has no resource, a random
-    one is chosen. Raises ConfigurationError, a ValueError, for what is missing or wrong.
+    `PUBQUEUE_PASSWORD_FILE`; arguments outrank these. If `jid` has no resource, a random
+    one is chosen. Raises ConfigurationError, a ValueError, for an argument that is missing or wrong.
 
     `timeout`, in seconds or as a timedelta, is how long entering waits for a server that cannot be reached, and a publish for its
     confirmation, over lost answers, reconnects and restarts; each publish may say otherwise. `largest` is how many bytes a
@@ -56,27 +56,13 @@ class Publisher:
         jid: str | None = None,
         password: str | None = None,
         *,
-        service: str | None = None,
-        url: str | None = None,
-        host: str | None = None,
-        port: int | None = None,
-        tls: Tls | None = None,
-        ca_file: str | None = None,
         timeout: Span = TIMEOUT,
         largest: int = LARGEST,
         headers: Carry | None = None,
         timings: Timings | None = None,
+        **where: Unpack[Connect],
     ) -> None:
-        given = Given(
-            jid=jid,
-            password=password,
-            service=service,
-            host=host,
-            port=port,
-            tls=tls,
-            ca_file=ca_file,
-        )
-        self._connection = connection(given, role="publisher", url=url)
+        self._connection = connect("publisher", jid, password, where)
         self._timeout = span("timeout", timeout)
         self._largest, self._carry = largest, headers
         self._timings = timings or Timings()

@@ -40,9 +40,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, ExitStack
 from signal import SIGINT, SIGTERM, Signals
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
-from pubqueue_xeps.client.connection import Given, connection
+from pubqueue_xeps.client.connection import Connect, connect
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.log import log
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
     from types import TracebackType
 
-    from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.worker.blocking_item import BlockingItem
     from pubqueue_xeps.worker.item import Item
 
@@ -77,9 +76,10 @@ REQUESTS: Final = 10
 class Worker:
     """Takes items from one queue or several of one service, at most `requests` (10) of each at a time.
 
-    What is not given of the connection comes from `url`, or else from the environment: `PUBQUEUE_URL`, and for the
-    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE` (`pubqueue_xeps.client.connection`). Raises ConfigurationError, a
-    ValueError, for what is missing or wrong.
+    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains them.
+    Anything else about the connection comes from `url`, or from the environment: `PUBQUEUE_URL`, and for the
+    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE`. Raises ConfigurationError, a ValueError, for an argument that
+    is missing or wrong.
 
     `node` is the name of a queue, or a list of them: then the worker has one connection, a window of `requests` items of
     each, and takes their items in turn, so that a long queue keeps no item of a short one waiting. It ends with an
@@ -111,32 +111,17 @@ class Worker:
         jid: str | None = None,
         password: str | None = None,
         *,
-        service: str | None = None,
         node: str | Sequence[str] | None = None,
         requests: int = REQUESTS,
-        url: str | None = None,
-        host: str | None = None,
-        port: int | None = None,
-        tls: Tls | None = None,
-        ca_file: str | None = None,
         grace: Span = 30,
         touch_for: Span = 3600,
         signals: Collection[Signals] = SIGNALS,
         timings: Timings | None = None,
         status: bool = True,
+        **where: Unpack[Connect],
     ) -> None:
         whole("requests", requests, 1)
-        given = Given(
-            jid=jid,
-            password=password,
-            service=service,
-            nodes=_names(node),
-            host=host,
-            port=port,
-            tls=tls,
-            ca_file=ca_file,
-        )
-        self._connection = connection(given, role="worker", url=url)
+        self._connection = connect("worker", jid, password, where, nodes=_names(node))
         self._service, self._nodes = self._connection.service, self._connection.nodes
         _check_names(self._nodes)
         self._requests = requests

@@ -12,8 +12,7 @@ from slixmpp.exceptions import IqError
 from pubqueue.app.operations.cells import moment, value_of
 from pubqueue.core.reading.overviews import Power
 from pubqueue_xeps.client.ask import ask
-from pubqueue_xeps.client.connection import Given as About
-from pubqueue_xeps.client.connection import connection
+from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import PUBQUEUE
@@ -189,7 +188,7 @@ async def linked(url: str | None, *, timeout: float = 30.0) -> AsyncIterator[Lin
     logging.getLogger("slixmpp").setLevel(
         logging.CRITICAL
     )  # what it warns of, we say in a sentence
-    about = connection(About(), role="operator", url=url)
+    about = connection(PartialConnection(), role="operator", url=url)
     client = about.client()
     await login(client, timeout=timeout)
     try:
