@@ -119,8 +119,10 @@ async def test_an_empty_batch_is_committed_as_well(client):
 
 async def test_refusals_are_one_sentence(client):
     batch = Batch(client, SERVICE, app="a", version=1)
-    with pytest.raises(NoSuchNode, match="has no such node"):
-        await batch.publish("none", job("x"))
+    with pytest.raises(NoSuchNode, match="has no such node") as raised:
+        await batch.publish("none", job("x"), id="i1")
+    error = raised.value
+    assert (error.condition, error.node, error.id) == ("item-not-found", "none", "i1")
     with pytest.raises(ServiceUnavailable, match="publishing to this node is paused"):
         await batch.publish("shut", job("x"))
     with pytest.raises(ValueError, match="which XML cannot carry"):

@@ -115,7 +115,7 @@ class Batch:
         name = publishing.identified(id) or f"{self.app}-{self.version}-{next(self._numbers)}"
         beside = publishing.beside(delay, priority, ttl, headers, group)
         beside += self._mark.beside(None, self._attempt)
-        answer = await self._ask(publication(name, node, payload, beside))
+        answer = await self._ask(publication(name, node, payload, beside), node=node, id=name)
         self._staged.add((node, name))
         self.skipped |= publishing.skipped(answer)
         return name
@@ -124,7 +124,7 @@ class Batch:
         """Show what is staged. Said again it does nothing more, so say it again when in doubt."""
         parts = [Part(0, self._attempt, len(self._staged))]
         answer = await self._ask(
-            transactions.commit(self._mark, parts, None, self._on_taken), COMMIT_TIMEOUT
+            transactions.commit(self._mark, parts, None, self._on_taken), timeout=COMMIT_TIMEOUT
         )
         try:
             self.committed = transactions.read_committed(answer)
@@ -137,14 +137,22 @@ class Batch:
         staged = [Part(0, self._attempt, len(self._staged))]
         await self._ask(transactions.abort(self._mark, staged))
 
-    async def _ask(self, question: Question, timeout: int = TIMEOUT) -> Element:  # noqa: ASYNC109 - asking's
+    async def _ask(
+        self,
+        question: Question,
+        *,
+        timeout: int = TIMEOUT,  # noqa: ASYNC109 - that of `ask`
+        node: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+    ) -> Element:
         try:
             return await ask(self._client, self._service, question, timeout)
         except IqError as error:
-            raise self._failure(refusals.read(error.iq.xml)) from None
+            raise self._failure(refusals.read(error.iq.xml), node, id) from None
 
-    def _failure(self, refusal: Refusal) -> PubqueueError:
+    def _failure(self, refusal: Refusal, node: str | None, name: str | None) -> PubqueueError:
+        facts = {"condition": refusal.detail or refusal.condition, "node": node, "id": name}
         if refusal.condition == "item-not-found":
-            return NoSuchNode(f"{self._service} has no such node.")
+            return NoSuchNode(f"{self._service} has no such node.", **facts)
         kind = ServiceUnavailable if refusal.is_transient else Refused
-        return kind(f"{self._service} refused {self._mark}: {refusal.told}.")
+        return kind(f"{self._service} refused {self._mark}: {refusal.told}.", **facts)

@@ -55,6 +55,15 @@ class PubqueueError(Exception):
 class ConfigurationError(PubqueueError, ValueError):
     """The connection is not set up, or wrongly."""
 
+    def __init__(
+        self, message: str | None = None, *, argument: str | None = None, source: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.argument = argument
+        """The argument, or key of the URL, that is missing or wrong, if it is one: `jid`, `port`."""
+        self.source = source
+        """Where it was read: `url`, or a variable of the environment. None: it was given as an argument, or nowhere."""
+
 
 class LoginFailed(PubqueueError, ConnectionError):
     """The XMPP server did not let the client in."""

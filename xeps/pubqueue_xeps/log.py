@@ -10,12 +10,21 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+FORMERLY: Final = {
+    "handler.orphaned": "handler.left_behind",
+    "item.released": "item.let_go",
+    "worker.drain_timeout": "worker.grace_over",
+}
+"""Events that were renamed, and their names until then: `formerly` says it for one release, for filters that look for them."""
+
 _logfmt: Final = structlog.processors.LogfmtRenderer(key_order=["event"], bool_as_flag=False)
 
 
 def _render(logger: WrappedLogger, name: str, event: EventDict) -> tuple[tuple[str], EventDict]:
     trace = event.pop("exc_info", None)  # the standard logger prints tracebacks best
-    facts = dict(event)  # for who wants them apart, such as `pubqueue_xeps.worker.status`
+    if (old := FORMERLY.get(event.get("event", ""))) is not None:
+        event["formerly"] = old
+    facts = dict(event)  # apart, for `pubqueue_xeps.worker.status` and others
     return (str(_logfmt(logger, name, event)),), {"exc_info": trace, "extra": {"pubqueue": facts}}
 
 

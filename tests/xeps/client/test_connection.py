@@ -205,3 +205,32 @@ def test_an_argument_of_connect_reaches_the_connection():
 def test_the_documented_names_stay():
     assert old.Given is PartialConnection
     assert old.connection is connection
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "argument", "source"),
+    [
+        (PartialConnection(), None, "jid", None),
+        (PartialConnection(jid="a@b"), None, "service", None),
+        (PartialConnection(jid="a@@b", service="q", password="x"), None, "jid", None),
+        (PartialConnection(), URL, "password", None),
+        (PartialConnection(), "http://x", None, "url"),
+        (PartialConnection(), f"{URL}?port=x", "port", "url"),
+        (PartialConnection(), f"{URL}?tls=no", "tls", "url"),
+        (PartialConnection(), f"{URL}?hots=x", "hots", "url"),
+        (PartialConnection(), f"{URL}?host=x&host=y", "host", "url"),
+    ],
+)
+def test_an_error_keeps_the_argument_and_where_it_was_read(given, url, argument, source):
+    with pytest.raises(ConfigurationError) as raised:
+        found(given, url)
+    assert (raised.value.argument, raised.value.source) == (argument, source)
+
+
+def test_an_error_of_the_environment_names_its_variable():
+    with pytest.raises(ConfigurationError) as raised:
+        found(PUBQUEUE_URL=f"{URL}?port=x", **PASSWORD)
+    assert (raised.value.argument, raised.value.source) == ("port", "PUBQUEUE_URL")
+    with pytest.raises(ConfigurationError) as raised:
+        found(PUBQUEUE_URL=URL, PUBQUEUE_PASSWORD_FILE="/nowhere")
+    assert (raised.value.argument, raised.value.source) == ("password", "PUBQUEUE_PASSWORD_FILE")

@@ -278,8 +278,9 @@ async def test_patience_with_a_touch_has_an_end(service, worker_of):
     service.script["touch"] = lambda iq: []
     async with worker_of(timings={"patience": 0.2}) as worker:
         service.deliver(worker.jid, "i1")
-        with pytest.raises(NotConfirmed, match="touch of 'i1' was not confirmed in time"):
+        with pytest.raises(NotConfirmed, match="touch of 'i1' was not confirmed in time") as raised:
             await (await anext(worker)).touch()
+        assert (raised.value.node, raised.value.id) == ("jobs", "i1")
 
 
 @pytest.mark.e2e
@@ -297,8 +298,9 @@ async def test_a_touch_that_is_refused_for_good_is_told_once(
     async with worker_of(requests=2) as worker:
         service.deliver(worker.jid, "i1", **until(1))
         item = await anext(worker)
-        with pytest.raises(Refused, match=sentence):
+        with pytest.raises(Refused, match=sentence) as raised:
             await item.touch()
+        assert (raised.value.node, raised.value.id) == ("jobs", "i1")
         for _ in range(2):
             await service.next("touch")
         await service.heard(worker.jid)

@@ -81,7 +81,7 @@ def test_events_are_said_once_however_many_workers_there_are(unset, capsys):
 def test_of_other_events_only_warnings_are_said(unset, capsys):
     with SPEAKER.telling():
         log.info("item.given_back", id="i1")
-        log.warning("item.let_go", id="i1")
+        log.warning("item.released", id="i1")
     expected = "pubqueue: given back at the end, unfinished: i1 of ?\n"
     assert capsys.readouterr().err == expected
 

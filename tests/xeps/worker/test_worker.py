@@ -222,8 +222,9 @@ async def test_patience_has_an_end(service, worker_of):
     async with worker_of(timings={"patience": 0.2}) as worker:
         service.deliver(worker.jid, "i1")
         item = await anext(worker)
-        with pytest.raises(NotConfirmed, match="'i1' was not confirmed in time"):
+        with pytest.raises(NotConfirmed, match="'i1' was not confirmed in time") as raised:
             await item.retract()
+        assert (raised.value.node, raised.value.id) == ("jobs", "i1")
 
 
 @pytest.mark.parametrize(
@@ -234,8 +235,9 @@ async def test_a_late_retract_raises_lock_lost(service, worker_of, condition):
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1")
         item = await anext(worker)
-        with pytest.raises(LockLost, match="'i1' is no longer locked to this worker"):
+        with pytest.raises(LockLost, match="'i1' is no longer locked to this worker") as raised:
             await item.retract()
+        assert (raised.value.node, raised.value.id) == ("jobs", "i1")
         assert item.state == "lost"
 
 
@@ -253,8 +255,10 @@ async def test_a_refusal_for_another_reason_is_told(service, worker_of):
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1")
         item = await anext(worker)
-        with pytest.raises(Refused, match="'i1' was refused: bad-request, item-required"):
+        with pytest.raises(Refused, match="was refused: bad-request, item-required") as raised:
             await item.retract()
+        error = raised.value
+        assert (error.condition, error.node, error.id) == ("item-required", "jobs", "i1")
 
 
 async def test_settling_twice_asks_once(service, worker_of):

@@ -234,7 +234,7 @@ async def test_another_worker_gets_what_a_vanished_one_had(server, program, work
             await publish("i1", "i2")
             held = {(await anext(vanishing)).id, (await anext(other)).id}
             assert held == {"i1", "i2"}
-        other._held_items.let_go()
+        other._held_items.release_all()
         assert {(await anext(other)).id} < held
 
 

@@ -114,17 +114,21 @@ def connection(
         given = _completed(given, read_url(found, URL))
     jid, service = given.jid, given.service
     if jid is None or service is None:
-        missing = "account (jid=)" if jid is None else "service (service=)"
-        raise ConfigurationError(f"No {missing} is given, and {URL} is not set; {EXAMPLE} is one.")
+        missing, argument = ("account", "jid") if jid is None else ("service", "service")
+        raise ConfigurationError(
+            f"No {missing} ({argument}=) is given, and {URL} is not set; {EXAMPLE} is one.",
+            argument=argument,
+        )
     password = given.password if given.password is not None else _password(environment)
     if password is None:
         raise ConfigurationError(
-            f"There is no password for {_jid(jid).bare}: give password=, or set {PASSWORD} or {PASSWORD_FILE}."
+            f"There is no password for {_jid(jid, 'jid').bare}: give password=, or set {PASSWORD} or {PASSWORD_FILE}.",
+            argument="password",
         )
     return Connection(
         jid=_full(jid, role),
         password=password,
-        service=str(_jid(service)),
+        service=str(_jid(service, "service")),
         nodes=given.nodes or (),
         host=given.host,
         port=5222 if given.port is None else given.port,
@@ -159,27 +163,42 @@ def connect(
 
 def read_url(url: str, name: str = "The URL") -> PartialConnection:
     """Read a URL; raises ConfigurationError, which never repeats it, for there may be a password in it."""
+    source = _source(name)
     try:
         parts = urlsplit(url)
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
-        raise ConfigurationError(f"{name} cannot be read; {EXAMPLE} is one.") from None
+        raise ConfigurationError(
+            f"{name} cannot be read; {EXAMPLE} is one.", source=source
+        ) from None
     words = dict(pairs)
     user, _, domain = parts.netloc.rpartition("@")
     if ":" in user or "password" in words:
         raise ConfigurationError(
-            f"{name} has a password in it; put it into {PASSWORD} or {PASSWORD_FILE}, for URLs end up in logs."
+            f"{name} has a password in it; put it into {PASSWORD} or {PASSWORD_FILE}, for URLs end up in logs.",
+            argument="password",
+            source=source,
         )
     service = unquote(parts.path.removeprefix("/"))
     if parts.scheme != "xmpp" or not user or not domain or not service or parts.fragment:
-        raise ConfigurationError(f"{name} is not of the form {EXAMPLE}.")
+        raise ConfigurationError(f"{name} is not of the form {EXAMPLE}.", source=source)
     if ":" in domain:
-        raise ConfigurationError(f"{name} has a port behind the domain; write ?port= at its end.")
+        raise ConfigurationError(
+            f"{name} has a port behind the domain; write ?port= at its end.",
+            argument="port",
+            source=source,
+        )
     if unknown := words.keys() - {"host", "port", "tls", "ca_file", "node"}:
-        raise ConfigurationError(f"{name} has {min(unknown)!r}, which means nothing there.")
+        raise ConfigurationError(
+            f"{name} has {min(unknown)!r}, which means nothing there.",
+            argument=min(unknown),
+            source=source,
+        )
     named = [word for word, _ in pairs]
     if twice := [word for word in words if word != "node" and named.count(word) > 1]:
-        raise ConfigurationError(f"{name} has {min(twice)!r} more than once.")
+        raise ConfigurationError(
+            f"{name} has {min(twice)!r} more than once.", argument=min(twice), source=source
+        )
     return PartialConnection(
         jid=f"{unquote(user)}@{domain}",
         service=service,
@@ -201,8 +220,8 @@ def _completed(given: PartialConnection, found: PartialConnection) -> PartialCon
 
 
 def _password(environment: Mapping[str, str]) -> str | None:
-    if told := environment.get(PASSWORD):
-        return told
+    if password := environment.get(PASSWORD):
+        return password
     if not (name := environment.get(PASSWORD_FILE)):
         return None
     try:
@@ -210,11 +229,15 @@ def _password(environment: Mapping[str, str]) -> str | None:
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise ConfigurationError(
-            f"The file {name} of {PASSWORD_FILE} cannot be read: {why}."
+            f"The file {name} of {PASSWORD_FILE} cannot be read: {why}.",
+            argument="password",
+            source=PASSWORD_FILE,
         ) from None
     if not lines or not lines[0]:
         raise ConfigurationError(
-            f"The file {name} of {PASSWORD_FILE} has no password in its first line."
+            f"The file {name} of {PASSWORD_FILE} has no password in its first line.",
+            argument="password",
+            source=PASSWORD_FILE,
         )
     return lines[0]
 
@@ -223,7 +246,11 @@ def _port(text: str | None, name: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):  # noqa: PLR2004 - the last port
-        raise ConfigurationError(f"{name} has port={text!r}; it takes a number from 1 to 65535.")
+        raise ConfigurationError(
+            f"{name} has port={text!r}; it takes a number from 1 to 65535.",
+            argument="port",
+            source=_source(name),
+        )
     return int(text)
 
 
@@ -233,18 +260,25 @@ def _tls(text: str | None, name: str) -> Tls | None:
             return mode  # type: ignore[no-any-return]  # one of them
     if text is not None:
         raise ConfigurationError(
-            f"{name} has tls={text!r}; it takes one of {', '.join(get_args(Tls))}."
+            f"{name} has tls={text!r}; it takes one of {', '.join(get_args(Tls))}.",
+            argument="tls",
+            source=_source(name),
         )
     return None
 
 
-def _jid(text: str) -> JID:
+def _source(name: str) -> str:
+    """Return where a URL was read, as an error has it: a variable of the environment, or the argument."""
+    return name if name == URL else "url"
+
+
+def _jid(text: str, argument: str) -> JID:
     try:
         return JID(text)
     except InvalidJID:
-        raise ConfigurationError(f"{text!r} is not a JID.") from None
+        raise ConfigurationError(f"{text!r} is not a JID.", argument=argument) from None
 
 
 def _full(text: str, role: str) -> str:
-    jid = _jid(text)
+    jid = _jid(text, "jid")
     return str(jid) if jid.resource else f"{jid}/{role}-{secrets.token_hex(4)}"

@@ -22,7 +22,7 @@ from pubqueue_xeps.wire.published import carrying
 from pubqueue_xeps.wire.times import Span, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
@@ -192,24 +192,12 @@ class Publisher:
             "group": group,
         }
         publications, seconds = self._parts()[1], self._patience(timeout)
-        left = enumerate(items)
-        results: dict[int, Published | Exception] = {}
 
-        async def work() -> None:
-            for number, payload in left:
-                try:
-                    item = carrying(new_item(payload, beside), self._carry)
-                    results[number] = await publications.publish(node, item, seconds)
-                except Exception as error:
-                    results[number] = error
+        async def publish(payload: object) -> Published:
+            item = carrying(new_item(payload, beside), self._carry)
+            return await publications.publish(node, item, seconds)
 
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(in_flight):
-                    tasks.create_task(work())
-        except BaseExceptionGroup as failed:  # of the iterable
-            raise failed.exceptions[0] from None
-        return _all_of([results[number] for number in range(len(results))], node)
+        return _all_of(await _each(items, publish, in_flight), node)
 
     async def retract(
         self,
@@ -278,6 +266,29 @@ def _parts(
     replies = Replies(line, publications, connection, timings)
     line.listen, line.on_session = replies.hear, replies.look_again
     return line, publications, replies
+
+
+async def _each(
+    items: Iterable[object], publish: Callable[[object], Awaitable[Published]], in_flight: int
+) -> list[Published | Exception]:
+    """Publish each item, `in_flight` at a time; return the results in the order of the items. Raises what the iterable raises."""
+    left = enumerate(items)
+    results: dict[int, Published | Exception] = {}
+
+    async def work() -> None:
+        for number, payload in left:
+            try:
+                results[number] = await publish(payload)
+            except Exception as error:  # of one item: the others are published all the same
+                results[number] = error
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(in_flight):
+                tasks.create_task(work())
+    except BaseExceptionGroup as failed:  # of the iterable
+        raise failed.exceptions[0] from None
+    return [results[number] for number in range(len(results))]
 
 
 def _all_of(results: list[Published | Exception], node: str) -> list[Published]:

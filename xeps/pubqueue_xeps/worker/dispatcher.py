@@ -166,7 +166,7 @@ class Post:
             await asyncio.wait({ended}, timeout=limit)
         finally:
             if not ended.done():
-                self._leave_behind(ended)
+                self._orphan(ended)
         if not ended.done():
             assert limit is not None
             raise TimeLimit(limit)
@@ -178,8 +178,8 @@ class Post:
             )
         return result
 
-    def _leave_behind(self, ended: asyncio.Future[object]) -> None:
-        log.warning("handler.left_behind", handler=self._handler.name)
+    def _orphan(self, ended: asyncio.Future[object]) -> None:
+        log.warning("handler.orphaned", handler=self._handler.name)
         self.busy += 1
 
         def over(_: object) -> None:

@@ -83,7 +83,7 @@ class HeldItems:
         self._touches = Touches(self.service, self.nodes, session, self.timings)
         self.keeper = LockKeeper(self, session, self.timings, touch_for)
         self._settlements = Settlements(
-            self.service, self.nodes, session, self.timings, on_final=self._let_go
+            self.service, self.nodes, session, self.timings, on_final=self._forget
         )
 
     async def take(self, wanted: Wanted | None = None) -> Item | None:
@@ -117,16 +117,24 @@ class HeldItems:
         if item.state in ("retracted", "unlocked"):
             if item.state == f"{verb}ed":
                 return
-            raise LockLost(f"The item {item.id!r} is {item.state} already.")
+            raise LockLost(
+                f"The item {item.id!r} is {item.state} already.", node=item.node, id=item.id
+            )
         if item.state == "in hand":
             await self._ask(item, verb, outcome)
         self._finish(item)
         if item.state == "lost" and verb == "retract":
-            raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
+            raise LockLost(
+                f"The item {item.id!r} is no longer locked to this worker.",
+                node=item.node,
+                id=item.id,
+            )
         if item.state == "gone":
             raise GoneUnconfirmed(
                 f"The item {item.id!r} is gone; whether this worker's retract deleted it, or another's,"
-                " is not known."
+                " is not known.",
+                node=item.node,
+                id=item.id,
             )
 
     def end(self) -> None:
@@ -138,10 +146,10 @@ class HeldItems:
             self.return_unbegun(item)
         self._waiting.put_nowait(None)
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         """Give back also what has been begun, without waiting for answers."""
         for item in list(self._held.values()):
-            log.warning("item.let_go", node=item.node, id=item.id)
+            log.warning("item.released", node=item.node, id=item.id)
             self._settlements.give_back(item)
             self._drop(item, "unlocked")
 
@@ -164,8 +172,12 @@ class HeldItems:
                     await asyncio.sleep(self.timings.pause(asked))
                     await self._session.ready()
         except TimeoutError:
-            raise NotConfirmed(f"The touch of {item.id!r} was not confirmed in time.") from None
-        raise LockLost(f"The item {item.id!r} is no longer locked to this worker.")
+            raise NotConfirmed(
+                f"The touch of {item.id!r} was not confirmed in time.", node=item.node, id=item.id
+            ) from None
+        raise LockLost(
+            f"The item {item.id!r} is no longer locked to this worker.", node=item.node, id=item.id
+        )
 
     # What the keeper of the locks asks for
 
@@ -345,7 +357,7 @@ class HeldItems:
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 
-    def _let_go(self, place: Place) -> None:
+    def _forget(self, place: Place) -> None:
         item = self._held.pop(place, None)
         if item is not None:
             self._remember(item, None)

@@ -66,7 +66,7 @@ class Touches:
             return Answer.AGAIN
         finally:
             del self._pending[id]
-        return Answer.AGAIN if answer is None else _read(item, answer)
+        return Answer.AGAIN if answer is None else _read(place, answer)
 
     def read_answer(self, iq: Element) -> bool:
         """Take the answer to one of our questions; False if it is to none."""
@@ -82,16 +82,24 @@ class Touches:
                 answered.set_result(None)
 
 
-def _read(item: str, iq: Element) -> datetime | Answer:
+def _read(place: Place, iq: Element) -> datetime | Answer:
+    node, item = place
     if iq.get("type") != "result":
         refusal = read(iq)
         if (answer := answer_of(refusal)) is not None:
             return answer
-        raise Refused(f"The touch of {item!r} was refused: {refusal.told}.")
+        raise Refused(
+            f"The touch of {item!r} was refused: {refusal.told}.",
+            condition=refusal.detail or refusal.condition,
+            node=node,
+            id=item,
+        )
     try:
         return deadline(iq)
     except ValueError:
-        raise Refused(f"The touch of {item!r} was answered without a deadline.") from None
+        raise Refused(
+            f"The touch of {item!r} was answered without a deadline.", node=node, id=item
+        ) from None
 
 
 class Locked(Protocol):

@@ -184,11 +184,13 @@ class Settlements:
             if answer is Answer.GONE and question.doubtful:
                 answer = Answer.DONE if await self._was_ours(question) else Answer.UNKNOWN
         except TimeoutError:
-            raise NotConfirmed(f"The {verb} of {item.id!r} was not confirmed in time.") from None
+            raise NotConfirmed(
+                f"The {verb} of {item.id!r} was not confirmed in time.", node=item.node, id=item.id
+            ) from None
         else:
             return answer
         finally:
-            self._let_go(question)
+            self._forget(question)
             if self._questions.get(item.place) is question:
                 del self._questions[item.place]
 
@@ -284,11 +286,11 @@ class Settlements:
 
     def _turn_to_new_lock(self, question: Settlement) -> None:
         """Forget what was asked about the lock before: the item has come back since, and is not gone."""
-        self._let_go(question)
+        self._forget(question)
         question.ids.clear()
         question.token, question.vain, question.freed = question.item.token, False, False
 
-    def _let_go(self, question: Settlement) -> None:
+    def _forget(self, question: Settlement) -> None:
         for id in question.ids:  # noqa: A001 - the name of the attribute
             del self._pending[id]
 
@@ -317,7 +319,10 @@ class Settlements:
         if answer is None:
             if not question.reply.done():
                 refused = Refused(
-                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.told}."
+                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.told}.",
+                    condition=refusal.detail or refusal.condition,
+                    node=question.item.node,
+                    id=question.item.id,
                 )
                 question.reply.set_exception(refused)
             return

@@ -173,7 +173,7 @@ class Worker:
         held_items, session = self._parts()
         self._stack.close()
         self.stop()
-        held_items.let_go()
+        held_items.release_all()
         await session.close()
         for task in (self._keeping, self._minutes):
             if task is not None:
@@ -219,7 +219,7 @@ class Worker:
             async with asyncio.timeout(self._grace):
                 await held_items.emptied()
         except TimeoutError:
-            log.warning("worker.grace_over", node=held_items.name, seconds=self._grace)
+            log.warning("worker.drain_timeout", node=held_items.name, seconds=self._grace)
 
     async def run(self, handler: Handle | Handlers, *, concurrency: int | None = None) -> None:
         """Give each item to `handler`, or to the one of several that it is for, until `stop`, `drain` or a signal.
@@ -287,9 +287,9 @@ def _names(node: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _check_names(nodes: Sequence[object]) -> None:
     if not nodes or not all(isinstance(node, str) and node for node in nodes):
-        raise ConfigurationError("A worker needs the name of a node.")
+        raise ConfigurationError("A worker needs the name of a node.", argument="node")
     if twice := [node for node in nodes if nodes.count(node) > 1]:
-        raise ConfigurationError(f"The node {twice[0]!r} is given more than once.")
+        raise ConfigurationError(f"The node {twice[0]!r} is given more than once.", argument="node")
 
 
 def _check_handler(handler: object) -> None:

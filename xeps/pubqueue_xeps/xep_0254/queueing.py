@@ -191,7 +191,9 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         if (reason := publishing.death(answer)) is not None:
             raise ItemDead(
                 f"The item {name!r} is in {node!r} already, and dead: {reason}. No worker gets it before"
-                " an owner redrives or retracts it."
+                " an owner redrives or retracts it.",
+                node=node,
+                id=name,
             )
         return name
 
@@ -213,11 +215,13 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         requests = subscribing.granted(reply)
         if requests is None:
             await ask_about(self.xmpp, service, node, subscribing.unsubscribe(node, subscriber))
-            raise NotAQueue(f"{node!r} at {service} is not a work queue.")
+            raise NotAQueue(f"{node!r} at {service} is not a work queue.", node=node)
         subscription = reply.find(subscribing.SUBSCRIPTION)
         state = "" if subscription is None else subscription.get("subscription", "")
         if subscription is None or state != "subscribed":
-            raise Refused(f"{service} left the subscription to {node!r} {state or 'unknown'}.")
+            raise Refused(
+                f"{service} left the subscription to {node!r} {state or 'unknown'}.", node=node
+            )
         if jid is None:
             # each time: nobody replays it to a service that was away
             xmpp: Any = self.xmpp
@@ -234,7 +238,9 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 raise refusals.failure(no, service, node) from None
             answers = subscribing.fill(error.iq.xml, window)
         if not answers:
-            raise NotAQueue(f"{node!r} at {service} asks for options, and none is a window.")
+            raise NotAQueue(
+                f"{node!r} at {service} asks for options, and none is a window.", node=node
+            )
         return await ask_about(self.xmpp, service, node, subscribing.subscribe(node, jid, answers))
 
     def _handle_event(self, message: StanzaBase) -> None:
