@@ -6,20 +6,7 @@ import pytest
 PACKAGES = ("pubqueue", "pubqueue_xeps", "pubqueue_spark", "pyspark_pubqueue", "pubqueue_demo")
 
 KNOWN = """
-core.addresses core.model
-
-core.decision core.event_log core.nodes.access core.queue.expire core.queue.free core.queue.settle
-core.reading.oversee core.reading.pages core.several
-
-core.nodes.manage core.nodes.nodeconfig core.nodes.plain core.nodes.trimming core.queue.publish
-core.queue.redrive core.transactions.commit core.transactions.staging core.validity
-
-faces.xmpp.commands.desk faces.xmpp.headers faces.xmpp.parse.committing faces.xmpp.parse.iq
-faces.xmpp.parse.publishing faces.xmpp.single faces.xmpp.stream
-
 stores.memory.contents stores.memory.samples stores.memory.schedules
-
-stores.relational.node_ids stores.relational.session
 """
 """Circles of `pubqueue` that are still to be opened. One that is open, or has other members by now, is struck or changed here."""
 

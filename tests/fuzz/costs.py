@@ -10,11 +10,11 @@ from time import thread_time
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import Asker, Jid
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.stream import StreamParser
 from pubqueue.faces.xmpp.verbs import VERBS, find
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

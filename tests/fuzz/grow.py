@@ -11,7 +11,7 @@ from harness.server import ACCEPT
 from lxml import etree
 
 from fuzz.vocabulary import names, real
-from pubqueue.faces.xmpp import ns
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,8 +85,8 @@ class Grower:
             return self._ask("etl@localhost/spark", publish)
         who, node, item, _ = self._held()
         if verb == "touch":
-            touch = self._element(f"{{{ns.OURS}}}touch", node=node, seconds="20")
-            touch.append(self._element(f"{{{ns.OURS}}}item", id=item))
+            touch = self._element(f"{{{ns.PUBQUEUE}}}touch", node=node, seconds="20")
+            touch.append(self._element(f"{{{ns.PUBQUEUE}}}item", id=item))
             return self._wrap(who, "set", touch)
         if verb == "items":
             return self._ask(who, self._element(f"{{{ns.PUBSUB}}}items", node=node), kind="get")
@@ -94,7 +94,7 @@ class Grower:
         name = "retract" if space == ns.PUBSUB else "unlock"
         settle = self._element(f"{{{space}}}{name}", node=node)
         settle.append(self._element(f"{{{space}}}item", id=item))
-        outcome = self._element(f"{{{ns.OURS}}}outcome", type=self._pick(("failed", "reject")))
+        outcome = self._element(f"{{{ns.PUBQUEUE}}}outcome", type=self._pick(("failed", "reject")))
         return self._ask(who, settle, *[outcome] * (name == "unlock" and self._maybe(0.4)))
 
     def _ask(self, who: str, *children: etree._Element, kind: str = "set") -> etree._Element:

@@ -10,7 +10,7 @@ from harness.schema import validate_own
 from harness.server import ACCEPT, on_a_stream
 
 from fuzz.grow import Grower
-from pubqueue.faces.xmpp import ns
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

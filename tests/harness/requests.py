@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 from lxml import etree
 
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.settings import FIELDS, FIXED
 from pubqueue.faces.xmpp.verbs import VERBS
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ TAGS: Final = (
     *{verb for _, _, verb in PUBSUB},
     *(ns.tag(ns.PUBSUB, name) for name in ("item", "options", "configure", "publish-options")),
     *(
-        ns.tag(ns.OURS, name)
+        ns.tag(ns.PUBQUEUE, name)
         for name in ("meta", "touch", "redrive", "lock", "txn", "commit", "abort")
     ),
     *(ns.tag(ns.DATA, name) for name in ("x", "field", "value")),
@@ -51,8 +51,8 @@ TAGS: Final = (
 )
 QUERIES: Final = (
     *(f"{namespace} query" for namespace in (ns.DISCO_INFO, ns.DISCO_ITEMS, ns.VERSION)),
-    *(ns.tag(ns.OURS, name) for name in ("txn", "commit", "abort", "transactions")),
-    *(ns.tag(ns.OURS, name) for name in ("events", "items", "nodes")),
+    *(ns.tag(ns.PUBQUEUE, name) for name in ("txn", "commit", "abort", "transactions")),
+    *(ns.tag(ns.PUBQUEUE, name) for name in ("events", "items", "nodes")),
     *(f"{ns.PING} ping", f"{ns.TIME} time", "urn:odd query", "query"),
 )
 SETTINGS: Final = (
@@ -166,7 +166,7 @@ def inside(draw, tag: str):
     if name in {"publish", "retract", "unlock", "touch", "redrive", "items"}:
         items = []
         for _ in range(draw(st.integers(0, 3))):
-            space = draw(st.sampled_from((*[ns.PUBSUB] * 8, ns.QUEUEING, ns.OURS)))
+            space = draw(st.sampled_from((*[ns.PUBSUB] * 8, ns.QUEUEING, ns.PUBQUEUE)))
             many = draw(st.sampled_from((0, 1, 1, 1, 1, 1, 1, 2))) if name == "publish" else 0
             payloads = [draw(payload()) for _ in range(many)]
             items.append(element(f"{space} item", *payloads, **draw(words("id"))))
@@ -186,9 +186,9 @@ def beside(draw):
         said[0].text = draw(st.sampled_from(ODD))
         return element(f"{ns.SHIM} headers", *said)
     if kind == "meta":
-        return element(f"{ns.OURS} meta", **draw(words("delay", "priority", "ttl", "group")))
+        return element(f"{ns.PUBQUEUE} meta", **draw(words("delay", "priority", "ttl", "group")))
     if kind == "txn":
-        return element(f"{ns.OURS} txn", **draw(words("app", "version", "part", "attempt")))
+        return element(f"{ns.PUBQUEUE} txn", **draw(words("app", "version", "part", "attempt")))
     if kind == "other":
         return element(draw(st.sampled_from(TAGS)), **draw(words()))
     forms = [draw(form())] if draw(st.booleans()) else []

@@ -18,6 +18,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from pubqueue.testing.frames import Frames
 from pubqueue.testing.stanzas import Stanza, read
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +136,7 @@ class _Stream(asyncio.Protocol):
 class ComponentStream(_Stream):
     """The component's (XEP-0114)."""
 
-    namespace = "jabber:component:accept"
+    namespace = ns.COMPONENT
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         """Be gone (asyncio calls it)."""
@@ -156,7 +157,7 @@ class ComponentStream(_Stream):
 class ClientStream(_Stream):
     """A client's (RFC 6120)."""
 
-    namespace = "jabber:client"
+    namespace = ns.CLIENT
 
     def __init__(self, server: Server) -> None:
         super().__init__(server)

@@ -5,8 +5,9 @@ from faces.xmpp.test_flow import BOSS, staged
 from structlog.testing import capture_logs
 
 from pubqueue.core.notices import Deliver
-from pubqueue.faces.xmpp import notices, ns
+from pubqueue.faces.xmpp import notices
 from pubqueue.faces.xmpp.verbs import PUBLISH, VERBS, Handler
+from pubqueue_xeps.wire import ns
 
 SECRET = "a payload that no log may have"
 EVE = "eve@localhost/x"

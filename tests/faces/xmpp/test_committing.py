@@ -21,11 +21,12 @@ from pubqueue.core.transactions.staging import (
     ListTransactions,
     StagePublish,
 )
-from pubqueue.faces.xmpp import ns, transactions
+from pubqueue.faces.xmpp import transactions
 from pubqueue.faces.xmpp.parse import committing, publishing
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words
 from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue_xeps.wire import ns
 
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"
 BEE = Asker("bee@localhost/one")
@@ -46,11 +47,11 @@ def publish(*beside):
 
 
 def txn(said):
-    return f"<txn xmlns='{ns.OURS}' {said}/>"
+    return f"<txn xmlns='{ns.PUBQUEUE}' {said}/>"
 
 
 def commit(inner="", said=MARK):
-    return read(committing.commit, f"<commit xmlns='{ns.OURS}' {said}>{inner}</commit>")
+    return read(committing.commit, f"<commit xmlns='{ns.PUBQUEUE}' {said}>{inner}</commit>")
 
 
 def says(answer):
@@ -73,7 +74,7 @@ def test_a_mark_beside_a_publish_stages_it():
 
 
 def test_metadata_may_stand_before_it_or_behind_it():
-    meta = f"<meta xmlns='{ns.OURS}' priority='5'/>"
+    meta = f"<meta xmlns='{ns.PUBQUEUE}' priority='5'/>"
     before, behind = publish(meta, txn(MARK)), publish(txn(MARK), meta)
     assert before == behind
     assert before.publish.drafts[0].priority == 5
@@ -193,7 +194,7 @@ def test_a_number_beyond_all_bounds_is_read_as_one_and_left_to_the_core():
 
 def test_the_other_requests_are_read():
     def asked(parser, words):
-        return read(parser, f"<x xmlns='{ns.OURS}' {words}/>")
+        return read(parser, f"<x xmlns='{ns.PUBQUEUE}' {words}/>")
 
     assert asked(committing.abort, MARK) == AbortVersion(BEE, MINE, 1)
     assert asked(committing.ask, "app='a'") == AskLastVersion(BEE, MINE)

@@ -11,8 +11,9 @@ from pubqueue.core.decision import Described
 from pubqueue.core.model import AccessModel, Affiliation
 from pubqueue.core.nodes.access import OF_ROSTERS
 from pubqueue.core.nodes.nodeconfig import SETTINGS
-from pubqueue.faces.xmpp import disco, ns
+from pubqueue.faces.xmpp import disco
 from pubqueue.faces.xmpp.verbs import VERBS
+from pubqueue_xeps.wire import ns
 
 P, O = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub"  # noqa: E741 - as the table of the parser calls them
 # fmt: off

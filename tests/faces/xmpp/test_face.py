@@ -19,9 +19,9 @@ from pubqueue.app.askers import Askers
 from pubqueue.config import load
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace, jids, text
-from pubqueue.faces.xmpp.ns import PUBSUB
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.wiring import queue
+from pubqueue_xeps.wire.ns import PUBSUB
 
 IQ, MESSAGE = f"{{{ACCEPT}}}iq", f"{{{ACCEPT}}}message"
 FILE = """

@@ -19,7 +19,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp.answers import Answers
-from pubqueue.faces.xmpp.ns import OWNER, PUBSUB
+from pubqueue_xeps.wire.ns import OWNER, PUBSUB
 
 STANZAS = 3000
 KINDS = {

@@ -3,8 +3,9 @@
 import pytest
 from fuzz.costs import KINDS, is_too_dear, too_dear, units
 
-from pubqueue.faces.xmpp import feeder, ns, stream
+from pubqueue.faces.xmpp import feeder, stream
 from pubqueue.faces.xmpp.stanza import Stanza, _declare
+from pubqueue_xeps.wire import ns
 
 
 def test_no_stanza_is_too_dear():

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from pubqueue.core.model import ItemId
 from pubqueue.core.notices import Announce, Purged, Retracted
 from pubqueue.core.several import MOST_OF_JID
-from pubqueue.faces.xmpp import notices, ns
+from pubqueue.faces.xmpp import notices
 from pubqueue.faces.xmpp.ids import new_id
 from pubqueue.faces.xmpp.to_many import LONGEST_HEAD
+from pubqueue_xeps.wire import ns
 
 IDS = ("one", "two")
 HEADERS = '<header name="SubID">one</header><header name="SubID">two</header></headers></message>'

@@ -7,11 +7,11 @@ import pytest
 from pubqueue.app.rules import RULES
 from pubqueue.core.model import Asker, Draft
 from pubqueue.core.queue.publication import Publish
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, words
 from pubqueue.faces.xmpp.stream import StreamParser
 from pubqueue.faces.xmpp.verbs import VERBS, find
+from pubqueue_xeps.wire import ns
 
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"
 JOB = "<job xmlns='urn:work'/>"
@@ -39,7 +39,7 @@ def says(answer):
 
 
 def meta(said):
-    return publish(beside=f"<meta xmlns='{ns.OURS}' {said}/>")
+    return publish(beside=f"<meta xmlns='{ns.PUBQUEUE}' {said}/>")
 
 
 WITHOUT_A_NODE = {

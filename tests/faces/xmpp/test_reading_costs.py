@@ -3,7 +3,7 @@
 import pytest
 
 from pubqueue.core.model import Asker, Jid
-from pubqueue.faces.xmpp import ns, stream
+from pubqueue.faces.xmpp import stream
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
 from pubqueue.faces.xmpp.stream import (
@@ -16,6 +16,7 @@ from pubqueue.faces.xmpp.stream import (
     StreamParser,
 )
 from pubqueue.faces.xmpp.verbs import PUBLISH
+from pubqueue_xeps.wire import ns
 
 HEADER = (
     "<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept' id='1' "

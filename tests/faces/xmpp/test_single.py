@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pubqueue.core.model import Asker
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
 from pubqueue.faces.xmpp.payload import DEEPEST
@@ -22,6 +21,7 @@ from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.single import RENEWED_AFTER, Single, SingleReader
 from pubqueue.faces.xmpp.stream import StreamParser
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, VERBS, find
+from pubqueue_xeps.wire import ns
 
 HEADER = (
     "<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept' id='1' "
@@ -180,7 +180,7 @@ UNUSUAL = [
         "to='queue.localhost'\nfrom='bee@localhost' id='p0'\ntype='set' ",
         "xmlns='jabber:component:accept' to='queue.localhost' from='b@c' id='p0' type='set'",
     )),
-    iq(f"<publish node='jobs'><item id='i1'>{JOB}</item></publish><txn xmlns='{ns.OURS}'/>"),
+    iq(f"<publish node='jobs'><item id='i1'>{JOB}</item></publish><txn xmlns='{ns.PUBQUEUE}'/>"),
     iq(f"<publish node='jobs'><item id='i1'>{JOB}</item></publish>") .replace("<item", "<item "),
     iq(f"<publish node='jobs'>{f'<item>{JOB}</item>' * 2}</publish>"),
     iq("<publish node='jobs'><item id='i1'/></publish>"),
@@ -189,7 +189,7 @@ UNUSUAL = [
     iq("<retract node='jobs'><item/></retract>"),
     iq("<retract node='jobs'><item id='i1'/><item id='i2'/></retract>"),
     iq("<retract node='jobs'><item id='i1'></item></retract>"),
-    iq(f"<retract node='jobs'><item id='i1'/></retract><lock xmlns='{ns.OURS}' token='1'/>"),
+    iq(f"<retract node='jobs'><item id='i1'/></retract><lock xmlns='{ns.PUBQUEUE}' token='1'/>"),
     iq("<retract node='jobs'><item id='i1'/></retract>", "from='b@c' id='1' type='get' to='q'"),
 ]  # fmt: skip
 
@@ -259,7 +259,9 @@ def requests(draw):
     words = [("type", "set"), ("id", draw(texts)), ("from", sender), ("to", "q"), ("xml:lang", "e")]
     head = tag("iq", words[: draw(st.integers(3, 5))]) + f"><pubsub xmlns='{ns.PUBSUB}'>"
     verb = draw(st.sampled_from(["publish", "retract"]))
-    own = [("node", node), ("xmlns:p", ns.OURS), ("p:answer", "short")][: draw(st.integers(1, 3))]
+    own = [("node", node), ("xmlns:p", ns.PUBQUEUE), ("p:answer", "short")][
+        : draw(st.integers(1, 3))
+    ]
     inner = draw(st.lists(payloads, min_size=1, max_size=draw(st.integers(1, 2))))
     close = f">{''.join(inner)}</item>" if verb == "publish" else "/>"
     return f"{head}{tag(verb, own)}>{tag('item', [('id', item)])}{close}</{verb}></pubsub></iq>"

@@ -1,27 +1,49 @@
-"""The XML namespaces that the client side speaks."""
+"""The XML namespaces that are spoken, here and in the service."""
 
 from typing import Final
 
+# XMPP: RFC 6120, XEP-0114
 CLIENT: Final = "jabber:client"
-DATA: Final = "jabber:x:data"
-DISCO_INFO: Final = "http://jabber.org/protocol/disco#info"
-SHIM: Final = "http://jabber.org/protocol/shim"
-DELAY: Final = "urn:xmpp:delay"
-HEADERS: Final = "http://jabber.org/protocol/shim"
-"""XEP-0131."""
-JSON: Final = "urn:xmpp:json:0"
-"""XEP-0335."""
-PING: Final = "urn:xmpp:ping"
-TIME: Final = "urn:xmpp:time"
+COMPONENT: Final = "jabber:component:accept"
 STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
+XML: Final = "http://www.w3.org/XML/1998/namespace"
 
+# publish-subscribe: XEP-0060, 0248, 0254
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
-PUBSUB_EVENT: Final = "http://jabber.org/protocol/pubsub#event"
+OWNER: Final = "http://jabber.org/protocol/pubsub#owner"
+EVENT: Final = "http://jabber.org/protocol/pubsub#event"
+ERRORS: Final = "http://jabber.org/protocol/pubsub#errors"
+NODE_CONFIG: Final = "http://jabber.org/protocol/pubsub#node_config"
+PUBLISH_OPTIONS: Final = "http://jabber.org/protocol/pubsub#publish-options"
 SUBSCRIBE_OPTIONS: Final = "http://jabber.org/protocol/pubsub#subscribe_options"
-
+SUBSCRIBE_AUTHORIZATION: Final = "http://jabber.org/protocol/pubsub#subscribe_authorization"
+META_DATA: Final = "http://jabber.org/protocol/pubsub#meta-data"
+FILTER: Final = "urn:xmpp:pubsub-filter:0"
+ORDER_BY: Final = "urn:xmpp:order-by:1"
 QUEUEING: Final = "urn:xmpp:pubsub:queueing:0"
 QUEUEING_SHORT: Final = "urn:xmpp:queueing:0"
 """What XEP-0254 example 11 prints; accepted in events, never sent."""
 
+# what stands in stanzas, and what is asked of anybody
+COMMANDS: Final = "http://jabber.org/protocol/commands"
+DATA: Final = "jabber:x:data"
+DELAY: Final = "urn:xmpp:delay"
+DISCO_INFO: Final = "http://jabber.org/protocol/disco#info"
+DISCO_ITEMS: Final = "http://jabber.org/protocol/disco#items"
+HINTS: Final = "urn:xmpp:hints"
+JSON: Final = "urn:xmpp:json:0"
+PING: Final = "urn:xmpp:ping"
+PRIVILEGE: Final = ("urn:xmpp:privilege:1", "urn:xmpp:privilege:2")
+ROSTER: Final = "jabber:iq:roster"
+RSM: Final = "http://jabber.org/protocol/rsm"
+SHIM: Final = "http://jabber.org/protocol/shim"
+TIME: Final = "urn:xmpp:time"
+VERSION: Final = "jabber:iq:version"
+
 PUBQUEUE: Final = "urn:x-pubqueue:0"
-"""This project's own extensions: lock tokens, touch, outcomes, publish metadata."""
+"""This project's own extensions: lock tokens, touch, outcomes, publish metadata, transactions."""
+
+
+def tag(namespace: str, name: str) -> str:
+    """Return a tag as the service's stream parser writes it: `namespace name`."""
+    return f"{namespace} {name}"

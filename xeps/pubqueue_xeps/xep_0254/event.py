@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.log import log
+from pubqueue_xeps.wire import ns
 from pubqueue_xeps.wire.clock import moment
-from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB_EVENT, QUEUEING, QUEUEING_SHORT, SHIM
+from pubqueue_xeps.wire.ns import PUBQUEUE, QUEUEING, QUEUEING_SHORT, SHIM
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -81,12 +82,12 @@ class Deleted:
 
 QueueEvent = Delivered | Retracted | Unlocked | Purged | Deleted
 
-EVENT: Final = f"{{{PUBSUB_EVENT}}}event"
-ITEMS: Final = f"{{{PUBSUB_EVENT}}}items"
-ITEM: Final = f"{{{PUBSUB_EVENT}}}item"
-RETRACT: Final = f"{{{PUBSUB_EVENT}}}retract"
-PURGE: Final = f"{{{PUBSUB_EVENT}}}purge"
-DELETE: Final = f"{{{PUBSUB_EVENT}}}delete"
+EVENT: Final = f"{{{ns.EVENT}}}event"
+ITEMS: Final = f"{{{ns.EVENT}}}items"
+ITEM: Final = f"{{{ns.EVENT}}}item"
+RETRACT: Final = f"{{{ns.EVENT}}}retract"
+PURGE: Final = f"{{{ns.EVENT}}}purge"
+DELETE: Final = f"{{{ns.EVENT}}}delete"
 UNLOCK: Final = frozenset(f"{{{ns}}}unlock" for ns in (QUEUEING, QUEUEING_SHORT))
 LOCK: Final = f"{{{PUBQUEUE}}}lock"
 HEADERS: Final = f"{{{SHIM}}}headers"

@@ -19,7 +19,7 @@ from slixmpp.xmlstream.matcher import MatchXPath
 from pubqueue_xeps.client.ask import ask, ask_about
 from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
 from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB_EVENT
+from pubqueue_xeps.wire.ns import EVENT, PUBQUEUE
 from pubqueue_xeps.wire.requests import disco, publishing, subscribing
 from pubqueue_xeps.wire.requests.iq import Question
 from pubqueue_xeps.wire.requests.publication import publication
@@ -80,7 +80,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         self._queues: set[tuple[str, str]] = set()
         self._extended: dict[str, bool] = {}
         self.xmpp.add_event_handler("session_start", self._forget_services)
-        event = f"{{{self.xmpp.default_ns}}}message/{{{PUBSUB_EVENT}}}event"
+        event = f"{{{self.xmpp.default_ns}}}message/{{{EVENT}}}event"
         self.xmpp.register_handler(Callback("Queue Event", MatchXPath(event), self._handle_event))
 
     def plugin_end(self) -> None:

@@ -7,10 +7,12 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
+from pubqueue_xeps.wire import ns
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-JSON: Final = "{urn:xmpp:json:0}json"
+JSON: Final = f"{{{ns.JSON}}}json"
 """The element that carries JSON (XEP-0335)."""
 
 LARGEST: Final = 64 * 1024

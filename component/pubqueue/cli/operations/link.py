@@ -15,7 +15,7 @@ from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.ns import PUBQUEUE
+from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
 from pubqueue_xeps.wire.requests.iq import Question
 from pubqueue_xeps.wire.xml_escape import content, quote
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.xmpp_client import Client
     from pubqueue_xeps.wire.refusals import Refusal
 
-COMMANDS: Final = "http://jabber.org/protocol/commands"
-DATA: Final = "jabber:x:data"
 FORM_TYPE: Final = f"{PUBQUEUE}#operation"
 
 Words = dict[str, "tuple[str, ...]"]

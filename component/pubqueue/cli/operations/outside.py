@@ -17,6 +17,7 @@ from pubqueue.cli.operations.findings import bad, good, look
 from pubqueue.cli.operations.link import RefusedError
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import ServiceUnavailable
+from pubqueue_xeps.wire.ns import PING, TIME
 from pubqueue_xeps.wire.requests.iq import Question
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from pubqueue.app.operations.cells import Value
     from pubqueue.cli.operations.findings import Finding
     from pubqueue.cli.operations.link import Link
-
-PING: Final = "urn:xmpp:ping"
-TIME: Final = "urn:xmpp:time"
 
 BURST: Final = 40
 PADDING: Final = 2_048

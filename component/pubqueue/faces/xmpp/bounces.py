@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import Jid
 from pubqueue.core.queue.expire import Bounce
-from pubqueue.faces.xmpp import ns
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.faces.xmpp.stanza import Element

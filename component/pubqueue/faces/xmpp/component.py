@@ -19,11 +19,11 @@ import structlog
 from slixmpp.componentxmpp import ComponentXMPP
 
 from pubqueue.app.watching import Traffic
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.faults import fault
 from pubqueue.faces.xmpp.feeder import padding
 from pubqueue.faces.xmpp.single import Single
 from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp import forms, ns, pages, transactions
+from pubqueue.faces.xmpp import forms, pages, transactions
 from pubqueue.faces.xmpp.result_sets import cut
 from pubqueue.faces.xmpp.text import attribute
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +71,7 @@ FEATURES: Final = (
     ns.PUBSUB,
     *(f"{ns.PUBSUB}#{feature}" for feature in PUBSUB_FEATURES),
     ns.QUEUEING,
-    ns.OURS,
+    ns.PUBQUEUE,
     transactions.FEATURE,
     *pages.FEATURES,
     ns.COMMANDS,

@@ -21,7 +21,7 @@ from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.notices import Retracted, ToEach, Unlocked
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.retrieve import Retrieve
-from pubqueue.faces.xmpp import answer_sizes, bounces, notices, ns
+from pubqueue.faces.xmpp import answer_sizes, bounces, notices
 from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
 from pubqueue.faces.xmpp.commands.desk import Desk
 from pubqueue.faces.xmpp.component import ENTERING, Component
@@ -49,6 +49,7 @@ from pubqueue.faces.xmpp.stream import REFUSED
 from pubqueue.faces.xmpp.text import attribute
 from pubqueue.faces.xmpp.to_many import ToMany
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

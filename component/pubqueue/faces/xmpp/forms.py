@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.faces.xmpp import labels, ns
+from pubqueue.faces.xmpp import labels
 from pubqueue.faces.xmpp.payload import tree
 from pubqueue.faces.xmpp.settings import (
     DELIVER_FIELD,
@@ -20,6 +20,7 @@ from pubqueue.faces.xmpp.settings import (
     values_of,
 )
 from pubqueue.faces.xmpp.text import attribute, escape, stamp
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.text import escape, quoted
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Headers

@@ -22,8 +22,9 @@ from pubqueue.core.notices import (
     SubscriptionChanged,
     Unlocked,
 )
-from pubqueue.faces.xmpp import forms, headers, ns
+from pubqueue.faces.xmpp import forms, headers
 from pubqueue.faces.xmpp.text import attribute, quoted, stamp
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 # what does not change in them
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
 _ITEMS: Final = f'{_EVENT}<items node="'
-_LOCK: Final = f'</item></items></event><lock xmlns="{ns.OURS}" token="'
+_LOCK: Final = f'</item></items></event><lock xmlns="{ns.PUBQUEUE}" token="'
 _BARE_END: Final = "</message>"
 _END: Final = f'<no-store xmlns="{ns.HINTS}"/></message>'
 _UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.core.transactions.model import name_of
-from pubqueue.faces.xmpp import headers, ns
+from pubqueue.faces.xmpp import headers
 from pubqueue.faces.xmpp.room import fitting
 from pubqueue.faces.xmpp.settings import shown as fields_of
 from pubqueue.faces.xmpp.text import attribute, quoted, stamp
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
         NodePage,
     )
 
-EVENTS: Final = f"{ns.OURS}#events"
-FEATURES: Final = (EVENTS, f"{ns.OURS}#reads")
+EVENTS: Final = f"{ns.PUBQUEUE}#events"
+FEATURES: Final = (EVENTS, f"{ns.PUBQUEUE}#reads")
 
 
 def _words(**given: object) -> str:
@@ -38,7 +39,7 @@ def _words(**given: object) -> str:
 
 
 def _element(name: str, words: str, entries: Sequence[bytes]) -> bytes:
-    head = f'<{name} xmlns="{ns.OURS}"{words}>'.encode()
+    head = f'<{name} xmlns="{ns.PUBQUEUE}"{words}>'.encode()
     return head + b"".join(entries) + f"</{name}>".encode()
 
 

@@ -9,9 +9,9 @@ from pubqueue.core.decision import (
     Refusal,
     Refused,
 )
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.settings import sentence
 from pubqueue.faces.xmpp.text import attribute, escape
+from pubqueue_xeps.wire import ns
 
 
 @dataclass(frozen=True, slots=True)

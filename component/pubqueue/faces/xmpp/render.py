@@ -12,10 +12,11 @@ from pubqueue.core import several
 from pubqueue.core.decision import Affiliations, Published, Refusal, Withdrawn
 from pubqueue.core.model import ItemReply, NodeConfig, NodeName, SubscriptionState
 from pubqueue.core.nodes.account import name_of
-from pubqueue.faces.xmpp import forms, ns, transactions
+from pubqueue.faces.xmpp import forms, transactions
 from pubqueue.faces.xmpp.result_sets import cut
 from pubqueue.faces.xmpp.room import ROOM
 from pubqueue.faces.xmpp.text import attribute, stamp
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,7 @@ def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
     """Say which of the items were locked to somebody else, and are deleted all the same."""
     ids = reply.locked if isinstance(reply, Withdrawn) else ()
     locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
-    told = f'<retracted xmlns="{ns.OURS}">{locked}</retracted>'
+    told = f'<retracted xmlns="{ns.PUBQUEUE}">{locked}</retracted>'
     return f'<pubsub xmlns="{ns.PUBSUB}">{told}</pubsub>'.encode()
 
 
@@ -102,7 +103,7 @@ def published_if_known(reply: Published | Skipped, service: str) -> bytes:
     """Return nothing where all items are new; else say also which of them were known."""
     if not isinstance(reply, Published) or not reply.known:
         return published_briefly(reply, service)
-    known = [f'<known xmlns="{ns.OURS}" item="{attribute(item)}"/>' for item in reply.known]
+    known = [f'<known xmlns="{ns.PUBQUEUE}" item="{attribute(item)}"/>' for item in reply.known]
     return _published(reply, "".join(known))
 
 
@@ -202,13 +203,13 @@ def touched(reply: Touched, _service: str) -> bytes:
         f'<item id="{attribute(item)}" deadline="{stamp(deadline)}"/>'
         for item, deadline in reply.entries
     )
-    return f'<touch xmlns="{ns.OURS}" node="{attribute(reply.node)}">{items}</touch>'.encode()
+    return f'<touch xmlns="{ns.PUBQUEUE}" node="{attribute(reply.node)}">{items}</touch>'.encode()
 
 
 def redriven(reply: Redriven, _service: str) -> bytes:
     """Return how many dead items live again."""
     node = attribute(reply.node)
-    return f'<redrive xmlns="{ns.OURS}" node="{node}" count="{reply.count}"/>'.encode()
+    return f'<redrive xmlns="{ns.PUBQUEUE}" node="{node}" count="{reply.count}"/>'.encode()
 
 
 def retrieved(reply: Retrieved, _service: str) -> bytes:
@@ -239,7 +240,7 @@ def _death(item: Item) -> str:
     words += f' at="{stamp(letter.at)}" reason="{attribute(letter.reason)}"'
     words += f' node="{attribute(letter.origin)}"' if letter.origin else ""
     words += f' holder="{attribute(letter.holder)}"' if letter.holder else ""
-    return f'<dead xmlns="{ns.OURS}" {words}/>'
+    return f'<dead xmlns="{ns.PUBQUEUE}" {words}/>'
 
 
 def affiliations(reply: Affiliations, _service: str) -> bytes:

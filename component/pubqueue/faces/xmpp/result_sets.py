@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.core.reading.listing import Page
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.room import fitting
 from pubqueue.faces.xmpp.text import escape
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

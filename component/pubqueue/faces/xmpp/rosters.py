@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.core.model import Contact
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.text import attribute
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     import asyncio

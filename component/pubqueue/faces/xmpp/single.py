@@ -23,11 +23,11 @@ from msgspec import Struct
 from pubqueue.core.model import Draft, ItemId, Jid, NodeName
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.publishing import ANSWER
 from pubqueue.faces.xmpp.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
 from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.text import attribute, echo
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

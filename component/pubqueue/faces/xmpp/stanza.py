@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.text import ECHOED, attribute, echo, in_quotes, quoted
+from pubqueue_xeps.wire import ns
 
 _NAME_END: Final = re.compile(rb"[\s/>]")
 _PREFIX: Final = re.compile(rb"(?<![^\s<>/\"'=:&;])[^\s<>/\"'=:&;]+(?=:)")

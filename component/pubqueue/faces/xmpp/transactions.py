@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.transactions.model import name_of
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.text import attribute, stamp
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.core.transactions.model import (
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
         Transactions,
     )
 
-FEATURE: Final = f"{ns.OURS}#transactions"
+FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 
 
 def skipped(reply: Skipped) -> str:
     """Return what stands in the result of a publish whose version is committed already."""
     items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
     publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
-    said = f'<skipped xmlns="{ns.OURS}" version="{reply.version}"/>'
+    said = f'<skipped xmlns="{ns.PUBQUEUE}" version="{reply.version}"/>'
     return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{said}</pubsub>'
 
 
@@ -33,7 +33,7 @@ def committed(reply: Committed, _service: str) -> bytes:
     """Return what a commit has done."""
     already = "true" if reply.already else "false"
     said = (
-        f'<committed xmlns="{ns.OURS}" version="{reply.version}" '
+        f'<committed xmlns="{ns.PUBQUEUE}" version="{reply.version}" '
         f'published="{reply.published}" known="{reply.known}" already="{already}"'
     )
     if not reply.taken:
@@ -52,14 +52,14 @@ def last_version(reply: LastVersion, _service: str) -> bytes:
     """Return how far an app is."""
     version = "" if reply.version is None else f' version="{reply.version}"'
     at = "" if reply.at is None else f' at="{stamp(reply.at)}"'
-    return f'<txn xmlns="{ns.OURS}" app="{attribute(reply.app)}"{version}{at}/>'.encode()
+    return f'<txn xmlns="{ns.PUBQUEUE}" app="{attribute(reply.app)}"{version}{at}/>'.encode()
 
 
 def transactions(reply: Transactions, _service: str) -> bytes:
     """Return the records."""
     more = ' more="true"' if reply.more else ""
     inner = "".join(_record(record, reply.now) for record in reply.records)
-    return f'<transactions xmlns="{ns.OURS}"{more}>{inner}</transactions>'.encode()
+    return f'<transactions xmlns="{ns.PUBQUEUE}"{more}>{inner}</transactions>'.encode()
 
 
 def _record(record: Record, now: int) -> str:

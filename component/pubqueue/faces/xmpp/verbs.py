@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue.core.model import Millis
-from pubqueue.faces.xmpp import disco, ns, pages, render, transactions
+from pubqueue.faces.xmpp import disco, pages, render, transactions
 from pubqueue.faces.xmpp.parse import (
     approving,
     commanding,
@@ -31,6 +31,7 @@ from pubqueue.faces.xmpp.refusals import (
     bad_request,
     unsupported,
 )
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,7 @@ PUBLISH: Final = Handler(
 RETRACT: Final = Handler(settling.retract, briefly={"known": render.withdrawn}, accompanied=True)
 
 # fmt: off
-_P, _O, _Q, _X = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub", ns.QUEUEING, ns.OURS
+_P, _O, _Q, _X = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub", ns.QUEUEING, ns.PUBQUEUE
 _p, _o = ns.PUBSUB, ns.OWNER
 
 VERBS: Final[Mapping[Key, Handler]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from lxml import etree
 
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.payload import DEEPEST, tree
 from pubqueue.faces.xmpp.text import escape
+from pubqueue_xeps.wire import ns
 
 
 class UnfitPayloadError(ValueError):

@@ -14,7 +14,6 @@ from pubqueue.core.reading.oversee import AskPowers
 from pubqueue.core.reading.overviews import Power, Powers
 from pubqueue.core.reading.pages import NodeEntry, NodePage
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands.desk import BUSY, LARGEST, Desk
 from pubqueue.faces.xmpp.commands.program import FORM_TYPE
 from pubqueue.faces.xmpp.commands.sessions import AGE
@@ -22,6 +21,7 @@ from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.room import LARGEST_ANSWER
 from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue_xeps.wire import ns
 
 BOSS = who("boss@x/desk")
 MINE = Powers((Power.NODES,), (queue(),))
@@ -47,7 +47,7 @@ class Sitting:
         parser.feed(ROOT.encode())
         (stanza,) = parser.feed(
             f"<iq type='set' id='{next(self._ids)}' from='boss@x/desk' to='q'>"
-            f"<command xmlns='{ns.COMMANDS}' node='{ns.OURS}#{command}'{words}>{inner}</command>"
+            f"<command xmlns='{ns.COMMANDS}' node='{ns.PUBQUEUE}#{command}'{words}>{inner}</command>"
             "</iq>".encode()
         )
         return self.desk.take(Iq(stanza, BOSS, lambda: "new", self.desk))

@@ -9,11 +9,11 @@ from pubqueue.app.operations.given import Given
 from pubqueue.app.operations.words import count, span
 from pubqueue.core.model import Asker, Jid, Node, NodeConfig, NodeName
 from pubqueue.core.reading.overviews import Power, Powers
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands.stages import Field, Form, Result, Table
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import choose_node, node_of
 from pubqueue.faces.xmpp.commands.write import command
+from pubqueue_xeps.wire import ns
 
 BOSS = Asker(Jid("boss@x/desk"))
 
@@ -27,7 +27,7 @@ def queues(*names, **config):
 
 @pytest.mark.parametrize("node", COMMANDS)
 def test_a_command_is_named_so_that_no_other_node_is_called_like_it(node):
-    assert re.fullmatch(rf"({ns.OURS}|{ns.PUBSUB})#[a-z-]+", node)
+    assert re.fullmatch(rf"({ns.PUBQUEUE}|{ns.PUBSUB})#[a-z-]+", node)
     assert COMMANDS[node].stages
 
 

@@ -5,15 +5,14 @@ The standard library writes `ns0:job`, and Spark's XML functions would make colu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from pubqueue_xeps.wire.ns import XML
 from pubqueue_xeps.wire.xml_escape import content, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
-
-XML: Final = "http://www.w3.org/XML/1998/namespace"
 
 
 def xml_text(element: Element, outer: str = "") -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.wire.ns import HEADERS, PUBQUEUE, PUBSUB
+from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB, SHIM
 from pubqueue_xeps.wire.times import until
 from pubqueue_xeps.wire.xml_escape import attributes, content, legal, quote
 
@@ -97,7 +97,7 @@ def headers(given: Mapping[str, str | None] | None) -> str:
     if given is not None and not isinstance(given, Mapping):
         raise TypeError(f"headers are a mapping of names to texts, not {type(given).__name__}")
     written = [_header(name, value) for name, value in (given or {}).items() if value is not None]
-    return f"<headers xmlns='{HEADERS}'>{''.join(written)}</headers>" if written else ""
+    return f"<headers xmlns='{SHIM}'>{''.join(written)}</headers>" if written else ""
 
 
 def skipped(answer: Element) -> bool:

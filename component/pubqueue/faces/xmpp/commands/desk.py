@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.operations import audit
 from pubqueue.app.operations.given import Given
 from pubqueue.app.operations.model import UnfitError, fit
-from pubqueue.faces.xmpp import forms, ns
+from pubqueue.faces.xmpp import forms
 from pubqueue.faces.xmpp.commands import made, program, write
 from pubqueue.faces.xmpp.commands.sessions import Sessions
 from pubqueue.faces.xmpp.commands.stages import Form, Result
@@ -23,6 +23,7 @@ from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import unfit
 from pubqueue.faces.xmpp.parse.iq import Asked
 from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND, StanzaError
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.text import attribute
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.core.reading.overviews import Powers

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.model import AccessModel
 from pubqueue.core.nodes.pending import AT_ONCE, SendPending
 from pubqueue.core.reading.overviews import Power
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands.stages import Command, Result, Stage
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.operations.given import Given

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.operations.cells import Cell, stamp, texts
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.room import ROOM
 from pubqueue.faces.xmpp.text import escape, quoted
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.operations.model import Answer, Operation
 
-FORM_TYPE: Final = f"{ns.OURS}#operation"
+FORM_TYPE: Final = f"{ns.PUBQUEUE}#operation"
 
 
 def completed(node: str, session: str, operation: Operation, answer: Answer) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.faces.xmpp import ns
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,4 +102,4 @@ def of(operation: Operation, *stages: Stage) -> Command:
 
 def own(name: str) -> str:
     """Return the node of a command of ours; no other node of the service is called so."""
-    return f"{ns.OURS}#{name}"
+    return f"{ns.PUBQUEUE}#{name}"

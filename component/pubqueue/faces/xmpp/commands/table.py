@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands import (
     control,
     items,
@@ -14,6 +13,7 @@ from pubqueue.faces.xmpp.commands import (
     schedules,
     service,
 )
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NodeName
 from pubqueue.core.reading.oversee import AskPowers
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands.stages import Field, Form, Result
 from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

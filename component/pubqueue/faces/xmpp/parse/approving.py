@@ -8,10 +8,11 @@ from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.nodeconfig import BadValueError, read_boolean
 from pubqueue.core.nodes.pending import Answer
 from pubqueue.core.nodes.subscribers import GetSubscriptions, SetSubscriptions, Wish
-from pubqueue.faces.xmpp import forms, ns
+from pubqueue.faces.xmpp import forms
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.result_sets import page_beside
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request

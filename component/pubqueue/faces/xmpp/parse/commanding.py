@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pubqueue.core.reading.oversee import AskPowers
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.commands import discovery
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.parse import retrieving
 from pubqueue.faces.xmpp.parse.iq import Asked
 from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request

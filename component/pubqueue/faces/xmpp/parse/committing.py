@@ -14,16 +14,16 @@ from pubqueue.core.transactions.commit import CommitVersion, Part
 from pubqueue.core.transactions.model import Mark, OnTaken, Totals, key_of
 from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 from pubqueue.core.validity import HIGHEST_NUMBER
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.stanza import Element
 
-TAG: Final = ns.tag(ns.OURS, "txn")
+TAG: Final = ns.tag(ns.PUBQUEUE, "txn")
 
 _PIECES: Final = 4
 _DIGITS: Final = 19
@@ -105,11 +105,11 @@ def _on_taken(said: str | None) -> OnTaken:
 
 
 def _parts(words: Element) -> tuple[Part, ...]:
-    if [child.tag for child in words.children] == [ns.tag(ns.OURS, "parts")]:
+    if [child.tag for child in words.children] == [ns.tag(ns.PUBQUEUE, "parts")]:
         return tuple(_listed(entry) for entry in words.children[0].text.split())
     parts: list[Part] = []
     for child in words.children:
-        if child.tag != ns.tag(ns.OURS, "part"):
+        if child.tag != ns.tag(ns.PUBQUEUE, "part"):
             raise ValueError("in it stand either part elements, or one list in parts")
         parts.append(_part(*(child.get(name) for name in ("n", "attempt", "items", "bytes"))))
     return tuple(parts)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.validity import NO_SPAN
-from pubqueue.faces.xmpp import forms, jids, ns
+from pubqueue.faces.xmpp import forms, jids
 from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_request
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,10 +14,11 @@ from pubqueue.core.nodes.manage import (
     Purge,
     SetAffiliations,
 )
-from pubqueue.faces.xmpp import ns, settings
+from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.result_sets import page_beside
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.transactions.staging import StagePublish
-from pubqueue.faces.xmpp import headers, ns, settings
+from pubqueue.faces.xmpp import headers, settings
 from pubqueue.faces.xmpp.parse import committing
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, node_of, span_of
 from pubqueue.faces.xmpp.payload import DEEPEST
@@ -17,6 +17,7 @@ from pubqueue.faces.xmpp.refusals import (
     StanzaError,
     bad_request,
 )
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ ITEM_LEVEL: Final = 4
 
 OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 
-ANSWER: Final = ns.tag(ns.OURS, "answer")
+ANSWER: Final = ns.tag(ns.PUBQUEUE, "answer")
 """The attribute of publish and retract by which a publisher asks for another answer than the usual one.
 
 Of a publish, `short`: nothing where the items were taken; `known`: nothing where they are new. Of a retract, `known`:
@@ -122,7 +123,7 @@ def _with_headers(found: _Meta, element: Element) -> _Meta | StanzaError:
 
 
 _BESIDE: Final[dict[str, Callable[[_Meta, Element], _Meta | StanzaError]]] = {
-    ns.tag(ns.OURS, "meta"): _with_meta,
+    ns.tag(ns.PUBQUEUE, "meta"): _with_meta,
     headers.TAG: _with_headers,
     OPTIONS: lambda found, _options: found,  # read by itself
 }

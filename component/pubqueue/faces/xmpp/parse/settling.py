@@ -10,9 +10,9 @@ from pubqueue.core.model import NodeName
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.core.queue.touch import Touch
-from pubqueue.faces.xmpp import ns
 from pubqueue.faces.xmpp.parse.iq import Iq, ids_of, node_of, span_of
 from pubqueue.faces.xmpp.refusals import ITEM_REQUIRED, StanzaError, bad_request
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
@@ -36,9 +36,9 @@ def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
     """Read what stands beside a retract or unlock: our lock token, our outcome."""
     for beside in iq.child.children[1:]:
         try:
-            if beside.tag == ns.tag(ns.OURS, "lock"):
+            if beside.tag == ns.tag(ns.PUBQUEUE, "lock"):
                 request = replace(request, token=int(beside.get("token") or ""))
-            elif beside.tag == ns.tag(ns.OURS, "outcome") and request.verb is Verb.UNLOCK:
+            elif beside.tag == ns.tag(ns.PUBQUEUE, "outcome") and request.verb is Verb.UNLOCK:
                 request = replace(
                     request,
                     outcome=Outcome(beside.get("type") or Outcome.RELEASE.value),
@@ -71,7 +71,7 @@ def unlock(iq: Iq) -> Request | StanzaError:
 def touch(iq: Iq) -> Request | StanzaError:
     """Extend locks; an addition of ours."""
     node = node_of(iq.child)
-    ids = ids_of(iq.child, ns.tag(ns.OURS, "item"))
+    ids = ids_of(iq.child, ns.tag(ns.PUBQUEUE, "item"))
     if isinstance(node, StanzaError):
         return node
     if not ids:
@@ -88,7 +88,7 @@ def redrive(iq: Iq) -> Request | StanzaError:
     node = node_of(iq.child)
     if isinstance(node, StanzaError):
         return node
-    ids = ids_of(iq.child, ns.tag(ns.OURS, "item")) if iq.child.children else None
+    ids = ids_of(iq.child, ns.tag(ns.PUBQUEUE, "item")) if iq.child.children else None
     if ids == ():
         return ITEM_REQUIRED
     given = iq.child.get("to")

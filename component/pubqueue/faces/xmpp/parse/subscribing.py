@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.nodes.subscribe import GetDefaultOptions, SetOptions, Subscribe, Unsubscribe
-from pubqueue.faces.xmpp import ns, settings
+from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request

@@ -1,0 +1,26 @@
+"""A namespace is written down once."""
+
+import ast
+from pathlib import Path
+
+from pubqueue_xeps.wire import ns
+
+ROOT = Path(__file__).parents[3]
+SOURCES = ("component/pubqueue", "xeps/pubqueue_xeps", "spark/pubqueue_spark")
+MINE = {name: value for name, value in vars(ns).items() if name.isupper()}
+
+
+def test_no_other_module_has_one_of_its_own():
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno} {node.value}"
+        for folder in SOURCES
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        if file != Path(ns.__file__)
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and node.value in MINE.values()
+    ]
+    assert found == []
+
+
+def test_each_has_one_name():
+    assert len(set(MINE.values())) == len(MINE) > 30
