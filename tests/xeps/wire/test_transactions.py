@@ -10,7 +10,7 @@ from pubqueue_xeps.wire.requests import transactions
 from pubqueue_xeps.wire.requests.transactions import Committed, Mark, OnTaken, Part, TakenId, Totals
 
 SCHEMA = etree.XMLSchema(
-    etree.parse(Path(__file__).parents[2] / "xeps" / "schemas" / "x-pubqueue.xsd")
+    etree.parse(Path(__file__).parents[3] / "xeps" / "schemas" / "x-pubqueue.xsd")
 )
 OURS = "{urn:x-pubqueue:0}"
 MARK = Mark("it's <mine>", 41)
