@@ -29,7 +29,7 @@ from pubqueue_xeps.batch import Batch
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.xmpp_client import Client, login, logout, make_client
 from pubqueue_xeps.wire.ns import CLIENT
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import quote
 from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254.event import EVENT, RETRACT
@@ -142,7 +142,7 @@ async def _working(
     form = SUBSCRIBE.format(
         ns=PUBSUB, node=NODE, jid=quote(client.boundjid.full), requests=place.requests
     )
-    asked = asyncio.create_task(ask(client, SERVICE, Question("set", "the subscription", form)))
+    asked = asyncio.create_task(ask(client, SERVICE, IqRequest("set", "the subscription", form)))
     if take is not None:  # items come right behind the answer, which is slixmpp's
         client.short_way = lambda stanza: (stanza.tag == MESSAGE or asked.done()) and take(stanza)
     await asked

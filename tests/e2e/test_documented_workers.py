@@ -17,7 +17,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_s
 from pubqueue.cli import worker as command
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
-from pubqueue_xeps.worker.handling.limits import LONGEST_PAUSE
+from pubqueue_xeps.worker.handling.limits import MAX_PAUSE
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
@@ -211,4 +211,4 @@ def test_the_tables_name_every_setting():
     page = (ROOT / HANDLERS).read_text()
     limits = set(re.findall(r"^\| `(\w+)` ", page, re.MULTILINE))
     assert limits == {"retries", "backoff", "time_limit", "concurrency"}
-    assert ("up to an hour" in page, LONGEST_PAUSE) == (True, 3600)
+    assert ("up to an hour" in page, MAX_PAUSE) == (True, 3600)

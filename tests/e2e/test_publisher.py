@@ -34,7 +34,7 @@ from pubqueue import (
 )
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.wire.ns import PUBSUB
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 
 pytestmark = pytest.mark.e2e
 QUICK = Timings(answer=1, refresh=2, backoff_min=0.05, backoff_max=0.5)
@@ -401,7 +401,7 @@ async def test_killed_in_the_middle_each_question_is_answered_once(program, addr
 
 async def asked(etl, inner):
     line = etl._parts()[0]
-    answer = await line.ask("queue.localhost", Question("get", "the replies", inner), 10)
+    answer = await line.ask("queue.localhost", IqRequest("get", "the replies", inner), 10)
     return list(answer.iter(f"{{{PUBSUB}}}item"))
 
 

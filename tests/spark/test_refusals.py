@@ -5,7 +5,7 @@ import pytest
 from pubqueue_spark.client.refusals import BY_CONDITION, BY_TYPE, Verdict, failure, judge
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_xeps.wire.refusals import Refusal, read
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 ERRORS = "http://jabber.org/protocol/pubsub#errors"
@@ -58,7 +58,7 @@ def test_a_full_node_is_waited_for_though_it_is_a_conflict():
 
 
 def test_a_failure_names_row_item_node_reason_and_remedy():
-    publish = Question("set", "row 7 of partition 2 (item 'order-7', node 'jobs')", "<secret/>")
+    publish = IqRequest("set", "row 7 of partition 2 (item 'order-7', node 'jobs')", "<secret/>")
     busy = Refusal("cancel", "conflict", text="item order-7 is being worked on")
     row = failure(busy, publish, service="queue.localhost", retried=0)
     assert isinstance(row, RowError)

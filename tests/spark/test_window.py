@@ -13,7 +13,7 @@ from pubqueue_spark.client.refusals import failure
 from pubqueue_spark.client.window import Limits, Task, Window, WindowCounts
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_xeps.errors import LoginRefused
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 OK = "<iq xmlns='jabber:client' type='result'/>"
@@ -91,7 +91,7 @@ class Answers:
 
 
 def publishes(count, size=10):
-    return [Question("set", f"row {n}", "x" * size) for n in range(count)]
+    return [IqRequest("set", f"row {n}", "x" * size) for n in range(count)]
 
 
 class Clock:

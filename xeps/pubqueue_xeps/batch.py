@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slixmpp import ClientXMPP
 
     from pubqueue_xeps.wire.refusals import Refusal
-    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.iq import IqRequest
     from pubqueue_xeps.wire.times import When
 
 __all__ = ["Batch", "Committed", "OnTaken"]
@@ -75,7 +75,7 @@ class Batch:
 
         Raises ServiceUnavailable or Refused.
         """
-        if FEATURE not in disco.features(await self._ask(disco.question(self._service))):
+        if FEATURE not in disco.features(await self._ask(disco.request(self._service))):
             raise Refused(f"{self._service} does not know transactions.")
         return self
 
@@ -139,7 +139,7 @@ class Batch:
 
     async def _ask(
         self,
-        question: Question,
+        question: IqRequest,
         *,
         timeout: int = TIMEOUT,  # noqa: ASYNC109 - that of `ask`
         node: str | None = None,
@@ -155,4 +155,4 @@ class Batch:
         if refusal.condition == "item-not-found":
             return NoSuchNode(f"{self._service} has no such node.", **facts)
         kind = ServiceUnavailable if refusal.is_transient else Refused
-        return kind(f"{self._service} refused {self._mark}: {refusal.told}.", **facts)
+        return kind(f"{self._service} refused {self._mark}: {refusal.summary}.", **facts)

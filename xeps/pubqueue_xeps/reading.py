@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from slixmpp import ClientXMPP
 
-    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.iq import IqRequest
     from pubqueue_xeps.wire.requests.pages import (
         Event,
         EventPage,
@@ -113,7 +113,7 @@ class Reader:
             for node in walk.take(await self.node_page(after=walk.after)).entries:
                 yield node
 
-    async def _ask(self, asked: Question, node: str | None = None) -> Element:
+    async def _ask(self, asked: IqRequest, node: str | None = None) -> Element:
         """Ask for a page and return its element."""
         answer = await ask_about(self._client, self._service, node or "", asked, self._timeout)
         try:

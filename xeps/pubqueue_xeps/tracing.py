@@ -90,7 +90,7 @@ class Tracing:
         """Go on with the trace of the publisher while the handler works."""
         facts = facts_of(item)
         item.carry = inject
-        told: dict[str, str | int] = {
+        attributes: dict[str, str | int] = {
             "pubqueue.handler": facts.handler,
             "pubqueue.attempt": facts.attempt,
             "pubqueue.failures": facts.failures,
@@ -99,7 +99,7 @@ class Tracing:
             f"process {item.node}",
             context=W3C.extract(item.headers),
             kind=SpanKind.CONSUMER,
-            attributes=_attributes("process", item.node, item.id) | told,
+            attributes=_attributes("process", item.node, item.id) | attributes,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:

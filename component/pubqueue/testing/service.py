@@ -193,7 +193,7 @@ class Service:
             LookupError: there is no such item in the node, or no such node.
 
         """
-        question = retracting.question(node, id)
+        question = retracting.request(node, id)
         try:
             answer = self._call(lambda engine: engine.ask(node, question.inner.encode()))
         except NoSuchNode:

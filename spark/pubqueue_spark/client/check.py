@@ -13,7 +13,7 @@ from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_xeps.wire import ns
 from pubqueue_xeps.wire.refusals import Refusal
 from pubqueue_xeps.wire.requests import disco
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def check(settings: Settings) -> frozenset[str]:
     """
     options = {"node": settings.node, "deadLetterNode": settings.dead_letter_node}
     nodes = {option: node for option, node in options.items() if node is not None}
-    questions = [disco.question(settings.service)]
+    questions = [disco.request(settings.service)]
     for node in nodes.values():
-        questions += [disco.question(settings.service, node), _affiliation(settings, node)]
+        questions += [disco.request(settings.service, node), _affiliation(settings, node)]
     service, *answers = ask(settings, *questions)
     found = _check_service(service, settings)
     for number, (option, node) in enumerate(nodes.items()):
@@ -48,14 +48,14 @@ def check(settings: Settings) -> frozenset[str]:
 
 def features(settings: Connection) -> frozenset[str]:
     """Ask the service what it is; raises as `check` does."""
-    (service,) = ask(settings, disco.question(settings.service))
+    (service,) = ask(settings, disco.request(settings.service))
     return _check_service(service, settings)
 
 
-def _affiliation(settings: Settings, node: str) -> Question:
+def _affiliation(settings: Settings, node: str) -> IqRequest:
     """Ask what the account is to the node (XEP-0060 5.7)."""
     inner = f"<affiliations{attributes(node=node)}/>"
-    return Question(
+    return IqRequest(
         "get",
         f"what {settings.jid} is to node {node!r}",
         f"<pubsub xmlns='{ns.PUBSUB}'>{inner}</pubsub>",

@@ -66,7 +66,7 @@ def _warn_of_no_log(settings: ReadSettings) -> None:
     nodes = [name for name in settings.nodes if not options.patterned(name)]
     if not nodes:
         return
-    answers = ask(settings, *(disco.question(settings.service, name) for name in nodes))
+    answers = ask(settings, *(disco.request(settings.service, name) for name in nodes))
     for name, answer in zip(nodes, answers, strict=True):
         if not isinstance(answer, Refusal) and EVENTS not in disco.features(answer):
             log.warning(

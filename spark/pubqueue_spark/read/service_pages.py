@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.read.options import ReadSettings
-    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.iq import IqRequest
     from pubqueue_xeps.wire.requests.pages import EventPage, ItemPage, NodePage, RecordPage, State
 
 
@@ -58,7 +58,7 @@ class ServicePages:
         """Return the account's transactions; an administrator's are all."""
         return pages.record_page(self._page(pages.question("transactions", after=after)))
 
-    def _page(self, asked: Question, node: str | None = None) -> Element:
+    def _page(self, asked: IqRequest, node: str | None = None) -> Element:
         (answer,) = ask(self.settings, asked, who=self.who, application=self.application)
         if isinstance(answer, Refusal):
             raise self._refused(answer, asked.words.removeprefix("a page of "), node)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pubqueue_xeps.client.bytes_in_flight import Room
+from pubqueue_xeps.client.bytes_in_flight import BytesInFlight
 
 
 async def turns():
@@ -16,7 +16,7 @@ class Crowd:
     """Tasks that keep their room until they are let go; `inside` are those that have it, in their order."""
 
     def __init__(self, most):
-        self.room, self.inside, self.ends = Room(most), [], {}
+        self.room, self.inside, self.ends = BytesInFlight(most), [], {}
 
     def enter(self, name, octets):
         self.ends[name] = asyncio.Event()

@@ -11,9 +11,9 @@ from harness.queue_service import TIME, answer, refuse, stamp
 from pubqueue.testing import make_item
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
-from pubqueue_xeps.wire.clock import ServiceClock, moment
+from pubqueue_xeps.wire.clock import ServiceClock, read_time
 from pubqueue_xeps.worker.item import Item
-from pubqueue_xeps.worker.lock_extender import LockKeeper
+from pubqueue_xeps.worker.lock_extender import LockExtender
 from pubqueue_xeps.worker.waiting_items import WaitingItems
 from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
@@ -33,7 +33,7 @@ def test_until_it_is_told_the_time_is_this_machines(monkeypatch):
 
 @pytest.mark.parametrize("text", ["2030-01-01T00:00:00Z", "2030-01-01T02:00:00+02:00"])
 def test_times_are_read_with_their_zone(text):
-    assert moment(text) == datetime(2030, 1, 1, tzinfo=UTC)
+    assert read_time(text) == datetime(2030, 1, 1, tzinfo=UTC)
 
 
 async def test_what_leaves_the_queue_is_not_kept():
@@ -139,7 +139,7 @@ async def test_a_clock_that_is_set_meanwhile_is_noticed(service, worker_of):
 async def test_the_touching_has_an_end():
     """It begins with the work, not with the delivery."""
     line, holder = SimpleNamespace(extended=True), SimpleNamespace(locked=lambda: [item])
-    keeper = LockKeeper(holder, line, Timings(), touch_for=60)
+    keeper = LockExtender(holder, line, Timings(), touch_for=60)
     lock = Lock(1, datetime(2030, 1, 1, tzinfo=UTC), 1, None)
     item = Item(Delivered("queue.localhost", "jobs", "i1", None, None, lock), holder)
     item.begun = 1000

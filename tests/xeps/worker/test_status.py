@@ -20,10 +20,10 @@ from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.worker.status import (
     COUNTED,
     SENTENCES,
-    SPEAKER,
+    STANDARD_ERROR,
     Minutes,
+    report_minutes,
     say,
-    tell_minutes,
     wanted,
 )
 
@@ -45,7 +45,7 @@ def held(**tally):
 
 def test_it_is_wanted_where_nobody_listens(unset):
     assert wanted()
-    with SPEAKER.telling():
+    with STANDARD_ERROR.reporting():
         assert wanted()  # by a second worker
 
 
@@ -70,7 +70,7 @@ def test_not_where_quiet_is_asked_for(unset, monkeypatch):
 
 
 def test_events_are_said_once_however_many_workers_there_are(unset, capsys):
-    with SPEAKER.telling(), SPEAKER.telling():
+    with STANDARD_ERROR.reporting(), STANDARD_ERROR.reporting():
         log.info("worker.subscribed", jid="bot@x/1", node="jobs", service="q.x", requests=10)
     log.info("worker.stopping", in_hand=3)
     expected = "pubqueue: connected as bot@x/1 to jobs at q.x, 10 at a time\n"
@@ -79,7 +79,7 @@ def test_events_are_said_once_however_many_workers_there_are(unset, capsys):
 
 
 def test_of_other_events_only_warnings_are_said(unset, capsys):
-    with SPEAKER.telling():
+    with STANDARD_ERROR.reporting():
         log.info("item.given_back", id="i1")
         log.warning("item.released", id="i1")
     expected = "pubqueue: given back at the end, unfinished: i1 of ?\n"
@@ -87,7 +87,7 @@ def test_of_other_events_only_warnings_are_said(unset, capsys):
 
 
 def test_a_failure_is_said_with_its_traceback(unset, capsys):
-    with SPEAKER.telling():
+    with STANDARD_ERROR.reporting():
         try:
             _ = 1 / 0
         except ZeroDivisionError:
@@ -99,7 +99,7 @@ def test_a_failure_is_said_with_its_traceback(unset, capsys):
 
 
 def test_nothing_is_said_once_logging_is_set_up(unset, capsys):
-    with SPEAKER.telling():
+    with STANDARD_ERROR.reporting():
         status.ROOT.handlers.append(logging.NullHandler())
         log.warning("worker.disconnected", why="x")
     assert capsys.readouterr().err == ""
@@ -156,7 +156,7 @@ def test_a_minute_is_told_when_something_has_changed():
 def test_once_a_minute_by_the_clock_of_the_loop(capsys):
     async def an_hour():
         items = held()
-        telling = asyncio.create_task(tell_minutes(items))
+        telling = asyncio.create_task(report_minutes(items))
         for _ in range(3):
             await asyncio.sleep(20 * 60)
             items.tally["done"] += 1

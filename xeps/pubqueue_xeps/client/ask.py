@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.iq import IqRequest
 
 TIMEOUT = 120
 """Seconds; slixmpp's."""
@@ -32,7 +32,7 @@ TIMEOUT = 120
 async def ask(
     client: Any,  # noqa: ANN401 - slixmpp's, whose stanzas mypy cannot follow
     service: str,
-    question: Question,
+    question: IqRequest,
     timeout: float = TIMEOUT,  # noqa: ASYNC109 - with a sentence at its end
 ) -> Element:
     """Return the answer; raise IqError if it is a refusal, ServiceUnavailable if none can come."""
@@ -68,7 +68,7 @@ async def ask_about(
     client: Any,  # noqa: ANN401 - as above
     service: str,
     node: str,
-    question: Question,
+    question: IqRequest,
     timeout: float = TIMEOUT,  # noqa: ASYNC109 - as above
 ) -> Element:
     """Return the answer to a question about a node; raise what `refusals.failure` makes of a refusal."""

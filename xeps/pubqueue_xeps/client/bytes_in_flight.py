@@ -10,37 +10,37 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-MOST: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Bytes under way at once; one request more than that goes alone."""
 
 
-class Room:
+class BytesInFlight:
     """Lets so many bytes go at a time, in the order in which they come."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_BYTES) -> None:
         self._most = most
         self._used = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def of(self, octets: int, timeout: float | None) -> AsyncIterator[None]:  # noqa: ASYNC109 - a promise
+    async def of(self, size: int, timeout: float | None) -> AsyncIterator[None]:  # noqa: ASYNC109 - a promise
         """Wait for room, and keep it; raises TimeoutError if there is none in so many seconds."""
-        if self._waiting or not self._has(octets):
-            await self._wait(octets, timeout)
+        if self._waiting or not self._has(size):
+            await self._wait(size, timeout)
         else:
-            self._used += octets
+            self._used += size
         try:
             yield
         finally:
-            self._used -= octets
+            self._used -= size
             self._let_in()
 
-    def _has(self, octets: int) -> bool:
-        return self._used == 0 or self._used + octets <= self._most
+    def _has(self, size: int) -> bool:
+        return self._used == 0 or self._used + size <= self._most
 
-    async def _wait(self, octets: int, timeout: float | None) -> None:  # noqa: ASYNC109 - a promise
+    async def _wait(self, size: int, timeout: float | None) -> None:  # noqa: ASYNC109 - a promise
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        place = octets, mine
+        place = size, mine
         self._waiting.append(place)
         try:
             async with asyncio.timeout(timeout):
@@ -49,13 +49,13 @@ class Room:
             if place in self._waiting:
                 self._waiting.remove(place)
             elif not mine.cancelled():
-                self._used -= octets  # room was given just as the wait ended
+                self._used -= size  # room was given just as the wait ended
             self._let_in()
             raise
 
     def _let_in(self) -> None:
         while self._waiting and self._has(self._waiting[0][0]):
-            octets, one = self._waiting.popleft()
+            size, one = self._waiting.popleft()
             if not one.cancelled():
-                self._used += octets
+                self._used += size
                 one.set_result(None)

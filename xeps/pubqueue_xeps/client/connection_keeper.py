@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.client.pace import Pace
-from pubqueue_xeps.client.pending_iqs import Answers, Denied, Unanswered
+from pubqueue_xeps.client.pending_iqs import Denied, PendingIqs, Unanswered
 from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServerUnreachable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import PING
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.connection import Connection
     from pubqueue_xeps.client.timings import Timings
 
-PING_SERVER: Final = Question("get", "whether the server is there", f"<ping xmlns='{PING}'/>")
+PING_SERVER: Final = IqRequest("get", "whether the server is there", f"<ping xmlns='{PING}'/>")
 
 
-class Line:
+class ConnectionKeeper:
     """The stream of a publisher.
 
     `sessions` counts the logins: what the server forgets with a session is to be said again in each. `on_session` is
-    called with each, and `listen` with each stanza that is no answer: it says whether it has taken it. `trouble` is why the latest login
+    called with each, and `listen` with each stanza that is no answer: it says whether it has taken it. `last_error` is why the latest login
     that failed did.
     """
 
     def __init__(self, connection: Connection, timings: Timings) -> None:
         self._connection = connection
         self._timings = timings
-        self._answers = Answers(self.send)
+        self._pending = PendingIqs(self.send)
         self._client: Client | None = None
         self._online = asyncio.Event()
         self._cut = asyncio.Event()
@@ -46,7 +46,7 @@ class Line:
         self._failure: PubqueueError | None = None
         self._keeper: asyncio.Task[None] | None = None
         self.sessions = 0
-        self.trouble = ""
+        self.last_error = ""
         self.listen: Callable[[Element], bool] = lambda _stanza: False
         self.on_session: Callable[[], None] = lambda: None
 
@@ -78,7 +78,7 @@ class Line:
         self._flush()
         self._online.clear()
         self._failure = self._failure or PubqueueError("The publisher is closed.")
-        self._answers.cut()
+        self._pending.cut()
         self._pace.cut()
         if self._client is not None:
             await logout(self._client, timeout=self._timings.parting)
@@ -92,10 +92,10 @@ class Line:
         if self._failure is not None:
             raise self._failure
 
-    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
+    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
         """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
         try:
-            return await self._answers.ask(service, question, timeout)
+            return await self._pending.ask(service, question, timeout)
         except Unanswered:
             await self._drop_dead_connection()
             raise
@@ -123,7 +123,7 @@ class Line:
         self._looking = True
         try:
             server = str(self._client.boundjid.domain)
-            await self._answers.ask(server, PING_SERVER, self._timings.answer)
+            await self._pending.ask(server, PING_SERVER, self._timings.answer)
         except Denied:
             pass  # an error is an answer
         except Unanswered:
@@ -152,13 +152,13 @@ class Line:
             except passing as error:
                 pause = self._timings.backoff(failures)
                 failures += 1
-                self.trouble = str(error)
+                self.last_error = str(error)
                 log.warning("publisher.waiting", why=str(error), seconds=round(pause, 1))
                 await asyncio.sleep(pause)
         raise Replaced(f"Another client has logged in as {self.jid}.")
 
     def _read(self, stanza: Element) -> bool:
-        if self._answers.read(stanza) or self.listen(stanza):
+        if self._pending.read(stanza) or self.listen(stanza):
             return True
         return self._pace.read(stanza, self.jid)
 
@@ -175,7 +175,7 @@ class Line:
         self._online.clear()
         self._cut.set()
         log.warning("publisher.disconnected", jid=self.jid, why=str(reason))
-        self._answers.cut()
+        self._pending.cut()
         self._pace.cut()
 
     def _stream_error(self, error: StanzaBase) -> None:

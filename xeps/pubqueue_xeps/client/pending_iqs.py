@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.wire.refusals import Refusal
-    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.iq import IqRequest
 
 IQ: Final = f"{{{CLIENT}}}iq"
 
@@ -33,11 +33,11 @@ class Denied(Exception):  # noqa: N818 - as above
     """The answer is an error."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.told)
+        super().__init__(refusal.summary)
         self.refusal = refusal
 
 
-class Answers:
+class PendingIqs:
     """Asks by `send`, which says whether there was a stream to send on, and is shown what comes in."""
 
     def __init__(self, send: Callable[[bytes], bool]) -> None:
@@ -45,7 +45,7 @@ class Answers:
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self._asked: dict[str, tuple[str, asyncio.Future[Element]]] = {}
 
-    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
+    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
         """Return the answer. Raises Denied for an error, and Unanswered when none can or does come."""
         name = next(self._ids)
         answer: asyncio.Future[Element] = asyncio.get_running_loop().create_future()

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue_xeps.client.bytes_in_flight import Room
+from pubqueue_xeps.client.bytes_in_flight import BytesInFlight
 from pubqueue_xeps.client.pending_iqs import Denied, Unanswered
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.client.timings import Timings
-    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.iq import IqRequest
 
-LARGEST: Final = 256 * 1024 - 1024
+MAX_REQUEST_BYTES: Final = 256 * 1024 - 1024
 """Bytes of a request that Prosody and ejabberd take from a client, as Debian ships them, with room for its addresses;
 they end the stream for a larger one, with everything that was under way."""
 
-LONGEST_PAUSE: Final = 30
+MAX_PAUSE: Final = 30
 """Seconds to wait for an answer at most before a question is repeated; the wait doubles with each silence."""
 
 
@@ -42,7 +42,7 @@ class Stream(Protocol):
     async def ready(self) -> None:
         """Return when it stands; raises what it has failed for, if for good."""
 
-    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
+    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
         """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
 
 
@@ -50,13 +50,13 @@ class Publications:
     """Publishes at one service."""
 
     def __init__(
-        self, stream: Stream, service: str, timings: Timings, *, largest: int = LARGEST
+        self, stream: Stream, service: str, timings: Timings, *, largest: int = MAX_REQUEST_BYTES
     ) -> None:
         self._stream = stream
         self._service = service
         self._timings = timings
         self._largest = largest
-        self._room = Room()
+        self._room = BytesInFlight()
 
     async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
         """Return when the service has the item; `timeout` is in seconds, and None waits for ever.
@@ -82,7 +82,7 @@ class Publications:
 
     async def _in_its_turn(
         self,
-        question: Question,
+        question: IqRequest,
         node: str,
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
@@ -104,7 +104,7 @@ class Publications:
 
         Raises NoSuchNode, Refused, ServiceUnavailable or NotConfirmed.
         """
-        question = retracting.question(node, item)
+        question = retracting.request(node, item)
         try:
             answer, first = await self._answered(question, node, timeout)
             if not isinstance(answer, Refusal):
@@ -122,13 +122,13 @@ class Publications:
 
     async def _find(self, node: str, timeout: float | None) -> None:  # noqa: ASYNC109 - a promise
         """Raise NoSuchNode where a node is not there: a retract is refused with the same words for want of either."""
-        answer, _ = await self._answered(disco.question(self._service, node), node, timeout)
+        answer, _ = await self._answered(disco.request(self._service, node), node, timeout)
         if isinstance(answer, Refusal) and answer.condition == "item-not-found":
             raise refusals.failure(answer, self._service, node)
 
     async def confirmed(
         self,
-        question: Question,
+        question: IqRequest,
         node: str,
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
@@ -141,7 +141,7 @@ class Publications:
 
     async def _answered(
         self,
-        question: Question,
+        question: IqRequest,
         node: str,
         timeout: float | None,  # noqa: ASYNC109 - a promise
         again: str = "ask again",
@@ -152,7 +152,7 @@ class Publications:
             async with asyncio.timeout(timeout):
                 for asked in itertools.count():
                     await self._stream.ready()
-                    wait = min(LONGEST_PAUSE, self._timings.answer * 2 ** min(unsure, 8))
+                    wait = min(MAX_PAUSE, self._timings.answer * 2 ** min(unsure, 8))
                     unsure += 1
                     try:
                         return await self._stream.ask(self._service, question, wait), unsure == 1
@@ -163,7 +163,7 @@ class Publications:
                         if not no.refusal.is_transient:
                             return no.refusal, unsure == 1
                         unsure -= no.refusal.condition != "internal-server-error"
-                        why = f"{self._service} answers {no.refusal.told}"
+                        why = f"{self._service} answers {no.refusal.summary}"
                         log.info("publisher.waiting", node=node, why=why)
                     await asyncio.sleep(self._timings.pause(asked))
         except TimeoutError:

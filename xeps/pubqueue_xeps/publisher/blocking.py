@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from pubqueue_xeps.client.forks import Process
 from pubqueue_xeps.client.from_threads import wait_for
-from pubqueue_xeps.client.publications import LARGEST
+from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.publisher.publisher import IN_FLIGHT, TIMEOUT, Publisher
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class BlockingPublisher:
         password: str | None = None,
         *,
         timeout: Span = TIMEOUT,
-        largest: int = LARGEST,
+        largest: int = MAX_REQUEST_BYTES,
         headers: Carry | None = None,
         timings: Timings | None = None,
         **where: Unpack[Connect],

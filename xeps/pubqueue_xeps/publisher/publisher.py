@@ -12,9 +12,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from pubqueue_xeps.client.connection import Connect, Connection, connect
-from pubqueue_xeps.client.connection_keeper import Line
+from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
 from pubqueue_xeps.client.forks import Process
-from pubqueue_xeps.client.publications import LARGEST, Publications, new_item
+from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES, Publications, new_item
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
 from pubqueue_xeps.publisher.replies import Replies, Reply
@@ -57,7 +57,7 @@ class Publisher:
         password: str | None = None,
         *,
         timeout: Span = TIMEOUT,
-        largest: int = LARGEST,
+        largest: int = MAX_REQUEST_BYTES,
         headers: Carry | None = None,
         timings: Timings | None = None,
         **where: Unpack[Connect],
@@ -66,7 +66,7 @@ class Publisher:
         self._timeout = span("timeout", timeout)
         self._largest, self._carry = largest, headers
         self._timings = timings or Timings()
-        self._open: tuple[Line, Publications, Replies] | None = None
+        self._open: tuple[ConnectionKeeper, Publications, Replies] | None = None
         self._process = Process()
 
     @classmethod
@@ -87,16 +87,16 @@ class Publisher:
             self._process.check()
             raise RuntimeError("The publisher is open already.")
         self._process = Process()
-        line, publications, replies = _parts(self._connection, self._timings, self._largest)
+        keeper, publications, replies = _parts(self._connection, self._timings, self._largest)
         try:
             async with asyncio.timeout(self._timeout):
-                await line.open()
+                await keeper.open()
         except TimeoutError:
             raise ServerUnreachable(
                 f"{self._connection.account} could not log in within {self._timeout:g} seconds."
-                + f" {line.trouble}".rstrip()
+                + f" {keeper.last_error}".rstrip()
             ) from None
-        self._open = line, publications, replies
+        self._open = keeper, publications, replies
 
     async def close(self) -> None:
         """Log out; what was not confirmed by then is given up. Closing again does nothing, and neither does it after a fork."""
@@ -158,7 +158,7 @@ class Publisher:
             "group": group,
         }
         item = carrying(new_item(payload, beside), self._carry)
-        return await self._parts()[1].publish(node, item, self._patience(timeout))
+        return await self._parts()[1].publish(node, item, self._seconds(timeout))
 
     async def publish_many(
         self,
@@ -191,7 +191,7 @@ class Publisher:
             "headers": headers,
             "group": group,
         }
-        publications, seconds = self._parts()[1], self._patience(timeout)
+        publications, seconds = self._parts()[1], self._seconds(timeout)
 
         async def publish(payload: object) -> Published:
             item = carrying(new_item(payload, beside), self._carry)
@@ -215,7 +215,7 @@ class Publisher:
         Raises NoSuchNode; Refused where the item is another's; ServiceUnavailable when the service could not be reached in
         time, and nothing has changed; NotConfirmed when its answer did not come in time; ValueError for an id that is none.
         """
-        return await self._parts()[1].retract(node, id, self._patience(timeout))
+        return await self._parts()[1].retract(node, id, self._seconds(timeout))
 
     async def ask(
         self,
@@ -248,10 +248,10 @@ class Publisher:
         item = carrying(new_item(payload, beside), self._carry)
         return await self._parts()[2].ask(node, item, span("timeout", timeout))
 
-    def _patience(self, timeout: Span | None) -> float:
+    def _seconds(self, timeout: Span | None) -> float:
         return self._timeout if timeout is None else span("timeout", timeout)
 
-    def _parts(self) -> tuple[Line, Publications, Replies]:
+    def _parts(self) -> tuple[ConnectionKeeper, Publications, Replies]:
         if self._open is None:
             raise RuntimeError("The publisher is not connected: enter it with `async with`.")
         self._process.check()
@@ -260,12 +260,12 @@ class Publisher:
 
 def _parts(
     connection: Connection, timings: Timings, largest: int
-) -> tuple[Line, Publications, Replies]:
-    line = Line(connection, timings)
-    publications = Publications(line, connection.service, timings, largest=largest)
-    replies = Replies(line, publications, connection, timings)
-    line.listen, line.on_session = replies.hear, replies.look_again
-    return line, publications, replies
+) -> tuple[ConnectionKeeper, Publications, Replies]:
+    keeper = ConnectionKeeper(connection, timings)
+    publications = Publications(keeper, connection.service, timings, largest=largest)
+    replies = Replies(keeper, publications, connection, timings)
+    keeper.listen, keeper.on_session = replies.read, replies.look_again
+    return keeper, publications, replies
 
 
 async def _each(

@@ -21,7 +21,7 @@ from pubqueue_xeps.wire.payloads.payload import Content
 from pubqueue_xeps.wire.published import new_id
 from pubqueue_xeps.wire.reply_headers import CORRELATION, PLACE, REPLY_TO, correlation
 from pubqueue_xeps.wire.requests import publishing
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes, quote
 from pubqueue_xeps.xep_0254.event import Delivered, read_event
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.client.connection import Connection
-    from pubqueue_xeps.client.connection_keeper import Line
+    from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
     from pubqueue_xeps.client.publications import Publications
     from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.wire.published import NewItem
@@ -79,9 +79,13 @@ class Replies:
     """The replies to what one publisher asks."""
 
     def __init__(
-        self, line: Line, publications: Publications, connection: Connection, timings: Timings
+        self,
+        keeper: ConnectionKeeper,
+        publications: Publications,
+        connection: Connection,
+        timings: Timings,
     ) -> None:
-        self._line = line
+        self._keeper = keeper
         self._publications = publications
         self._service = connection.service
         self._node = PLACE + connection.account
@@ -126,7 +130,7 @@ class Replies:
             if not self._waits[wanted]:
                 del self._waits[wanted]
 
-    def hear(self, stanza: Element) -> bool:
+    def read(self, stanza: Element) -> bool:
         """Take a notification of our node."""
         if stanza.tag != MESSAGE or stanza.get("from") != self._service:
             return False
@@ -169,19 +173,19 @@ class Replies:
     async def _listen(self) -> None:
         """Return when we are subscribed to our node in this session."""
         async with self._settling:
-            while self._session != self._line.sessions:
-                await self._line.ready()
-                session = self._line.sessions
-                self._line.send(f"<presence to={quote(self._service)}/>".encode())
+            while self._session != self._keeper.sessions:
+                await self._keeper.ready()
+                session = self._keeper.sessions
+                self._keeper.send(f"<presence to={quote(self._service)}/>".encode())
                 refused = await self._make_node() if self._session == 0 else None
                 try:
                     if refused is not None:
-                        await self._see_that_it_is_ours()
+                        await self._check_ownership()
                     await self._set(
-                        f"<subscribe{attributes(node=self._node, jid=self._line.jid)}/>"
+                        f"<subscribe{attributes(node=self._node, jid=self._keeper.jid)}/>"
                     )
                 except NoSuchNode as error:
-                    raise self._nowhere(refused or error) from None
+                    raise self._no_reply_node(refused or error) from None
                 self._session = session
                 self._settled = asyncio.get_running_loop().time()
 
@@ -198,13 +202,13 @@ class Replies:
             return error  # it is there, or we may not: subscribing tells
         return None
 
-    async def _see_that_it_is_ours(self) -> None:
+    async def _check_ownership(self) -> None:
         """Raise Refused unless we own the node, and nobody reads it unasked: else replies would be another's to read."""
         words = f"the settings of the node {self._node!r}"
         inner = f"<pubsub xmlns='{PUBSUB}#owner'><configure node={quote(self._node)}/></pubsub>"
         try:
             form, _ = await self._publications.confirmed(
-                Question("get", words, inner), self._node, None
+                IqRequest("get", words, inner), self._node, None
             )
         except Refused as error:
             raise Refused(
@@ -221,7 +225,7 @@ class Replies:
                 node=self._node,
             )
 
-    def _nowhere(self, why: PubqueueError) -> Refused:
+    def _no_reply_node(self, why: PubqueueError) -> Refused:
         return Refused(
             f"There is no node {self._node!r} for replies, and it cannot be made: {why} An operator of"
             f" {self._service} may declare it, with {self._node.removeprefix(PLACE)} as its owner.",
@@ -230,7 +234,7 @@ class Replies:
         )
 
     async def _set(self, inner: str) -> Element:
-        question = Question(
+        question = IqRequest(
             "set", f"the node {self._node!r}", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"
         )
         answer, _ = await self._publications.confirmed(question, self._node, None)
@@ -239,7 +243,7 @@ class Replies:
     async def _look(self, wanted: str) -> Reply | None:
         inner = f"<items node={quote(self._node)}><item id={quote(wanted)}/></items>"
         words = f"the reply {wanted!r}"
-        question = Question("get", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+        question = IqRequest("get", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
         try:
             answer, _ = await self._publications.confirmed(question, self._node, None)
         except NoSuchNode:

@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime
 
 
-def moment(text: str) -> datetime:
+def read_time(text: str) -> datetime:
     """Read a time as XEP-0082 writes it; ValueError if it is none."""
     read = datetime.fromisoformat(text)
     return read if read.tzinfo else read.replace(tzinfo=UTC)
@@ -25,13 +25,13 @@ class ServiceClock:
     def __init__(self) -> None:
         self._offset: float | None = None
 
-    def set(self, told: datetime, asked: float) -> None:
-        """Take what the service has told.
+    def set(self, shown: datetime, asked: float) -> None:
+        """Take what the service has shown.
 
         `asked` is the monotonic time when it was asked: the answer cannot be older, so the service's
         clock is never taken to be behind what it shows, and deadlines seem near rather than far.
         """
-        self._offset = told.timestamp() - asked
+        self._offset = shown.timestamp() - asked
 
     def left(self, deadline: datetime, now: float) -> float:
         """Return the seconds until `deadline`, at the monotonic time `now`."""

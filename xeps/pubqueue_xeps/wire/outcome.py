@@ -16,7 +16,7 @@ from pubqueue_xeps.wire.xml_escape import ILLEGAL
 if TYPE_CHECKING:
     from pubqueue_xeps.wire.times import When
 
-LONGEST_REASON: Final = 1023
+MAX_REASON: Final = 1023
 
 # ruff: noqa: N818 - the names say what shall happen to the item
 
@@ -54,7 +54,7 @@ class Outcome:
         if self.delay is not None:
             written["delay"] = f"{math.ceil(self.delay * 1000) / 1000:.3f}"
         if self.reason is not None:
-            written["reason"] = ILLEGAL.sub("\ufffd", self.reason)[:LONGEST_REASON]
+            written["reason"] = ILLEGAL.sub("\ufffd", self.reason)[:MAX_REASON]
         return written
 
 

@@ -55,7 +55,7 @@ class Refusal:
         return f"{self.condition}, {self.detail}" if self.detail else self.condition
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The conditions, and what the service says in words."""
         words = self.text.strip().rstrip(".")
         return f"{self.name} ({words})" if words else self.name
@@ -80,7 +80,7 @@ def read(iq: Element) -> Refusal:
 
 def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
     """Make the exception for what `service` has refused about `node`."""
-    why = refusal.told
+    why = refusal.summary
     facts = {"condition": refusal.detail or refusal.condition, "node": node}
     if refusal.is_transient:
         return ServiceUnavailable(f"{service} does not answer now: {why}.", **facts)

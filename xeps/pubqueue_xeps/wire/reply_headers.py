@@ -10,7 +10,7 @@ CORRELATION: Final = "correlation-id"
 PLACE: Final = "replies/"
 """What the name of each node for replies begins with: a worker replies nowhere else, whatever an asker says."""
 
-LONGEST_ID: Final = 1023
+MAX_ID_BYTES: Final = 1023
 """Bytes of an id (XEP-0060 12.9 and RFC 7622 3.4)."""
 
 
@@ -21,5 +21,5 @@ def correlation(node: str, name: str) -> str:
 
 def bounded(name: str) -> str:
     """Return an id that is short enough, the same for the same name."""
-    octets = name.encode()
-    return name if len(octets) <= LONGEST_ID else hashlib.sha256(octets).hexdigest()
+    encoded = name.encode()
+    return name if len(encoded) <= MAX_ID_BYTES else hashlib.sha256(encoded).hexdigest()

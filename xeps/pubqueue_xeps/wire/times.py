@@ -16,7 +16,7 @@ Span = float | timedelta
 When = float | timedelta | datetime
 """How long from now, or until when: seconds, a timedelta, or an aware datetime."""
 
-LONGEST_DELAY: Final = 3_162_240_000.0
+MAX_DELAY: Final = 3_162_240_000.0
 """Seconds; a hundred years, the most that a service takes."""
 
 _SPAN: Final = "seconds, 0 or more, or a timedelta"
@@ -28,7 +28,7 @@ def span(name: str, value: object, longest: float = inf) -> float:
     return _within(name, value, longest, _SPAN)
 
 
-def until(name: str, value: object, longest: float = LONGEST_DELAY) -> float:
+def until(name: str, value: object, longest: float = MAX_DELAY) -> float:
     """Return the seconds from now of a span or a moment, 0 for one that has passed; raises ValueError as `span`."""
     if not isinstance(value, datetime):
         return _within(name, value, longest, _WHEN)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.worker.held_items import HeldItems
     from pubqueue_xeps.worker.item import Item
 
-MOST_CHOSEN: Final = 10_000
+MAX_CHOSEN: Final = 10_000
 """Choices that are remembered: of items that wait, and of some that have left."""
 
 
@@ -44,10 +44,10 @@ class Dispatcher:
         self._running = 0
         look_again = held_items.look_again
         self._posts = {
-            one: Post(one, handlers.middleware, look_again) for one in handlers.declared()
+            one: HandlerRuns(one, handlers.middleware, look_again) for one in handlers.declared()
         }
-        self._posts[handlers.nobody] = Post(handlers.nobody, (), look_again)
-        self._chosen: dict[Item, Post] = {}
+        self._posts[handlers.nobody] = HandlerRuns(handlers.nobody, (), look_again)
+        self._chosen: dict[Item, HandlerRuns] = {}
 
     async def run(self) -> None:
         """Return when no more items come and those in hand are done; cancelled, give those back."""
@@ -62,7 +62,7 @@ class Dispatcher:
         """Return the first item that may be begun now."""
         if self._running >= self._concurrency:
             return None
-        if len(self._chosen) > MOST_CHOSEN:
+        if len(self._chosen) > MAX_CHOSEN:
             self._chosen.clear()
         for item in waiting:
             post = self._chosen.get(item)
@@ -72,7 +72,7 @@ class Dispatcher:
                 return item
         return None
 
-    async def _work(self, item: Item, post: Post) -> None:
+    async def _work(self, item: Item, post: HandlerRuns) -> None:
         task = asyncio.current_task()
         try:
             async with item:
@@ -96,7 +96,7 @@ class Dispatcher:
             self._held_items.look_again()
 
 
-class Post:
+class HandlerRuns:
     """One handler at work in one worker; `busy` counts the items that it has its hands full of.
 
     A thread that goes on after its item was given up counts too, until it ends: a handler that hangs

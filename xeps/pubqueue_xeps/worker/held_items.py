@@ -22,7 +22,7 @@ from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfi
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import CLIENT
 from pubqueue_xeps.worker.item import Item, State
-from pubqueue_xeps.worker.lock_extender import LockKeeper, Touches
+from pubqueue_xeps.worker.lock_extender import LockExtender, TouchRequests
 from pubqueue_xeps.worker.settlement import Answer, Settlements, Verb
 from pubqueue_xeps.worker.waiting_items import WaitingItems
 from pubqueue_xeps.xep_0254.event import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     Wanted = Callable[[Iterable[Item]], Item | None]
     """Picks one of the items that wait, or none of them for now."""
 
-MOST_SETTLED: Final = 1000
+MAX_SETTLED: Final = 1000
 """Locks with which we are done that are remembered: their delivery may come a second time, and late."""
 
 IQ: Final = f"{{{CLIENT}}}iq"
@@ -80,8 +80,8 @@ class HeldItems:
         """Take the line through which items come and go; locks are kept for `touch_for` seconds."""
         self._session = session
         self._publications = Publications(session, self.service, self.timings)
-        self._touches = Touches(self.service, self.nodes, session, self.timings)
-        self.keeper = LockKeeper(self, session, self.timings, touch_for)
+        self._touches = TouchRequests(self.service, self.nodes, session, self.timings)
+        self.keeper = LockExtender(self, session, self.timings, touch_for)
         self._settlements = Settlements(
             self.service, self.nodes, session, self.timings, on_final=self._forget
         )
@@ -155,8 +155,8 @@ class HeldItems:
 
     async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
         """Publish an item on the worker's stream; see `Item`."""
-        patience = self.timings.patience if timeout is None else timeout
-        return await self._publications.publish(node, new, patience)
+        seconds = self.timings.patience if timeout is None else timeout
+        return await self._publications.publish(node, new, seconds)
 
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend the lock on an item that was taken; see `Item`."""
@@ -354,7 +354,7 @@ class HeldItems:
         """Keep that we are done with the item's lock, and what became of it if nobody has confirmed that."""
         if item.token is not None:
             self._settled[item.place, item.token] = unsure
-            if len(self._settled) > MOST_SETTLED:
+            if len(self._settled) > MAX_SETTLED:
                 self._settled.popitem(last=False)
 
     def _forget(self, place: Place) -> None:

@@ -39,7 +39,7 @@ SHORTEST: Final = 0.5
 """Seconds between two touches of an item, whatever the clocks say: half of the shortest lock."""
 
 
-class Touches:
+class TouchRequests:
     """Asks a service to extend locks on items of some nodes."""
 
     def __init__(
@@ -89,7 +89,7 @@ def _read(place: Place, iq: Element) -> datetime | Answer:
         if (answer := answer_of(refusal)) is not None:
             return answer
         raise Refused(
-            f"The touch of {item!r} was refused: {refusal.told}.",
+            f"The touch of {item!r} was refused: {refusal.summary}.",
             condition=refusal.detail or refusal.condition,
             node=node,
             id=item,
@@ -115,7 +115,7 @@ class Locked(Protocol):
         """Give back an item that is waiting."""
 
 
-class LockKeeper:
+class LockExtender:
     """Extends the locks on items in hand, for `touch_for` seconds each."""
 
     def __init__(
@@ -168,9 +168,9 @@ class LockKeeper:
         if now < self._set_at + self._timings.refresh:
             return
         self._set_at = now
-        told = await self._session.ask_time()
-        if told is not None:
-            self._clock.set(told, now)
+        time = await self._session.ask_time()
+        if time is not None:
+            self._clock.set(time, now)
 
     def _watched(self, now: float) -> list[Item]:
         """Return the items whose locks have to be looked after."""

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 from slixmpp.exceptions import IqError, IqTimeout
 
 from pubqueue_xeps.client.pace import Pace
-from pubqueue_xeps.client.pending_iqs import Answers
+from pubqueue_xeps.client.pending_iqs import PendingIqs
 from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import (
     LoginFailed,
@@ -28,7 +28,7 @@ from pubqueue_xeps.errors import (
     ServiceUnavailable,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.clock import read_time
 from pubqueue_xeps.wire.ns import PING, TIME
 from pubqueue_xeps.wire.requests import subscribing
 from pubqueue_xeps.wire.xml_escape import quote
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.client.timings import Timings
-    from pubqueue_xeps.wire.requests.iq import Question
+    from pubqueue_xeps.wire.requests.iq import IqRequest
     from pubqueue_xeps.xep_0254.queueing import XEP_0254
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class QueueSession:
         self._unsent: list[bytes] = []
         self._pace = Pace(timings)
         self._keeper: asyncio.Task[None] | None = None
-        self._answers = Answers(self.send)
+        self._pending = PendingIqs(self.send)
         client.short_way = self._read
         client.add_event_handler("session_start", self._session_started)
         client.add_event_handler("disconnected", self._disconnected)
@@ -152,9 +152,9 @@ class QueueSession:
         self._unsent.append(stanza)
         return True
 
-    async def ask(self, service: str, question: Question, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
+    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
         """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
-        return await self._answers.ask(service, question, timeout)
+        return await self._pending.ask(service, question, timeout)
 
     async def ask_time(self) -> datetime | None:
         """Return the service's time (XEP-0202), or None where it tells none."""
@@ -162,7 +162,7 @@ class QueueSession:
         question.append(Element(f"{{{TIME}}}time"))
         with suppress(IqError, IqTimeout, ValueError):
             answer = await question.send(timeout=self._timings.answer)
-            return moment(answer.xml.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or "")
+            return read_time(answer.xml.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or "")
         return None
 
     def vanish(self) -> None:
@@ -295,7 +295,7 @@ class QueueSession:
     def _read(self, stanza: Element) -> bool:
         if self._pace.read(stanza, self.jid):
             return True
-        if not self._listener.read(stanza) and not self._answers.read(stanza):
+        if not self._listener.read(stanza) and not self._pending.read(stanza):
             return False
         self._heard = asyncio.get_running_loop().time()
         return True
@@ -313,7 +313,7 @@ class QueueSession:
         self._cut.set()
         log.warning("worker.disconnected", jid=self.jid, why=str(reason))
         self._listener.cut()
-        self._answers.cut()
+        self._pending.cut()
         self._pace.cut()
 
     def _stream_error(self, error: StanzaBase) -> None:

@@ -319,7 +319,7 @@ class Settlements:
         if answer is None:
             if not question.reply.done():
                 refused = Refused(
-                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.told}.",
+                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.summary}.",
                     condition=refusal.detail or refusal.condition,
                     node=question.item.node,
                     id=question.item.id,

@@ -88,11 +88,13 @@ class Minutes:
         self._before, self._in_hand = now, in_hand
         if quiet:
             return None
-        told = [f"{count:,} {word}" for word, count in counts.items() if count or word == "done"]
-        return f"{self._held_items.name}: {', '.join(told)} in the last minute, {in_hand:,} in hand"
+        parts = [f"{count:,} {word}" for word, count in counts.items() if count or word == "done"]
+        return (
+            f"{self._held_items.name}: {', '.join(parts)} in the last minute, {in_hand:,} in hand"
+        )
 
 
-class Telling(logging.Handler):
+class SentenceHandler(logging.Handler):
     """Writes events as sentences; of records that are none of ours, warnings and errors as they are."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -123,21 +125,21 @@ def say(sentence: str) -> None:
 
 def wanted() -> bool:
     """Say whether nobody listens to the log, and nobody has asked for quiet."""
-    others = [one for one in LOGGER.handlers if one is not SPEAKER.handler]
+    others = [one for one in LOGGER.handlers if one is not STANDARD_ERROR.handler]
     configured = bool(others or ROOT.handlers or structlog.is_configured())
     return not configured and not os.environ.get(QUIET)
 
 
-class Speaker:
+class StandardError:
     """Has what is logged said while any worker of this process wants it; once, however many they are."""
 
     def __init__(self) -> None:
-        self.handler = Telling()
+        self.handler = SentenceHandler()
         self._workers = 0
         self._level = logging.NOTSET
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def reporting(self) -> Iterator[None]:
         """Have it said meanwhile."""
         if not self._workers:
             self._level = LOGGER.level
@@ -153,10 +155,10 @@ class Speaker:
                 LOGGER.setLevel(self._level)
 
 
-SPEAKER: Final = Speaker()
+STANDARD_ERROR: Final = StandardError()
 
 
-async def tell_minutes(held_items: HeldItems) -> None:
+async def report_minutes(held_items: HeldItems) -> None:
     """Say every minute what was done, until cancelled."""
     minutes = Minutes(held_items)
     while True:

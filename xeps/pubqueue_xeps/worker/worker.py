@@ -56,7 +56,7 @@ from pubqueue_xeps.worker.held_items import HeldItems
 from pubqueue_xeps.worker.queue_session import QueueSession
 from pubqueue_xeps.worker.shutdown import stopping_on
 from pubqueue_xeps.worker.stalls import at_work, watched
-from pubqueue_xeps.worker.status import SPEAKER, tell_minutes, wanted
+from pubqueue_xeps.worker.status import STANDARD_ERROR, report_minutes, wanted
 from pubqueue_xeps.worker.tracebacks import trimmed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Worker:
         self._session: QueueSession | None = None
         self._stack = ExitStack()
         self._status = status
-        self._telling = ExitStack()
+        self._reporting = ExitStack()
         self._minutes: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -150,13 +150,13 @@ class Worker:
         )
         held_items.hold(session, self._touch_for)
         with ExitStack() as opening:
-            told = self._status and wanted()
-            if told:
-                opening.enter_context(SPEAKER.telling())
+            reporting = self._status and wanted()
+            if reporting:
+                opening.enter_context(STANDARD_ERROR.reporting())
             await session.open()
-            self._telling = opening.pop_all()
-        if told:
-            self._minutes = asyncio.create_task(tell_minutes(held_items), name="pubqueue status")
+            self._reporting = opening.pop_all()
+        if reporting:
+            self._minutes = asyncio.create_task(report_minutes(held_items), name="pubqueue status")
         self._held_items, self._session = held_items, session
         if self._touch_for:
             self._keeping = asyncio.create_task(held_items.keeper.keep(), name="pubqueue locks")
@@ -180,7 +180,7 @@ class Worker:
                 task.cancel()
                 await asyncio.wait({task})
         log.info("worker.closed", jid=session.jid, **held_items.tally)
-        self._telling.close()
+        self._reporting.close()
 
     @property
     def jid(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import ns
-from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.clock import read_time
 from pubqueue_xeps.wire.ns import PUBQUEUE, QUEUEING, QUEUEING_SHORT, SHIM
 
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ def _read_lock(message: Element) -> Lock | None:
     try:
         return Lock(
             token=int(lock.get("token", "")),
-            deadline=moment(lock.get("deadline", "")),
+            deadline=read_time(lock.get("deadline", "")),
             attempt=int(lock.get("attempt", "")),
-            published=None if published is None else moment(published),
+            published=None if published is None else read_time(published),
             failed=int(lock.get("failed", "0")),
         )
     except ValueError as error:

@@ -21,7 +21,7 @@ from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import EVENT, PUBQUEUE
 from pubqueue_xeps.wire.requests import disco, publishing, subscribing
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.requests.publication import publication
 from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline, fault
 from pubqueue_xeps.wire.times import until
@@ -123,7 +123,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         One that refuses to say does not. Raises ServiceUnavailable when there is no answer.
         """
         try:
-            found = disco.features(await ask(self.xmpp, service, disco.question(service)))
+            found = disco.features(await ask(self.xmpp, service, disco.request(service)))
         except IqError:
             return self._extended.setdefault(service, False)
         self._extended[service] = PUBQUEUE in found
@@ -145,9 +145,11 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         that does not know `urn:x-pubqueue:0`, which is asked once in a session, is not told of the
         `outcome`.
         """
-        told = "" if outcome is None or not await self._is_extended(service) else fault(outcome)
+        fault_element = (
+            "" if outcome is None or not await self._is_extended(service) else fault(outcome)
+        )
         await self._change(
-            service, f"the unlock of {item!r}", ItemRequests(node).unlock(item, told)
+            service, f"the unlock of {item!r}", ItemRequests(node).unlock(item, fault_element)
         )
 
     async def touch(
@@ -198,7 +200,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         return name
 
     async def _change(self, service: str, words: str, inner: str) -> Element:
-        return await ask(self.xmpp, service, Question("set", words, inner))
+        return await ask(self.xmpp, service, IqRequest("set", words, inner))
 
     async def _is_extended(self, service: str) -> bool:
         known = self._extended.get(service)

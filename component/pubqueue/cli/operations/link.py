@@ -16,7 +16,7 @@ from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import content, quote
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Link:
             ServiceUnavailable: no answer can come.
 
         """
-        question = Question("set", operation.label, _command(operation, words))
+        question = IqRequest("set", operation.label, _command(operation, words))
         try:
             answer = await ask(self.client, self.about.service, question, self._timeout)
         except IqError as error:
@@ -137,7 +137,7 @@ class Link:
                 where += ", or not all of these items" if words.get("item") else ""
                 return RefusedError(f"{said or where}.")
             case "service-unavailable" | "remote-server-not-found" | "remote-server-timeout":
-                return RefusedError(f"{service} is not there: {refusal.told}.")
+                return RefusedError(f"{service} is not there: {refusal.summary}.")
             case condition:
                 sentence = f"{service} refuses: {said or refusal.name}."
                 return RefusedError(sentence, wrongly=condition in WRONG)

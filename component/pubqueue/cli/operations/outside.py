@@ -18,7 +18,7 @@ from pubqueue.cli.operations.link import RefusedError
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import ServiceUnavailable
 from pubqueue_xeps.wire.ns import PING, TIME
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -114,7 +114,7 @@ async def _clock(link: Link, who: str, about: str) -> Finding:
     asked = time.time()
     try:
         answer = await ask(
-            link.client, who, Question("get", "the time", f"<time xmlns='{TIME}'/>"), 10
+            link.client, who, IqRequest("get", "the time", f"<time xmlns='{TIME}'/>"), 10
         )
         utc = answer.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or ""
         theirs = moment(utc.strip())
@@ -234,4 +234,4 @@ async def _large(link: Link) -> Finding:
 
 async def _ping(link: Link, size: int, patience: float) -> None:
     inner = f"<ping xmlns='{PING}'>{' ' * size}</ping>"
-    await ask(link.client, link.about.service, Question("get", "a ping", inner), patience)
+    await ask(link.client, link.about.service, IqRequest("get", "a ping", inner), patience)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pubqueue_xeps.worker.handling.handler_match import (
     ANY,
     HOLDS,
-    Ground,
-    Mark,
+    Criterion,
+    CriterionKind,
     Work,
     choose,
     work_of,
@@ -25,11 +25,11 @@ def json(text):
     return payload
 
 
-HEADER = Mark(Ground.HEADER, "kind", "mail")
-FIELD = Mark(Ground.JSON, "urgent", value=True)
-TAGGED = Mark(Ground.ELEMENT, "{urn:example}job")
-NAMED = Mark(Ground.NAME, "job")
-REST = Mark(Ground.REST)
+HEADER = Criterion(CriterionKind.HEADER, "kind", "mail")
+FIELD = Criterion(CriterionKind.JSON, "urgent", value=True)
+TAGGED = Criterion(CriterionKind.ELEMENT, "{urn:example}job")
+NAMED = Criterion(CriterionKind.NAME, "job")
+REST = Criterion(CriterionKind.REST)
 EVERY = [REST, NAMED, TAGGED, FIELD, HEADER]
 
 
@@ -63,29 +63,34 @@ def test_what_has_none_of_the_marks_is_nobodys():
 
 
 def test_json_is_named_by_its_type_and_not_by_its_element():
-    assert choose([Mark(Ground.NAME, "json")], work_of(json("{}"), {})) is None
-    assert choose([Mark(Ground.ELEMENT, JSON)], work_of(json("{}"), {})) is not None
+    assert choose([Criterion(CriterionKind.NAME, "json")], work_of(json("{}"), {})) is None
+    assert choose([Criterion(CriterionKind.ELEMENT, JSON)], work_of(json("{}"), {})) is not None
 
 
 def test_of_two_marks_of_a_kind_the_first_wins():
-    first, second = Mark(Ground.HEADER, "a"), Mark(Ground.HEADER, "b", "x")
+    first, second = Criterion(CriterionKind.HEADER, "a"), Criterion(CriterionKind.HEADER, "b", "x")
     work = Work(None, {"a": "1", "b": "x"})
     assert choose([first, second], work) == first
     assert choose([second, first], work) == second
 
 
 def test_a_value_that_is_null_is_a_value():
-    assert choose([Mark(Ground.JSON, "to", None)], work_of(json('{"to": null}'), {})) is not None
-    assert choose([Mark(Ground.JSON, "to", None)], work_of(json("{}"), {})) is None
+    assert (
+        choose([Criterion(CriterionKind.JSON, "to", None)], work_of(json('{"to": null}'), {}))
+        is not None
+    )
+    assert choose([Criterion(CriterionKind.JSON, "to", None)], work_of(json("{}"), {})) is None
 
 
 NAMES = st.sampled_from(["a", "b", "type"])
 VALUES = st.sampled_from(["a", "b", True, False, 0, 1, None])
 MARKS = st.one_of(
-    st.builds(Mark, st.just(Ground.HEADER), NAMES, st.sampled_from([ANY, "a", "b"])),
-    st.builds(Mark, st.just(Ground.JSON), NAMES, st.one_of(st.just(ANY), VALUES)),
-    st.builds(Mark, st.just(Ground.ELEMENT), st.sampled_from(["a", "{x}a", "{y}b", JSON])),
-    st.builds(Mark, st.just(Ground.NAME), NAMES),
+    st.builds(Criterion, st.just(CriterionKind.HEADER), NAMES, st.sampled_from([ANY, "a", "b"])),
+    st.builds(Criterion, st.just(CriterionKind.JSON), NAMES, st.one_of(st.just(ANY), VALUES)),
+    st.builds(
+        Criterion, st.just(CriterionKind.ELEMENT), st.sampled_from(["a", "{x}a", "{y}b", JSON])
+    ),
+    st.builds(Criterion, st.just(CriterionKind.NAME), NAMES),
     st.just(REST),
 )
 HEADERS = st.dictionaries(NAMES, st.sampled_from(["a", "b"]))
@@ -95,8 +100,8 @@ WORKS = st.one_of(
 )
 
 
-def restated(mark, work):
-    """Return whether the work has the mark, said the other way round: all that the work is known by."""
+def restated(criterion, work):
+    """Return whether the work has the criterion, said the other way round: all that the work is known by."""
     known = {("REST", "", None), ("REST", "", ANY)}
     for name, value in work.headers.items():
         known |= {("HEADER", name, ANY), ("HEADER", name, repr(value))}
@@ -108,19 +113,19 @@ def restated(mark, work):
         known.add(("ELEMENT", work.tag, ANY))
         if work.tag != JSON:
             known.add(("NAME", work.tag.split("}")[-1], ANY))
-    value = mark.value if mark.value is ANY else repr(mark.value)
-    return (mark.ground.name, mark.key, value) in known
+    value = criterion.value if criterion.value is ANY else repr(criterion.value)
+    return (criterion.kind.name, criterion.key, value) in known
 
 
 @given(st.lists(MARKS, max_size=6), WORKS)
-def test_the_choice_is_the_first_of_the_best_that_hold(marks, work):
-    for mark in marks:
-        assert HOLDS[mark.ground](mark, work) == restated(mark, work)
+def test_the_choice_is_the_first_of_the_best_that_hold(criteria, work):
+    for criterion in criteria:
+        assert HOLDS[criterion.kind](criterion, work) == restated(criterion, work)
     order = ["HEADER", "JSON", "ELEMENT", "NAME", "REST"]
-    held = [mark for mark in marks if restated(mark, work)]
-    best = [mark for name in order for mark in held if mark.ground.name == name]
-    assert choose(marks, work) is (best[0] if best else None)
+    held = [criterion for criterion in criteria if restated(criterion, work)]
+    best = [criterion for name in order for criterion in held if criterion.kind.name == name]
+    assert choose(criteria, work) is (best[0] if best else None)
 
 
-def test_each_ground_has_its_rule():
-    assert set(HOLDS) == set(Ground)
+def test_each_kind_has_its_rule():
+    assert set(HOLDS) == set(CriterionKind)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue_xeps.wire.ns import DISCO_INFO
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-def question(service: str, node: str | None = None) -> Question:
+def request(service: str, node: str | None = None) -> IqRequest:
     """Ask the service what it is, or what a node is."""
     words = f"what {service} is" if node is None else f"what node {node!r} is"
-    return Question("get", words, f"<query xmlns='{DISCO_INFO}'{attributes(node=node)}/>")
+    return IqRequest("get", words, f"<query xmlns='{DISCO_INFO}'{attributes(node=node)}/>")
 
 
 def features(answer: Element) -> frozenset[str]:

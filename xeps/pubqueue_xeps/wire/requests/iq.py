@@ -9,7 +9,7 @@ Kind = Literal["get", "set"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class IqRequest:
     """One IQ. `words` are what messages call it, without a word of a payload."""
 
     kind: Kind

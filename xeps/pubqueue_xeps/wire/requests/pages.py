@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.clock import read_time
 from pubqueue_xeps.wire.ns import PUBQUEUE, SHIM
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
@@ -170,16 +170,16 @@ class RecordPage:
         return self.entries[-1].id if self.entries else 0
 
 
-def question(name: str, node: str | None = None, **words: object) -> Question:
+def question(name: str, node: str | None = None, **words: object) -> IqRequest:
     """Ask for a page: `events`, `items`, `nodes` or `transactions`."""
     what = name if node is None else f"{name} of node {node!r}"
     inner = f"<{name} xmlns='{PUBQUEUE}'{attributes(node=node, **words)}/>"
-    return Question("get", f"a page of {what}", inner)
+    return IqRequest("get", f"a page of {what}", inner)
 
 
 def event_question(
     node: str | None, after: int, until: int | None = None, most: int | None = None
-) -> Question:
+) -> IqRequest:
     """Ask for events numbered behind `after`, of one node or of all that we may read."""
     return question("events", node, after=after, until=until, max=most)
 
@@ -192,13 +192,13 @@ def item_question(
     *,
     state: State | None = None,
     payload: bool = True,
-) -> Question:
+) -> IqRequest:
     """Ask for items numbered behind `after`; in the state dead, by the numbers of their dead letters."""
     bounds = {"after": after, "until": until, "max": most}
     return question("items", node, **bounds, state=state, payload=None if payload else "false")
 
 
-def element(answer: Element, asked: Question) -> Element:
+def element(answer: Element, asked: IqRequest) -> Element:
     """Return the page in an answer; raises ValueError if there is none."""
     name = asked.inner[1:].partition(" ")[0]
     page = answer.find(f"{{{PUBQUEUE}}}{name}")
@@ -249,7 +249,7 @@ def _number(element: Element, name: str) -> int | None:
 
 def _time(element: Element, name: str) -> datetime | None:
     text = element.get(name)
-    return None if text is None else moment(text)
+    return None if text is None else read_time(text)
 
 
 def _more(page: Element) -> bool:
@@ -259,7 +259,7 @@ def _more(page: Element) -> bool:
 def _event(element: Element) -> Event:
     return Event(
         seq=_whole(element, "seq"),
-        at=moment(element.get("at", "")),
+        at=read_time(element.get("at", "")),
         type=element.get("type", ""),
         node=element.get("node", ""),
         item=element.get("item"),
@@ -282,7 +282,7 @@ def _item(element: Element, node: str) -> ReadItem:
         seq=_whole(element, "seq"),
         state=element.get("state", ""),
         priority=_whole(element, "priority"),
-        published=moment(element.get("published", "")),
+        published=read_time(element.get("published", "")),
         publisher=element.get("publisher", ""),
         acquired=_whole(element, "acquired"),
         failed=_whole(element, "failed"),
@@ -329,7 +329,7 @@ def _record(element: Element) -> Record:
         app=element.get("app", ""),
         version=_whole(element, "version"),
         publisher=element.get("publisher", ""),
-        committed=moment(element.get("committed", "")),
+        committed=read_time(element.get("committed", "")),
         rows=_whole(element, "rows"),
         bytes=_whole(element, "bytes"),
         skipped=_number(element, "skipped"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pubqueue_xeps.wire.payloads.encoding import written
 from pubqueue_xeps.wire.requests import publishing
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import legal
 
 
 def publication(
     name: str, node: str, payload: object, beside: str, answer: str = publishing.SHORT
-) -> Question:
+) -> IqRequest:
     """Return the request to publish one item; raise ValueError for what XML cannot carry.
 
     Raises TypeError for a payload that has no form in JSON, or is an element with something in it that is no text.
@@ -20,7 +20,7 @@ def publication(
     what = f"payload of {name!r}"
     item = publishing.item(name, _legal(_written(payload, what), what).encode())
     words = f"the publish of {name!r}"
-    return Question("set", words, publishing.publish(node, [item], beside, answer).decode())
+    return IqRequest("set", words, publishing.publish(node, [item], beside, answer).decode())
 
 
 def _written(payload: object, what: str) -> str:

@@ -6,25 +6,27 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB
 from pubqueue_xeps.wire.requests import publishing
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import legal, quote
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-TOLD: Final = f".//{{{PUBQUEUE}}}retracted"
+RETRACTED: Final = f".//{{{PUBQUEUE}}}retracted"
 LOCKED: Final = f"{{{PUBQUEUE}}}locked"
 
 
-def question(node: str, item: str) -> Question:
+def request(node: str, item: str) -> IqRequest:
     """Ask to delete an item, and to be told whether a worker had it; raises ValueError for what is no id."""
     if publishing.identified(item) is None:
         raise ValueError("id is None; a retract is of an item by its id")
     inner = f"<retract node={quote(legal(node))}{publishing.KNOWN}><item id={quote(legal(item))}/></retract>"
-    return Question("set", f"the retract of {item!r}", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+    return IqRequest(
+        "set", f"the retract of {item!r}", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"
+    )
 
 
 def locked(answer: Element) -> bool | None:
     """Say whether the item was locked to a worker; None where the service does not tell."""
-    told = answer.find(TOLD)
-    return None if told is None else told.find(LOCKED) is not None
+    retracted = answer.find(RETRACTED)
+    return None if retracted is None else retracted.find(LOCKED) is not None

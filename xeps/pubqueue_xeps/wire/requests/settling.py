@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.wire.clock import moment
+from pubqueue_xeps.wire.clock import read_time
 from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB, QUEUEING
 from pubqueue_xeps.wire.xml_escape import attributes, quote
 
@@ -62,4 +62,4 @@ def fault(outcome: Outcome | None) -> str:
 def deadline(answer: Element) -> datetime:
     """Return the new deadline in an answer to a touch; raises ValueError if there is none."""
     touched = answer.find(TOUCHED)
-    return moment("" if touched is None else touched.get("deadline", ""))
+    return read_time("" if touched is None else touched.get("deadline", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.wire.ns import DATA, PUBSUB, SUBSCRIBE_OPTIONS
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes, content, quote
 
 if TYPE_CHECKING:
@@ -18,23 +18,23 @@ SUBSCRIPTIONS: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}subscriptions/{{{PUBSUB}
 SUBSCRIPTION: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}subscription"
 
 
-def subscribe(node: str, jid: str, answers: Mapping[str, str]) -> Question:
+def subscribe(node: str, jid: str, answers: Mapping[str, str]) -> IqRequest:
     """Ask to subscribe, with these answers to the form of options."""
     inner = f"<subscribe{attributes(node=node, jid=jid)}/>{_options(answers)}"
     return _question(f"the subscription to {node!r}", inner)
 
 
-def unsubscribe(node: str, jid: str) -> Question:
+def unsubscribe(node: str, jid: str) -> IqRequest:
     """Ask to end a subscription."""
     inner = f"<unsubscribe{attributes(node=node, jid=jid)}/>"
     return _question(f"the end of the subscription to {node!r}", inner)
 
 
-def own(node: str) -> Question:
+def own(node: str) -> IqRequest:
     """Ask for our account's subscriptions to a node (XEP-0060 section 5.6)."""
     inner = f"<subscriptions{attributes(node=node)}/>"
     words = f"the subscriptions to {node!r}"
-    return Question("get", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+    return IqRequest("get", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
 
 
 def has(answer: Element, jid: str) -> bool:
@@ -59,8 +59,8 @@ def fill(refusal: Element, window: str) -> dict[str, str]:
     return answers | {wanted: window}
 
 
-def _question(words: str, inner: str) -> Question:
-    return Question("set", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+def _question(words: str, inner: str) -> IqRequest:
+    return IqRequest("set", words, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
 
 
 def _options(answers: Mapping[str, str]) -> str:

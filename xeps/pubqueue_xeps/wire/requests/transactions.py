@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.wire import ns
-from pubqueue_xeps.wire.requests.iq import Question
+from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 COMPACT: Final = 1000
 """Parts of a commit from which on they are one text: a stanza has room for 256 KiB."""
-MOST: Final = 256 * 1024 - 4096
+MAX_COMMIT_BYTES: Final = 256 * 1024 - 4096
 """Bytes for the parts; the rest is for what stands around them, most of it the name of the app."""
 
 
@@ -79,7 +79,7 @@ class Totals:
     seconds: float
 
     @property
-    def told(self) -> dict[str, object]:
+    def facts(self) -> dict[str, object]:
         """Return them as attributes."""
         return {
             "skipped": self.skipped,
@@ -101,7 +101,7 @@ class OnTaken:
     dead_letter_node: str | None = None
 
     @property
-    def told(self) -> dict[str, object]:
+    def facts(self) -> dict[str, object]:
         """Return it as attributes."""
         given = None if self.do == "fail" else self.do
         return {"on_taken": given, "dead_letter_node": self.dead_letter_node}
@@ -135,36 +135,36 @@ def commit(
     parts: Sequence[Part],
     totals: Totals | None = None,
     on_taken: OnTaken = OnTaken(),
-) -> Question:
+) -> IqRequest:
     """Ask to make all that these attempts staged visible, and to drop what else was staged.
 
     Raises ValueError when the parts are more than a stanza has room for.
     """
     inner = _list(parts) if len(parts) > COMPACT else "".join(map(_element, parts))
-    if len(inner) > MOST:
+    if len(inner) > MAX_COMMIT_BYTES:
         raise ValueError(
             f"the commit of {mark} with its {len(parts)} tasks is more than a stanza of XMPP can say"
-            f" ({MOST} bytes), and nothing of it is visible; coalesce to fewer partitions."
+            f" ({MAX_COMMIT_BYTES} bytes), and nothing of it is visible; coalesce to fewer partitions."
         )
-    told = on_taken.told | ({} if totals is None else totals.told)
-    return Question("set", f"the commit of {mark}", mark.words("commit", inner, **told))
+    facts = on_taken.facts | ({} if totals is None else totals.facts)
+    return IqRequest("set", f"the commit of {mark}", mark.words("commit", inner, **facts))
 
 
-def abort(mark: Mark, parts: Sequence[Part] | None = None) -> Question:
+def abort(mark: Mark, parts: Sequence[Part] | None = None) -> IqRequest:
     """Ask to drop what these attempts have staged, or all that is; what is committed stays."""
     inner = "" if parts is None else _list(parts)
-    return Question("set", f"the abort of {mark}", mark.words("abort", inner))
+    return IqRequest("set", f"the abort of {mark}", mark.words("abort", inner))
 
 
-def aborts(mark: Mark, parts: Sequence[Part]) -> list[Question]:
+def aborts(mark: Mark, parts: Sequence[Part]) -> list[IqRequest]:
     """Ask to drop what these attempts have staged, so many in a question as a stanza has room for."""
     return [abort(mark, parts[at : at + COMPACT]) for at in range(0, len(parts), COMPACT)]
 
 
-def last(app: str) -> Question:
+def last(app: str) -> IqRequest:
     """Ask which version of an app was committed last."""
     inner = f"<txn xmlns='{ns.PUBQUEUE}'{attributes(app=app)}/>"
-    return Question("get", f"the question for the last version of {app!r}", inner)
+    return IqRequest("get", f"the question for the last version of {app!r}", inner)
 
 
 def read_last(answer: Element) -> int | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue_xeps.wire.payloads.payload import Content
-    from pubqueue_xeps.worker.handling.handler_match import Mark
+    from pubqueue_xeps.worker.handling.handler_match import Criterion
     from pubqueue_xeps.worker.handling.limits import Limits
 
 NOTHING: Final = object()
@@ -24,7 +24,7 @@ class Handler:
 
     name: str
     function: Callable[..., object]
-    mark: Mark
+    criterion: Criterion
     limits: Limits
     wanted: Any
     blocking: bool
@@ -39,7 +39,7 @@ class Handler:
 
 
 def make_handler(
-    function: Callable[..., object], name: str | None, mark: Mark, limits: Limits
+    function: Callable[..., object], name: str | None, criterion: Criterion, limits: Limits
 ) -> Handler:
     """Look at a function's signature; raises TypeError, in one sentence, for one that cannot be called."""
     called = name_of(function)
@@ -58,7 +58,9 @@ def make_handler(
             raise TypeError(
                 f"The handler {called} takes (item) or (item, payload: SomeType), and nothing else."
             )
-    return Handler(name or called, function, mark, limits, wanted, blocking=not is_async(function))
+    return Handler(
+        name or called, function, criterion, limits, wanted, blocking=not is_async(function)
+    )
 
 
 def _annotation(function: Callable[..., object], parameter: str, called: str) -> Any:  # noqa: ANN401

@@ -1,9 +1,9 @@
 """Which handler an item is for: a pure choice by what its publisher has said about it.
 
 An item is marked by its headers (XEP-0131), by a field of a JSON payload (XEP-0335), or by the element that its
-payload is. A handler says which mark is its own. Where several handlers could take an item, the more deliberate
-mark wins: a header was put there for those who route, a name may be shared by chance. Among handlers of the
-same kind of mark the one that was declared first wins.
+payload is. A handler says which criterion is its own. Where several handlers could take an item, the more deliberate
+criterion wins: a header was put there for those who route, a name may be shared by chance. Among handlers of the
+same kind of criterion the one that was declared first wins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANY: Final = object()
 """Stands for every value."""
 
 
-class Ground(IntEnum):
+class CriterionKind(IntEnum):
     """By what an item is known, the most deliberate first."""
 
     HEADER = 1
@@ -39,10 +39,10 @@ class Ground(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Criterion:
     """What an item has that is a handler's: `key` is there, and is `value` unless that is ANY."""
 
-    ground: Ground
+    kind: CriterionKind
     key: str = ""
     value: object = ANY
     is_truth: bool = field(init=False)
@@ -74,7 +74,7 @@ def work_of(payload: Element | None, headers: Mapping[str, str]) -> Work:
     return Work(payload.tag, headers, value if isinstance(value, dict) else None)
 
 
-LONGEST_KIND: Final = 200
+MAX_KIND: Final = 200
 """Characters of a type that are told: it stands in reasons and log lines."""
 
 
@@ -85,49 +85,49 @@ def kind_of(payload: Element | None) -> str:
         return "an item without payload"
     named = (work.fields or {}).get(TYPE)
     if isinstance(named, str) and named:
-        return f"type {named[:LONGEST_KIND]!r}"
-    return "JSON without a type" if work.tag == JSON_PAYLOAD else work.tag[:LONGEST_KIND]
+        return f"type {named[:MAX_KIND]!r}"
+    return "JSON without a type" if work.tag == JSON_PAYLOAD else work.tag[:MAX_KIND]
 
 
-def _has_header(mark: Mark, work: Work) -> bool:
-    return mark.key in work.headers and _is(work.headers[mark.key], mark.value)
+def _has_header(criterion: Criterion, work: Work) -> bool:
+    return criterion.key in work.headers and _is(work.headers[criterion.key], criterion.value)
 
 
-def _has_field(mark: Mark, work: Work) -> bool:
+def _has_field(criterion: Criterion, work: Work) -> bool:
     fields = work.fields or {}
-    return mark.key in fields and _is(fields[mark.key], mark.value)
+    return criterion.key in fields and _is(fields[criterion.key], criterion.value)
 
 
-def _is_element(mark: Mark, work: Work) -> bool:
-    return work.tag == mark.key
+def _is_element(criterion: Criterion, work: Work) -> bool:
+    return work.tag == criterion.key
 
 
-def _is_named(mark: Mark, work: Work) -> bool:
+def _is_named(criterion: Criterion, work: Work) -> bool:
     """Whether that is its name: the `type` of JSON, and of XML the element's in whatever namespace."""
     if work.tag == JSON_PAYLOAD:
-        return _is((work.fields or {}).get(TYPE), mark.key)
-    return work.tag is not None and work.tag.rpartition("}")[2] == mark.key
+        return _is((work.fields or {}).get(TYPE), criterion.key)
+    return work.tag is not None and work.tag.rpartition("}")[2] == criterion.key
 
 
-def _is_anything(_mark: Mark, _work: Work) -> bool:
+def _is_anything(_criterion: Criterion, _work: Work) -> bool:
     return True
 
 
 # fmt: off
-HOLDS: Final[dict[Ground, Callable[[Mark, Work], bool]]] = {
-    Ground.HEADER:  _has_header,
-    Ground.JSON:    _has_field,
-    Ground.ELEMENT: _is_element,
-    Ground.NAME:    _is_named,
-    Ground.REST:    _is_anything,
+HOLDS: Final[dict[CriterionKind, Callable[[Criterion, Work], bool]]] = {
+    CriterionKind.HEADER:  _has_header,
+    CriterionKind.JSON:    _has_field,
+    CriterionKind.ELEMENT: _is_element,
+    CriterionKind.NAME:    _is_named,
+    CriterionKind.REST:    _is_anything,
 }
 # fmt: on
 
 
-def choose(marks: Iterable[Mark], work: Work) -> Mark | None:
-    """Return the mark that the item goes by, None if it has none of them."""
-    held = (mark for mark in marks if HOLDS[mark.ground](mark, work))
-    return min(held, key=lambda mark: mark.ground, default=None)  # the first of equals
+def choose(criteria: Iterable[Criterion], work: Work) -> Criterion | None:
+    """Return the criterion that the item goes by, None if it has none of them."""
+    held = (criterion for criterion in criteria if HOLDS[criterion.kind](criterion, work))
+    return min(held, key=lambda criterion: criterion.kind, default=None)  # the first of equals
 
 
 def _is(found: object, wanted: object) -> bool:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.outcome import Reject, Release
 from pubqueue_xeps.worker.handling.handler import NOTHING, Handler, make_handler
-from pubqueue_xeps.worker.handling.handler_match import ANY, Ground, Mark, choose, kind_of, work_of
+from pubqueue_xeps.worker.handling.handler_match import (
+    ANY,
+    Criterion,
+    CriterionKind,
+    choose,
+    kind_of,
+    work_of,
+)
 from pubqueue_xeps.worker.handling.limits import Backoff, Limits, whole
 from pubqueue_xeps.worker.handling.middleware import check
 
@@ -20,8 +27,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., object]")
 
-NONE: Final = Mark(Ground.REST)
-LONGEST_RELEASE: Final = 60.0
+NONE: Final = Criterion(CriterionKind.REST)
+MAX_RELEASE: Final = 60.0
 """Seconds that an item without a handler waits at most before it is handed out again."""
 
 
@@ -39,13 +46,13 @@ class Handlers:
         for one in middleware:
             check(one)
         self.middleware = middleware
-        self._by_mark: dict[Mark, Handler] = {}
+        self._by_criterion: dict[Criterion, Handler] = {}
         unknown = _unknown(unknown_tries)
         self.nobody = Handler("nobody", unknown, NONE, Limits(), NOTHING, blocking=False)
         """What becomes of an item for which there is no handler, as one."""
 
     def __len__(self) -> int:
-        return len(self._by_mark)
+        return len(self._by_criterion)
 
     def handler(
         self,
@@ -78,27 +85,27 @@ class Handlers:
         if callable(name):
             raise TypeError("Write @app.handler() with its parentheses.")
         _check_texts(name=name, element=element, json=json, header=header)
-        mark = _mark(name, element, json, header, equals)
+        criterion = _criterion(name, element, json, header, equals)
         limits = Limits(retries, backoff, time_limit, concurrency)
 
         def declare(function: F) -> F:
-            made = make_handler(function, name, mark, limits)
-            if mark in self._by_mark:
-                both = f"{self._by_mark[mark].name} and {made.name}"
+            made = make_handler(function, name, criterion, limits)
+            if criterion in self._by_criterion:
+                both = f"{self._by_criterion[criterion].name} and {made.name}"
                 raise ValueError(f"The handlers {both} are of the same items.")
-            self._by_mark[mark] = made
+            self._by_criterion[criterion] = made
             return function
 
         return declare
 
     def declared(self) -> list[Handler]:
         """Return the handlers as they were declared."""
-        return list(self._by_mark.values())
+        return list(self._by_criterion.values())
 
     def choose(self, item: Item) -> Handler:
         """Return the handler that an item is for."""
-        mark = choose(self._by_mark, work_of(item.payload, item.headers))
-        return self.nobody if mark is None else self._by_mark[mark]
+        criterion = choose(self._by_criterion, work_of(item.payload, item.headers))
+        return self.nobody if criterion is None else self._by_criterion[criterion]
 
 
 def _check_texts(**given: object) -> None:
@@ -107,24 +114,29 @@ def _check_texts(**given: object) -> None:
             raise TypeError(f"{name} is {value!r}; a handler is of items by a text.")
 
 
-def _mark(
+def _criterion(
     name: str | None, element: str | None, json: str | None, header: str | None, equals: object
-) -> Mark:
-    given = {Ground.NAME: name, Ground.ELEMENT: element, Ground.JSON: json, Ground.HEADER: header}
-    marks = [Mark(ground, key, equals) for ground, key in given.items() if key is not None]
-    if len(marks) > 1:
+) -> Criterion:
+    given = {
+        CriterionKind.NAME: name,
+        CriterionKind.ELEMENT: element,
+        CriterionKind.JSON: json,
+        CriterionKind.HEADER: header,
+    }
+    criteria = [Criterion(kind, key, equals) for kind, key in given.items() if key is not None]
+    if len(criteria) > 1:
         raise ValueError(
             "A handler is of items by a name, an element, a JSON field or a header; one of these."
         )
-    if equals is not ANY and (not marks or marks[0].ground > Ground.JSON):
+    if equals is not ANY and (not criteria or criteria[0].kind > CriterionKind.JSON):
         raise ValueError("equals= is the value of a JSON field or of a header.")
     if equals is not ANY and not isinstance(equals, str | int | float | None):
         raise ValueError("equals= is a string, a number, true, false or null.")
-    if not marks:
+    if not criteria:
         return NONE
-    if not marks[0].key:
+    if not criteria[0].key:
         raise ValueError("A handler's name, element, JSON field or header is not empty.")
-    return marks[0]
+    return criteria[0]
 
 
 def _unknown(most: int | None) -> Callable[[Item], object]:
@@ -141,6 +153,6 @@ def _unknown(most: int | None) -> Callable[[Item], object]:
         reason = f"no handler for {kind}"
         if most is not None and item.attempt >= most:
             raise Reject(reason)
-        raise Release(min(2.0 ** min(item.attempt - 1, 16), LONGEST_RELEASE), reason)
+        raise Release(min(2.0 ** min(item.attempt - 1, 16), MAX_RELEASE), reason)
 
     return nobody

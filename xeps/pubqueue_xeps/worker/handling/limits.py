@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pubqueue_xeps.wire.outcome import Outcome, outcome_of
-from pubqueue_xeps.wire.times import LONGEST_DELAY, Span, span
+from pubqueue_xeps.wire.times import MAX_DELAY, Span, span
 
-LONGEST_PAUSE: Final = 3600.0
+MAX_PAUSE: Final = 3600.0
 """Seconds; no doubling pause grows beyond it."""
 
 Backoff = Span | Sequence[Span]
@@ -64,7 +64,7 @@ class Limits:
         if isinstance(self.backoff, tuple):
             return self.backoff[min(failures, len(self.backoff)) - 1]
         doubled = self.backoff * 2.0 ** min(failures - 1, 40)
-        return max(self.backoff, min(doubled, LONGEST_PAUSE))
+        return max(self.backoff, min(doubled, MAX_PAUSE))
 
     def outcome(self, error: BaseException, failures: int) -> Outcome:
         """Return what becomes of an item that has failed so often before, and whose handler raised `error` now.
@@ -97,7 +97,7 @@ def _pauses(backoff: Backoff | None) -> float | tuple[float, ...] | None:
     if backoff is None:
         return None
     if not isinstance(backoff, list | tuple):
-        return span("backoff", backoff, LONGEST_DELAY)
+        return span("backoff", backoff, MAX_DELAY)
     if not backoff:
         raise ValueError("A backoff that lists its pauses lists one at least.")
-    return tuple(span("backoff", pause, LONGEST_DELAY) for pause in backoff)
+    return tuple(span("backoff", pause, MAX_DELAY) for pause in backoff)
