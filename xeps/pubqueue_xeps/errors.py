@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PubqueueError(Exception):
-    """The queue could not do what was asked."""
+    """The request to the queue failed."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class PubqueueError(Exception):
     ) -> None:
         super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
         self.condition = condition
-        """What the service has answered: the condition of XEP-0060, `payload-too-big` for one, or else that of RFC 6120
-        8.3.3, such as `forbidden`. None where it was no answer that went wrong."""
+        """The condition that the service answered: that of XEP-0060, such as `payload-too-big`, or else that of RFC 6120
+        8.3.3, such as `forbidden`. None if the error is not an answer of the service."""
         self.node = node
-        """The node that it is about, if it is about one."""
+        """The node that the error is about, if any."""
         self.id = id
-        """The id of the item that it is about, if it is about one."""
+        """The id of the item that the error is about, if any."""
 
 
 class ConfigurationError(PubqueueError, ValueError):
@@ -111,7 +111,7 @@ class NotAllPublished(PubqueueError):
     def __init__(self, message: str, results: Sequence[Published | Exception]) -> None:
         super().__init__(message)
         self.results = results
-        """What became of each, in the order in which they were given."""
+        """The result or error of each item, in the order in which the items were given."""
 
 
 class NoReply(PubqueueError, TimeoutError):

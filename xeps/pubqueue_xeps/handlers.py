@@ -1,4 +1,4 @@
-"""Several kinds of work in one worker.
+"""Handlers for several kinds of work in one worker.
 
     app = Handlers()
 
@@ -10,8 +10,8 @@
 
     await Worker(...).run(app)
 
-A handler's items are those with a header, a JSON field, an element, or a name. Where several handlers match, a header
-outranks a field, then an element, then a name. A handler without any of these takes the rest.
+A handler matches items by a header, a JSON field, an element, or a name. If several handlers match an item, a header
+outranks a field, then an element, then a name. A handler without any of these matches all other items.
 """
 
 from pubqueue_xeps.worker.handling.handlers import Handlers

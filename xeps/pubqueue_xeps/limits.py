@@ -1,7 +1,7 @@
-"""How often, how long and how many at a time: what bounds a handler, and what a failure comes to by that.
+"""Limits of a handler: how often, how long and how many at a time, and what a failure amounts to.
 
-Failures are counted by the service, over all workers and restarts: `item.failures`. So a bound on retries holds
-also for an item that kills its worker each time. Releases do not count; they are nobody's fault.
+The service counts failures across all workers and restarts: `item.failures`. So a limit on retries also holds for an
+item that kills its worker each time. Releases do not count as failures.
 """
 
 from pubqueue_xeps.worker.handling.limits import Backoff, Limits, TimeLimit

@@ -1,11 +1,11 @@
-"""Read a queue from outside: its event log, its items, its nodes. Reading takes nothing and changes nothing.
+"""Read a queue from outside: its event log, its items, its nodes. Reading locks and changes nothing.
 
-Each `..._page` asks once. `events`, `items` and `nodes` go on from page to page, up to what was the newest
-when they began; a queue moves meanwhile, so items are as they were when their page was read. Where
-a page ends is for the service to say (`through`, `more`): go on with `after=page.through`.
+Each `..._page` method makes one request. `events`, `items` and `nodes` go from page to page, up to the newest entry
+when they began; the queue changes meanwhile, so items are as they were when their page was read. The service decides
+where a page ends (`through`, `more`): continue with `after=page.through`.
 
-Owners and publishers of a node may, and administrators of the service. All of it is in the namespace
-`urn:x-pubqueue:0`; a service that offers it has the features `EVENTS` and `READS` of `pages` (XEP-0030).
+Owners and publishers of a node may read it, and administrators of the service. All of this is in the namespace
+`urn:x-pubqueue:0`; a service that supports it has the features `EVENTS` and `READS` of `pages` (XEP-0030).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Reads through a client that is logged in; it keeps nothing between two questions.
+    """Reads over a client that is logged in; it keeps no state between requests.
 
-    Raises NoSuchNode, Refused (not allowed to read), or ServiceUnavailable, which may pass.
+    Raises NoSuchNode, Refused (no permission to read), or ServiceUnavailable, which may be temporary.
     """
 
     def __init__(self, client: ClientXMPP, service: str, *, timeout: Span = 30) -> None:
@@ -56,14 +56,14 @@ class Reader:
         until: int | None = None,
         most: int | None = None,
     ) -> EventPage:
-        """Return events numbered behind `after`, of one node or of all that we may read."""
+        """Return a page of events with numbers above `after`, of one node or of all nodes that this account may read."""
         asked = pages.event_question(node, after, until, most)
         return pages.event_page(await self._ask(asked, node))
 
     async def events(
         self, *, node: str | None = None, after: int = 0, until: int | None = None
     ) -> AsyncIterator[Event]:
-        """Go through the events behind `after`, up to `until` or what is the newest now."""
+        """Iterate over the events with numbers above `after`, up to `until` or the newest one now."""
         walk = Walk(after, until)
         while walk.more:
             page = await self.event_page(node=node, after=walk.after, until=walk.until)

@@ -1,10 +1,10 @@
 """One trace from the publisher to the worker, with OpenTelemetry: pip install 'pubqueue[opentelemetry]'.
 
-The context of a trace travels in the headers of an item (XEP-0131), as the W3C says: `traceparent` and `tracestate`.
-Whoever publishes puts it there, the worker goes on with it, over as many attempts as it takes. Spans are named and
-described by OpenTelemetry's conventions for messaging; no span has anything of a payload, or the text of an exception.
+The context of a trace is in the headers of an item (XEP-0131), as W3C Trace Context defines: `traceparent` and
+`tracestate`. The publisher sets it, and the worker continues the trace, over any number of attempts. Spans follow
+OpenTelemetry's conventions for messaging; a span never contains payload or the text of an exception.
 
-    async with Publisher(headers=tracing.inject) as publisher:    # the trace goes on, whatever span there is
+    async with Publisher(headers=tracing.inject) as publisher:    # continues the current trace
         await publisher.publish("jobs", payload)
 
     with tracing.publishing("jobs") as headers:                   # a span for the publish itself
@@ -40,7 +40,7 @@ W3C: Final = TraceContextTextMapPropagator()
 
 
 def inject(headers: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the headers to publish with, the current span's context among them; where there is none, as they are."""
+    """Return the headers to publish with, including the context of the current span, if there is one."""
     carried = dict(headers or {})
     W3C.inject(carried)
     return carried
@@ -56,7 +56,7 @@ def publishing(
 ) -> Iterator[dict[str, str]]:
     """Make a span for a publish in the block, and yield the headers to publish with.
 
-    What the block raises marks the span as failed, by the name of its class.
+    An exception of the block marks the span as failed, with the name of its class.
     """
     tracer = get_tracer(NAME, tracer_provider=tracer_provider)
     attributes = _attributes("send", node, id)
@@ -87,7 +87,7 @@ class Tracing:
         self._tracer = get_tracer(NAME, tracer_provider=tracer_provider)
 
     async def __call__(self, item: Item, call_next: Next) -> object:
-        """Go on with the trace of the publisher while the handler works."""
+        """Continue the publisher's trace while the handler runs."""
         facts = facts_of(item)
         item.carry = inject
         attributes: dict[str, str | int] = {

@@ -1,4 +1,4 @@
-"""How long a worker waits for what."""
+"""The timeouts and intervals of a worker or publisher."""
 
 import random
 from dataclasses import dataclass
@@ -8,32 +8,32 @@ from pubqueue_xeps.wire.times import Span, span
 
 @dataclass(frozen=True, slots=True, init=False)
 class Timings:
-    """Seconds, or given as timedeltas; the defaults suit a queue across a network."""
+    """Timeouts and intervals, in seconds or as timedeltas; the defaults suit a queue across a network."""
 
     login: float
     """For a session, before the login counts as failed: 30."""
 
     answer: float
-    """For an answer and its notification, before it is asked again: 5. No more than this passes between
-    the return of a service and a repeated question."""
+    """For an answer and its notification, before the request is repeated: 5. This is also the longest time between the
+    return of a service and a repeated request."""
 
     patience: float
-    """For one retract or unlock in all, over lost answers and reconnects: 300."""
+    """For one retract or unlock in total, across lost answers and reconnects: 300."""
 
     refresh: float
-    """Of silence, after which the worker subscribes again, in case it has been forgotten: 60. Also between
-    two questions for the service's time, while there is something in hand."""
+    """Silence after which the worker subscribes again, in case the service has forgotten it: 60. Also the interval
+    between two requests for the service's time, while items are in hand."""
 
     backoff_min: float
     backoff_max: float
     """Between two attempts to reconnect, from 0.5 to 30; doubling, with jitter."""
 
     parting: float
-    """For giving back what is in hand at the end: 5."""
+    """For releasing the items in hand at the end: 5."""
 
     stall: float
-    """That the event loop may stand still before the worker logs in which handler, and that the server may take to read
-    what was sent before that is logged: 2."""
+    """How long the event loop may be blocked before the worker logs which handler blocks it, and how long the server may
+    take to read what was sent before that is logged: 2."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Timings:
             object.__setattr__(self, name, span(name, given[name]))  # it is frozen
 
     def backoff(self, attempt: int) -> float:
-        """Return how long to wait after the `attempt`th failure in a row."""
+        """Return the pause after the `attempt`th failure in a row."""
         return self._doubling(attempt, self.backoff_max)
 
     def pause(self, asked: int) -> float:
-        """Return how long to wait before a question is asked again that was `asked` so often."""
+        """Return the pause before a request is repeated that was sent `asked` times."""
         return self._doubling(asked, min(self.answer, self.backoff_max))
 
     def _doubling(self, failures: int, longest: float) -> float:

@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class BlockingPublisher:
-    """A `Publisher` whose methods wait, for programs without asyncio; as a context manager, or by `open` and `close`.
+    """A `Publisher` whose methods block, for programs without asyncio; a context manager, or used by `open` and `close`.
 
-    The arguments, and what is raised, are those of `Publisher`. It keeps its connection in a thread of its own, and
-    may be shared by any number of threads: make one for a program, not one for each item. After a fork, make another: RuntimeError is
-    raised where this one was open before.
+    The arguments and the exceptions are those of `Publisher`. It keeps its connection in its own thread, and any
+    number of threads may share it: make one for a program, not one for each item. After a fork, make another one:
+    using one that was open before raises RuntimeError.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class BlockingPublisher:
         timeout: Span = TIMEOUT,
         timings: Timings | None = None,
     ) -> Self:
-        """Make one for `xmpp://etl@example.org/queue.example.org`; the password is in the environment, if not here."""
+        """Make a publisher for a URL such as `xmpp://etl@example.org/queue.example.org`; without `password` the environment has it."""
         return cls(url=url, password=password, timeout=timeout, timings=timings)
 
     def open(self) -> None:
-        """Log in, as entering does."""
+        """Log in; entering the context manager does the same."""
         if self._loop is not None:
             self._process.check()  # first: the thread that has the lock may be of the other process
         with self._changing:
@@ -93,7 +93,7 @@ class BlockingPublisher:
                 raise
 
     def close(self) -> None:
-        """Log out; what was not confirmed by then is given up. Closing again does nothing, and neither does it after a fork."""
+        """Log out; publishes that are not confirmed yet are given up. Closing twice, or after a fork, does nothing."""
         if not self._process.is_ours:
             return
         with self._changing:
@@ -118,7 +118,7 @@ class BlockingPublisher:
 
     @property
     def jid(self) -> str:
-        """The full JID under which it is logged in."""
+        """The full JID under which the publisher is logged in."""
         return self._publisher.jid
 
     def publish(
@@ -162,7 +162,7 @@ class BlockingPublisher:
         timeout: Span | None = None,
         in_flight: int = IN_FLIGHT,
     ) -> list[Published]:
-        """Publish many items with one wait; see `Publisher.publish_many`. `items` is read in the publisher's thread."""
+        """Publish many items with one call; see `Publisher.publish_many`. `items` is read in the publisher's thread."""
         return self._wait(
             self._publisher.publish_many(
                 node,
@@ -184,7 +184,7 @@ class BlockingPublisher:
         *,
         timeout: Span | None = None,
     ) -> Retracted:
-        """Take back an item; says whether it was still there, and whether a worker had it. See `Publisher.retract`."""
+        """Cancel an item; reports whether it was still there, and whether a worker had it. See `Publisher.retract`."""
         return self._wait(self._publisher.retract(node, id, timeout=timeout))
 
     def ask(
@@ -199,7 +199,7 @@ class BlockingPublisher:
         group: str | None = None,
         timeout: Span = TIMEOUT,
     ) -> Reply:
-        """Publish an item, and wait for what its worker replies. See `Publisher.ask`."""
+        """Publish an item, and wait for the reply of its worker. See `Publisher.ask`."""
         return self._wait(
             self._publisher.ask(
                 node,

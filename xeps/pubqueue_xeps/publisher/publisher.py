@@ -3,7 +3,7 @@
     async with Publisher() as publisher:                        # the connection is in PUBQUEUE_URL
         await publisher.publish("jobs", {"flight": "LH 400"})
 
-Without asyncio it is `pubqueue_xeps.publisher.blocking.BlockingPublisher`.
+`BlockingPublisher` does the same without asyncio.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ IN_FLIGHT: Final = 100
 class Publisher:
     """Publishes to the nodes of one service, as an async context manager.
 
-    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains them.
-    Without arguments it takes the connection from `PUBQUEUE_URL`, and the password from `PUBQUEUE_PASSWORD` or
-    `PUBQUEUE_PASSWORD_FILE`; arguments outrank these. If `jid` has no resource, a random
-    one is chosen. Raises ConfigurationError, a ValueError, for an argument that is missing or wrong.
+    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains
+    them. Without arguments the connection comes from `PUBQUEUE_URL`, and the password from `PUBQUEUE_PASSWORD` or
+    `PUBQUEUE_PASSWORD_FILE`; arguments outrank these. If `jid` has no resource, the publisher picks a random one.
+    Raises ConfigurationError, a ValueError, for an argument that is missing or wrong.
 
-    `timeout`, in seconds or as a timedelta, is how long entering waits for a server that cannot be reached, and a publish for its
-    confirmation, over lost answers, reconnects and restarts; each publish may say otherwise. `largest` is how many bytes a
-    request may have; XMPP servers end the stream for one that is larger than they take. `headers` is a function that is
-    asked at each publish, where that is called: given the headers of the publish, or None, it returns those that the
-    item carries. `tracing.inject` is one.
+    `timeout`, in seconds or as a timedelta, is how long entering waits for a server that cannot be reached, and how
+    long a publish waits for its confirmation, across lost answers, reconnects and restarts; each publish can set its
+    own. `largest` is the maximum size of a request in bytes; XMPP servers end the stream on a larger one than they
+    accept. `headers` is a function that is called at each publish with the headers of that publish, or None; it
+    returns the headers that the item carries. `tracing.inject` is such a function.
 
-    Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable. A connection
-    that breaks later is made again; publishes wait for it, each within its time. A process that was forked opens a
-    publisher of its own: RuntimeError is raised where it uses one that was open before.
+    Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable.
+    When the connection breaks later, the publisher reconnects; publishes wait for it, each within its timeout. After
+    a fork, a process must open its own publisher: using one that was open before raises RuntimeError.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Publisher:
         timeout: Span = TIMEOUT,
         timings: Timings | None = None,
     ) -> Self:
-        """Make one for `xmpp://etl@example.org/queue.example.org`; the password is in the environment, if not here."""
+        """Make a publisher for a URL such as `xmpp://etl@example.org/queue.example.org`; without `password` the environment has it."""
         return cls(url=url, password=password, timeout=timeout, timings=timings)
 
     async def open(self) -> None:
-        """Log in, as entering does."""
+        """Log in; entering the context manager does the same."""
         if self._open is not None:
             self._process.check()
             raise RuntimeError("The publisher is open already.")
@@ -99,7 +99,7 @@ class Publisher:
         self._open = keeper, publications, replies
 
     async def close(self) -> None:
-        """Log out; what was not confirmed by then is given up. Closing again does nothing, and neither does it after a fork."""
+        """Log out; publishes that are not confirmed yet are given up. Closing twice, or after a fork, does nothing."""
         parts, self._open = self._open, None
         if parts is not None and self._process.is_ours:
             await parts[0].close()
@@ -118,7 +118,7 @@ class Publisher:
 
     @property
     def jid(self) -> str:
-        """The full JID under which it is logged in."""
+        """The full JID under which the publisher is logged in."""
         return self._parts()[0].jid
 
     async def publish(
@@ -134,20 +134,20 @@ class Publisher:
         group: str | None = None,
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
-        """Publish an item; when this returns, the service has it, on disk, under the `id` of the result.
+        """Publish an item; when this returns, the service has it on disk, under the `id` of the result.
 
-        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.wire.payloads.encoding`). Without `id` the item gets a unique
-        one. `delay` and `ttl` are seconds, a timedelta, or an aware datetime until when; `timeout` is seconds or a timedelta.
-        `headers` (XEP-0131) are delivered beside the payload. Of items
-        of one `group` the node hands out as many at a time as it is set to, in their order.
+        An Element is sent as it is, any other value as JSON. Without `id` the item gets a unique one. `delay` and `ttl` are
+        seconds, a timedelta, or an aware datetime; `timeout` is seconds or a timedelta. `headers` (XEP-0131) are delivered
+        with the payload. Of the items of one `group`, the node delivers only as many at a time as it is configured to, in
+        their order.
 
-        The same id with the same payload makes no second item while the first is there, or within the node's
-        `dedup_window`: `duplicate` tells that. So it is safe to publish again whatever went wrong.
+        Publishing the same id with the same payload again makes no second item while the first is there, or within
+        the node's `dedup_window`; `duplicate` reports this. So it is safe to publish again after any error.
 
-        Raises NoSuchNode, NotAQueue or Refused when the service says no: the error's `condition`, `node` and `id`
-        say what and about what; ServiceUnavailable when it could not be reached in time, and the item is not there;
-        NotConfirmed when its answer did not come in time; TypeError or ValueError for a payload or header that
-        cannot be sent.
+        Raises NoSuchNode, NotAQueue or Refused if the service refuses; the error's `condition`, `node` and `id` have
+        the details. Raises ServiceUnavailable if the service could not be reached in time: the item was not
+        published. Raises NotConfirmed if the answer did not come in time, and TypeError or ValueError for a payload
+        or header that cannot be sent.
         """
         beside = {
             "id": id,
@@ -173,14 +173,14 @@ class Publisher:
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
         in_flight: int = IN_FLIGHT,
     ) -> list[Published]:
-        """Publish many items with one wait, at most `in_flight` of them under way at a time.
+        """Publish many items with one call, with at most `in_flight` of them in flight at a time.
 
-        `items` are payloads, or `NewItem`s, which have ids, priorities and so on of their own; the arguments go for
-        those that do not say otherwise. They are taken from the iterable as room is free, and put into the queue
-        in about this order. Returns the results in the order of the items. `timeout` goes for each.
+        `items` are payloads, or `NewItem`s with ids, priorities and so on of their own; the arguments apply to items
+        that do not set their own. They are read from the iterable as room becomes free, and enqueued in about this
+        order. Returns the results in the order of the items. `timeout` applies to each item.
 
-        If some could not be published, the others are all the same, and NotAllPublished is raised at the end: its
-        `results` are, in order, what was published and what went wrong. All or none is what `pubqueue_xeps.batch` does.
+        If some items cannot be published, the others still are, and NotAllPublished is raised at the end: its
+        `results` are, in order, the results and the errors. To publish all or none, use `pubqueue_xeps.batch`.
         """
         if in_flight < 1:
             raise ValueError(f"One item at a time is the least, not {in_flight}.")
@@ -206,14 +206,15 @@ class Publisher:
         *,
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Retracted:
-        """Take back an item that this account has published, or that is in a node of its own (XEP-0060 7.2).
+        """Cancel an item that this account has published, or that is in a node this account owns (XEP-0060 7.2).
 
-        When this returns, no worker gets the item any more: `there` says whether it was still in the node, `locked`
-        whether a worker had it. One that has begun is not stopped; it is told that its lock is lost. Published again
-        under its id, the item is new.
+        When this returns, no worker gets the item any more: `there` reports whether it was still in the node,
+        `locked` whether a worker had it. A worker that has begun is not stopped, but notified that its lock is lost.
+        Published again under the same id, the item is new.
 
-        Raises NoSuchNode; Refused where the item is another's; ServiceUnavailable when the service could not be reached in
-        time, and nothing has changed; NotConfirmed when its answer did not come in time; ValueError for an id that is none.
+        Raises NoSuchNode; Refused if another account published the item; ServiceUnavailable if the service could not
+        be reached in time: nothing has changed; NotConfirmed if the answer did not come in time; ValueError for an
+        invalid id.
         """
         return await self._parts()[1].retract(node, id, self._seconds(timeout))
 
@@ -229,14 +230,14 @@ class Publisher:
         group: str | None = None,
         timeout: Span = TIMEOUT,  # noqa: ASYNC109 - a promise
     ) -> Reply:
-        """Publish an item, and wait for what its worker replies by `item.reply`.
+        """Publish an item, and wait for the reply that its worker sends by `item.reply`.
 
-        Ask again with the same `id` in doubt, after NoReply or a crash, from this process or another of the same
-        account: what was asked is there once, and a reply that has come meanwhile is returned. Replies are kept for a
-        day.
+        When in doubt, after NoReply or a crash, ask again with the same `id`, from this process or another one of the
+        same account: the question is enqueued only once, and a reply that has arrived meanwhile is returned. Replies
+        are kept for a day.
 
-        Raises NoReply when there was none within `timeout` seconds, ItemDead when the item is there already and
-        dead, and what `publish` raises.
+        Raises NoReply if no reply came within `timeout` seconds, ItemDead if the item is already there and dead, and
+        whatever `publish` raises.
         """
         beside = {
             "id": id,

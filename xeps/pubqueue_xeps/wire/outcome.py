@@ -1,7 +1,7 @@
-"""Whose fault it is that an item is given back, and what a handler raises to say so.
+"""What an unlock says about the work, and the exceptions by which a handler says it.
 
-An unlock may carry an outcome to a service that knows `urn:x-pubqueue:0`; to any other it is a plain
-unlock (XEP-0254 section 2.4), which is the same as a release.
+An unlock may carry an outcome to a service that supports `urn:x-pubqueue:0`; any other service gets a plain unlock
+(XEP-0254 section 2.4), which is the same as a release.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ MAX_REASON: Final = 1023
 class Outcome:
     """What an unlock says about the work.
 
-    release: it is nobody's fault, and the item goes out again. failed: it counts as a failure, and
-    the item is dead when it has failed too often. reject: it is dead at once. `delay` is how long a
-    released or failed item waits at least, given as seconds, a timedelta or an aware datetime, and read as
-    seconds; `reason` is kept with a dead item, where the
-    owners of the queue read it: put no payload into it. Of a reason, the first 1023 characters are
-    sent, and U+FFFD for each that XML forbids.
+    release: not counted as a failure; the item is delivered again. failed: counts as a failure; an item that has
+    failed too often is dead. reject: the item is dead at once. `delay` is how long a released or failed item waits at
+    least, given as seconds, a timedelta or an aware datetime, and read as seconds. `reason` is stored with a dead
+    item, where the owners of the queue read it: do not put payload into it. The first 1023 characters of a reason are
+    sent, with U+FFFD in place of characters that XML forbids.
     """
 
     type: Literal["release", "failed", "reject"] = "release"
@@ -49,7 +48,7 @@ class Outcome:
         put(self, "reason", reason)
 
     def attributes(self) -> dict[str, str]:
-        """Return it as the attributes of an `outcome` element."""
+        """Return the outcome as the attributes of an `outcome` element."""
         written: dict[str, str] = {"type": self.type}
         if self.delay is not None:
             written["delay"] = f"{math.ceil(self.delay * 1000) / 1000:.3f}"
@@ -59,7 +58,7 @@ class Outcome:
 
 
 class Verdict(Exception):
-    """What a handler raises to say itself what becomes of its item."""
+    """An exception by which a handler decides itself what happens to its item."""
 
     def __init__(self, sentence: str, outcome: Outcome) -> None:
         super().__init__(sentence)
@@ -67,10 +66,10 @@ class Verdict(Exception):
 
 
 class Release(Verdict):
-    """Raised by a handler to give the item back: not now, or not by me, and nobody's fault.
+    """Raised by a handler to release the item: it is requeued, and this is not counted as a failure.
 
-    It goes out again after `delay` (seconds, a timedelta, or an aware datetime until when), or when the service
-    thinks fit. `reason`, if there is one, stands in the node's event log, which owners read; put no payload into it.
+    The item is delivered again after `delay` (seconds, a timedelta, or an aware datetime), or when the service
+    decides. `reason`, if given, goes to the node's event log, which owners read; do not put payload into it.
     """
 
     def __init__(self, delay: When | None = None, reason: str | None = None) -> None:
@@ -78,10 +77,10 @@ class Release(Verdict):
 
 
 class Failed(Verdict):
-    """Raised by a handler to count a failure: as any other exception does, with words of its own.
+    """Raised by a handler to count a failure with a reason of its own; any other exception counts with its class name.
 
-    The item goes out again after `delay` at least (given as for Release), or is dead when it has failed too often.
-    `reason` is kept with one that is dead, and read by the owners of the queue; put no payload into it.
+    The item is delivered again after `delay` at least (as for Release), or is dead if it has failed too often.
+    `reason` is stored with a dead item and read by the owners of the queue; do not put payload into it.
     """
 
     def __init__(self, reason: str, delay: When | None = None) -> None:
@@ -89,9 +88,9 @@ class Failed(Verdict):
 
 
 class Reject(Verdict):
-    """Raised by a handler to have no worker try the item again: it is dead at once.
+    """Raised by a handler to make the item dead at once: no worker tries it again.
 
-    `reason` is kept with it, and read by the owners of the queue; put no payload into it.
+    `reason` is stored with the item and read by the owners of the queue; do not put payload into it.
     """
 
     def __init__(self, reason: str) -> None:
@@ -99,11 +98,11 @@ class Reject(Verdict):
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """Return what an exception that ends the work on an item says about it.
+    """Return the outcome that an exception stands for.
 
-    Release, Failed and Reject say it themselves. Any other is a failure with the name of its class as
-    the reason, never its text, which may hold what was in the payload. What ends the program or the
-    task, cancellation above all, is nobody's fault.
+    Release, Failed and Reject carry their outcome. Any other exception is a failure with the name of its class as the
+    reason, never with its text, which may contain the payload. An exception that ends the program or the task, such
+    as a cancellation, is a release.
     """
     if isinstance(error, Verdict):
         return error.outcome

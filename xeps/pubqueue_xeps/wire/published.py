@@ -1,4 +1,4 @@
-"""What is published or taken back, and what became of it."""
+"""Items to publish, and the result of a publish or retract."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An item that the service has, as it said itself."""
+    """An item that the service has confirmed."""
 
     node: str
     id: str
     duplicate: bool | None = None
-    """Whether it was there already under its id, with the same payload, or was done within the node's `dedup_window`:
-    then this publish has changed nothing. None: not known, for the service does not tell, or an earlier attempt of this
-    very publish may have been the first."""
+    """Whether the item was already there under its id, with the same payload, or was done within the node's
+    `dedup_window`: this publish then changed nothing. None: unknown, because the service does not report it, or an
+    earlier attempt of this very publish may have been the first."""
     dead: str | None = None
-    """Why the item, which was there already, is dead, as far as that was said. None: it is not dead. No worker gets a dead
-    one before an owner redrives it."""
+    """Why the item, which was already there, is dead, if a reason was given. None: it is not dead. No worker gets a dead
+    item before an owner redrives it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """What became of an item that was taken back, as the service said itself."""
+    """The result of cancelling an item, as the service confirmed it."""
 
     node: str
     id: str
     there: bool | None
-    """Whether it was in the node, and is deleted now. False: it was done before, or never there. None: it is gone, and
-    whether this retract has deleted it is not known, for an earlier attempt of it was not answered."""
+    """Whether the item was in the node, and is now deleted. False: it was done before, or never there. None: it is gone,
+    and whether this retract deleted it is unknown, because an earlier attempt was not answered."""
     locked: bool | None
-    """Whether it was locked to a worker, which may have been at work on it: the worker is told by `item.lock_lost`, and
-    its own retract is refused. None: not known, for the service does not tell."""
+    """Whether the item was locked to a worker, which may have been working on it: the worker is notified by
+    `item.lock_lost`, and its own retract is refused. None: unknown, because the service does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """One of many items to publish at once, with what is its own; the arguments are those of `publish`."""
+    """One of many items to publish at once, with arguments of its own; they are those of `publish`."""
 
     payload: object
     id: str | None = None
@@ -65,7 +65,7 @@ def carrying(new: NewItem, carry: Carry | None) -> NewItem:
 
 
 def new_id() -> str:
-    """Return an id that nobody else makes, and that sorts by time: a UUID of version 7 (RFC 9562 5.7)."""
+    """Return a unique id that sorts by time: a UUID of version 7 (RFC 9562 5.7)."""
     milliseconds = time.time_ns() // 1_000_000 & (1 << 48) - 1
     return str(
         UUID(

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class BlockingItem(Content):
-    """An `Item` for a handler that is a plain function; what becomes of it, `Worker.run_blocking` sees to.
+    """An `Item` for a handler that is a plain function; `Worker.run_blocking` settles it.
 
-    Its methods wait, and are called from the handler's thread or others that it starts.
+    Its methods block. Call them from the handler's thread, or from threads that the handler starts.
     """
 
     __slots__ = ("_item", "_loop")
@@ -44,57 +44,57 @@ class BlockingItem(Content):
 
     @property
     def id(self) -> str:
-        """The item's id, unique in its node: what a worker remembers to do nothing twice."""
+        """The item's id, unique in its node; record it to avoid doing the same work twice."""
         return self._item.id
 
     @property
     def node(self) -> str:
-        """The queue it comes from."""
+        """The queue that the item comes from."""
         return self._item.node
 
     @property
     def payload(self) -> Element | None:
-        """The payload as an element, or None where the item has none."""
+        """The payload as an element, or None if the item has none."""
         return self._item.payload
 
     @property
     def publisher(self) -> str | None:
-        """The JID that published it, where the service tells."""
+        """The JID that published the item, or None if the service does not report it."""
         return self._item.publisher
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the publisher says beside the payload (XEP-0131); of one name the last value."""
+        """The headers that the publisher sent with the payload (XEP-0131); for a repeated name, the last value."""
         return self._item.headers
 
     @property
     def attempt(self) -> int:
-        """How often it has been handed out, this time included; 1 where the service does not say."""
+        """How often the item has been delivered, including this time; 1 if the service does not report it."""
         return self._item.attempt
 
     @property
     def failures(self) -> int:
-        """How often it has failed: a lock that timed out, a worker lost, work that failed; 0 where nobody says."""
+        """How often the item has failed: lock timeouts, lost workers, failed handlers; 0 if the service does not report it."""
         return self._item.failures
 
     @property
     def published(self) -> datetime | None:
-        """When it was published by the service's clock, where the service tells."""
+        """When the item was published, by the service's clock, or None if the service does not report it."""
         return self._item.published
 
     @property
     def deadline(self) -> datetime | None:
-        """When the lock times out by the service's clock, where the service tells."""
+        """When the lock times out, by the service's clock, or None if the service does not report it."""
         return self._item.deadline
 
     @property
     def wants_reply(self) -> bool:
-        """Whether it was asked by `Publisher.ask`; what the handler returns is the reply then."""
+        """Whether the item was asked by `Publisher.ask`; what the handler returns is then the reply."""
         return self._item.wants_reply
 
     @property
     def lock_lost(self) -> bool:
-        """Whether the item is no longer ours: what can be stopped, and saves something by it, may stop."""
+        """Whether the lock is lost: a handler that can stop early, and saves something by it, may stop."""
         return self._item.lock_lost.is_set()
 
     def publish(
@@ -127,11 +127,11 @@ class BlockingItem(Content):
         )
 
     def reply(self, payload: object, *, timeout: Span | None = None) -> Published:
-        """Send a result to who has asked for this item. See `Item.reply`."""
+        """Send a result to the account that asked for this item. See `Item.reply`."""
         return wait_for(self._item.reply(payload, timeout=timeout), self._loop)
 
     def touch(self, seconds: When | None = None) -> datetime | None:
-        """Extend the lock to `seconds` from now, at most the queue's lock timeout. See `Item.touch`."""
+        """Extend the lock to `seconds` from now, up to the queue's lock timeout. See `Item.touch`."""
         return wait_for(self._item.touch(seconds), self._loop)
 
 
@@ -139,7 +139,7 @@ class BlockingItem(Content):
 def in_threads(
     handler: Callable[[BlockingItem], object], number: int
 ) -> Iterator[Callable[[Item], Awaitable[object]]]:
-    """Give what runs a plain function in one of `number` threads; ends when the last of them is free."""
+    """Yield a coroutine function that runs `handler`, a plain function, in one of `number` threads; wait for the threads at the end."""
     if isinstance(handler, Handlers):
         raise TypeError("Handlers are given to `run`, which has threads for those that block.")
     if not callable(handler):

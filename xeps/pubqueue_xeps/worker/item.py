@@ -36,7 +36,7 @@ State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]
 
 
 class Holder(Protocol):
-    """Who holds the item."""
+    """The part of a worker that holds the item."""
 
     parting: float
 
@@ -53,17 +53,17 @@ class Holder(Protocol):
 class Item(Content):
     """An item that is locked to this worker until it is retracted or unlocked.
 
-    `async with item:` retracts it on a clean exit and unlocks it when the block raises, with the
-    outcome that the exception stands for (`pubqueue_xeps.wire.outcome`): Release, Failed and Reject end
-    there, any other counts as a failure and goes on its way. If the lock is lost meanwhile, or the item turns
-    out to be gone without anybody knowing by whom, leaving the block logs that and does not raise:
-    `item.state` tells it, which is "retracted" only for who deleted the item.
+    `async with item:` retracts the item on a clean exit and unlocks it when the block raises, with the outcome that
+    the exception stands for: Release, Failed and Reject end there, any other exception counts as a failure and is
+    raised further. If the lock is lost meanwhile, or the item turns out to be gone and it is unknown which worker
+    deleted it, leaving the block logs that and does not raise. `item.state` has the result; it is "retracted" only
+    for the worker that deleted the item.
 
-    While it is in hand, the worker extends the lock (`Worker`'s `touch_for`). When it is lost all
-    the same, `lock_lost` is set, and `retract` raises LockLost. Nothing is cancelled: work that stops
-    in the middle may leave more to mend than work that is done twice, and the item may come right
-    back to this worker, whose handler then goes on with it; `lock_lost` is cleared again. Who can
-    stop, and has something to save by it, looks at `lock_lost` or waits for it.
+    While the item is in hand, the worker extends the lock (`touch_for` of `Worker`). If the lock is lost all the same,
+    `lock_lost` is set, and `retract` raises LockLost. Nothing is cancelled: work that stops halfway may leave more to
+    repair than work that is done twice. The item may also be delivered to this worker again; then its handler goes on
+    with it, and `lock_lost` is cleared. A handler that can stop early, and saves something by it, checks `lock_lost`
+    or waits for it.
     """
 
     __slots__ = (
@@ -94,11 +94,11 @@ class Item(Content):
 
     @property
     def state(self) -> State:
-        """Where it is."""
+        """The item's state."""
         return self._state
 
     def become(self, state: State) -> None:
-        """Go on to another state; the worker's to call."""
+        """Change the state; only the worker calls this."""
         self._state = state
         if state == "lost":
             self.lock_lost.set()
@@ -107,85 +107,85 @@ class Item(Content):
 
     @property
     def id(self) -> str:
-        """The item's id, unique in its node: what a worker remembers to do nothing twice."""
+        """The item's id, unique in its node; record it to avoid doing the same work twice."""
         return self._delivered.id
 
     @property
     def node(self) -> str:
-        """The queue it comes from."""
+        """The queue that the item comes from."""
         return self._delivered.node
 
     @property
     def place(self) -> Place:
-        """Its node and its id, which no other item of the service has."""
+        """The item's node and id, which together are unique in the service."""
         return self._delivered.node, self._delivered.id
 
     @property
     def payload(self) -> Element | None:
-        """The payload as an element, or None where the item has none."""
+        """The payload as an element, or None if the item has none."""
         return self._delivered.payload
 
     @property
     def publisher(self) -> str | None:
-        """The JID that published it, where the service tells."""
+        """The JID that published the item, or None if the service does not report it."""
         return self._delivered.publisher
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the publisher says beside the payload (XEP-0131); of one name the last value."""
+        """The headers that the publisher sent with the payload (XEP-0131); for a repeated name, the last value."""
         return self._delivered.headers
 
     @property
     def attempt(self) -> int:
-        """How often it has been handed out, this time included; 1 where the service does not say."""
+        """How often the item has been delivered, including this time; 1 if the service does not report it."""
         return self.lock.attempt if self.lock else 1
 
     @property
     def failures(self) -> int:
-        """How often it has failed: a lock that timed out, a worker lost, work that failed; 0 where nobody says."""
+        """How often the item has failed: lock timeouts, lost workers, failed handlers; 0 if the service does not report it."""
         return self.lock.failed if self.lock else 0
 
     @property
     def token(self) -> int | None:
-        """The token of the lock, which only rises, where the service tells."""
+        """The token of the lock, which only increases, or None if the service does not report it."""
         return self.lock.token if self.lock else None
 
     @property
     def deadline(self) -> datetime | None:
-        """When the lock times out by the service's clock, where the service tells."""
+        """When the lock times out, by the service's clock, or None if the service does not report it."""
         return self.lock.deadline if self.lock else None
 
     @property
     def published(self) -> datetime | None:
-        """When it was published by the service's clock, where the service tells."""
+        """When the item was published, by the service's clock, or None if the service does not report it."""
         return self.lock.published if self.lock else None
 
     async def retract(self) -> None:
         """Delete the item from the queue: its work is done (XEP-0254 section 2.3).
 
-        Returns when the delete notification is here; only then commit what depends on it. Of all workers
-        that ever had the item, this returns to one at most. Raises LockLost when the item is not ours
-        any more. Raises NotConfirmed when nothing was heard in spite of all patience: it may have been
-        deleted or not. Raises GoneUnconfirmed when a retract without an answer was repeated, and the
-        item is gone: it may have been our first that deleted it, or a worker that got the item when our
-        connection was lost.
+        Returns once the delete notification has arrived; commit anything that depends on it only then. Of all workers
+        that ever had the item, this returns for at most one. Raises LockLost if the item is no longer locked to this
+        worker. Raises NotConfirmed if no answer came within `Timings.patience`: the item may or may not be deleted.
+        Raises GoneUnconfirmed if a retract without an answer was repeated and the item is gone: either our first
+        retract deleted it, or a worker that got the item when our connection was lost.
         """
         await self._holder.settle(self, "retract")
 
     async def unlock(self, outcome: Outcome | None = None) -> None:
-        """Give the item back, for another worker or another time (XEP-0254 section 2.4).
+        """Release the item, for another worker or a later time (XEP-0254 section 2.4).
 
-        Without `outcome` it is a release: nobody's fault. A service that does not know
-        `urn:x-pubqueue:0` is sent a plain unlock in any case.
+        Without `outcome`, this counts as no failure. A service that does not support `urn:x-pubqueue:0` gets a plain
+        unlock in any case.
         """
         await self._holder.settle(self, "unlock", outcome)
 
     async def touch(self, seconds: When | None = None) -> datetime | None:
         """Extend the lock to `seconds` from now, by default and at most the queue's lock timeout.
 
-        A timedelta will do as well, or an aware datetime, which is until when. Returns the deadline by the service's clock; a lock never ends sooner by it. Returns None
-        where the service cannot extend locks: what is not done by the first deadline is lost then.
-        Raises LockLost when the item is not ours any more, NotConfirmed when nothing was heard.
+        `seconds` can also be a timedelta, or an aware datetime until which the lock holds. Returns the deadline by
+        the service's clock; a touch never shortens a lock. Returns None if the service cannot extend locks: work that
+        is not done by the first deadline is then lost. Raises LockLost if the item is no longer locked to this
+        worker, NotConfirmed if no answer came.
         """
         return await self._holder.touch(
             self, None if seconds is None else until("seconds", seconds)
@@ -204,14 +204,14 @@ class Item(Content):
         group: str | None = None,
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
-        """Publish follow-up work on the worker's own stream; the service has it when this returns.
+        """Publish follow-up work on the worker's own stream; when this returns, the service has it.
 
-        The arguments are those of `Publisher.publish`; the worker's account has to be a publisher of `node`. Without
-        `id`, the follow-up is named after this item and its number among the item's follow-ups, the same each time that the item
-        is handled: a handler that runs twice makes one follow-up, not two. That holds as long as the handler publishes
-        in the same order each time, or else gives ids; and where follow-ups may be done before the handler runs
-        again, as long as their node has a `dedup_window`. One that is being worked on already, perhaps with another
-        payload, is left alone: `duplicate` is true then.
+        The arguments are those of `Publisher.publish`; the worker's account must be a publisher of `node`. Without
+        `id`, the follow-up's id is made from this item and the number of the follow-up, so it is the same each time
+        the item is handled: a handler that runs twice makes one follow-up, not two. This holds if the handler
+        publishes in the same order each time, or gives ids; and, if follow-ups may be finished before the handler
+        runs again, if their node has a `dedup_window`. A follow-up that a worker is already working on, perhaps with
+        another payload, is left alone: `duplicate` is then true.
         """
         own = publishing.identified(id) is None
         self._follow_ups += own
@@ -233,10 +233,10 @@ class Item(Content):
             raise
 
     async def reply(self, payload: object, *, timeout: Span | None = None) -> Published:  # noqa: ASYNC109 - a promise
-        """Send a result to who has asked for this item by `Publisher.ask`; it is kept when this returns.
+        """Send a result to the account that asked for this item by `Publisher.ask`; it is stored when this returns.
 
-        Replied twice, by a handler that runs twice, it is still one reply. Raises NoReplyWanted where the item was
-        not asked, NoSuchNode where the asker's node for replies is gone.
+        A handler that runs twice still sends one reply. Raises NoReplyWanted if the item was not asked, NoSuchNode if
+        the node for replies no longer exists.
         """
         if not self.wants_reply:
             raise NoReplyWanted(node=self.node, id=self.id)
@@ -247,14 +247,15 @@ class Item(Content):
 
     @property
     def wants_reply(self) -> bool:
-        """Whether it was asked by `Publisher.ask`, so that `reply` has somebody to send to."""
+        """Whether the item was asked by `Publisher.ask`, so that `reply` has an addressee."""
         to = self.headers.get(REPLY_TO, "")
         return to.startswith(PLACE) and bool(self.headers.get(CORRELATION))
 
     async def respond(self, result: object) -> None:
-        """Reply what a handler has returned, if the item was asked, that is not None, and nothing was replied yet.
+        """Reply with the value that a handler returned, if the item was asked, the value is not None, and no reply was sent yet.
 
-        A worker calls this with what each handler returns. What `reply` raises is a failure of the handler.
+        A worker calls this with the return value of each handler. An exception of `reply` is a failure of the
+        handler.
         """
         if result is not None and self.wants_reply and not self._replied:
             await self.reply(result)
@@ -285,7 +286,7 @@ class Item(Content):
             await self.retract()
 
     async def _unlock_quickly(self, outcome: Outcome) -> None:
-        """Unlock, but let nothing hide the exception that is on its way, or hold it up for long."""
+        """Unlock, but do not hide or delay the exception that is being raised."""
         log.info("item.given_back", node=self.node, id=self.id, outcome=outcome.type)
         try:
             async with asyncio.timeout(self._holder.parting):

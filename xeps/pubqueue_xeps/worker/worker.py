@@ -1,38 +1,38 @@
-"""A worker bot: takes items from a queue, a window at a time, and settles each.
+"""A worker bot: takes items from a queue, up to a window at a time, and settles each.
 
     async with Worker(jid, password, service="queue.example.org", node="jobs") as worker:
         async for item in worker:
             async with item:
                 ...
 
-or, with as many handlers at work as the window is wide, until SIGTERM:
+Or, with as many handlers at work as the window is wide, until SIGTERM:
 
     async def handle(item: Item) -> None:
         flight = item.decode(Flight)            # a msgspec struct, or item.payload, or item.bytes
         if flight.departed:
-            raise Reject("departed")            # dead at once, with this reason
+            raise Reject("departed")            # to the dead letters at once, with this reason
         if not await seats_free(flight):
-            raise Release(delay=60)             # nobody's fault; again in a minute, or later
+            raise Release(delay=60)             # requeued, not counted as a failure; retried in a minute or later
         await rebook(flight)
 
     await Worker(...).run(handle)
 
-What a handler does decides what becomes of its item:
+What the handler does decides what happens to the item:
 
-- it returns: retracted, and gone when the service has said so; where the item was asked (`Publisher.ask`), a value
-  that is not None is the reply, unless the handler has replied itself;
-- it raises Release, Failed or Reject, or is cancelled: given back, or dead;
-- it raises anything else: given back as failed, with the name of the exception's class as the
-  reason. Its text stays in this process, in the log, for it may hold the payload. An item that has
-  failed too often is dead.
+- It returns: the item is retracted, and gone once the service has confirmed that. If the item was asked
+  (`Publisher.ask`), a return value other than None is the reply, unless the handler has already replied.
+- It raises Release, Failed or Reject, or is cancelled: the item is requeued, or dead.
+- It raises any other exception: the item is requeued as failed, with the name of the exception's class as the
+  reason. The exception's text stays in the log of this process, because it may contain the payload. An item that
+  has failed too often is dead.
 
-Every item is done at least once. It is done twice when a lock times out or a connection breaks
-between the work and its retraction: the service then hands the item out again. A worker that must
-not do the same thing twice remembers the ids of what it has done (`examples/crash_safe_worker.py`).
+Every item is processed at least once. It is processed twice if a lock times out, or a connection breaks, between the
+work and the retraction: the service then delivers the item again. A worker that must not do the same work twice
+records the ids of the items it has finished (`examples/crash_safe_worker.py`).
 
-The worker extends the lock of an item while its handler runs, as long as the event loop does: let
-blocking work run in `asyncio.to_thread`. A lock may be lost all the same, with the connection above
-all: `item.lock_lost` tells a handler that can stop.
+The worker extends the lock of an item while its handler runs, as long as the event loop is not blocked: run blocking
+work in `asyncio.to_thread`. A lock can still be lost, usually with the connection: a handler that can stop early
+checks `item.lock_lost`.
 """
 
 from __future__ import annotations
@@ -70,40 +70,38 @@ if TYPE_CHECKING:
 
 SIGNALS: Final = (SIGTERM, SIGINT)
 REQUESTS: Final = 10
-"""How many items a worker takes at a time if nothing is said, here as on the command line."""
+"""The default number of items that a worker takes at a time, here and on the command line."""
 
 
 class Worker:
-    """Takes items from one queue or several of one service, at most `requests` (10) of each at a time.
+    """Takes items from one or more queues of one service, up to `requests` (10) at a time from each.
 
-    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains them.
-    Anything else about the connection comes from `url`, or from the environment: `PUBQUEUE_URL`, and for the
-    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE`. Raises ConfigurationError, a ValueError, for an argument that
-    is missing or wrong.
+    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains
+    them. Anything else about the connection comes from `url`, or from the environment: `PUBQUEUE_URL`, and for the
+    password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE`. Raises ConfigurationError, a ValueError, for an argument
+    that is missing or wrong.
 
-    `node` is the name of a queue, or a list of them: then the worker has one connection, a window of `requests` items of
-    each, and takes their items in turn, so that a long queue keeps no item of a short one waiting. It ends with an
-    exception when one of them is deleted.
+    `node` is the name of a queue, or a list of names. With a list, the worker has one connection, a window of
+    `requests` items for each queue, and takes items from the queues in turn, so a long queue does not delay a short
+    one. The worker ends with an exception when one of its queues is deleted.
 
-    The full JID is subscribed; where `jid` has no resource, a random one is chosen and kept over
-    reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`,
-    in seconds or as a timedelta, is how long a drain waits for the items in hand.
+    The worker subscribes its full JID. If `jid` has no resource, the worker picks a random one and keeps it across
+    reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`, in seconds or as
+    a timedelta, is how long a drain waits for the items in hand.
 
-    The lock on an item in hand is extended when half of its time has passed, for `touch_for` (seconds
-    or a timedelta) in all; 0 turns that off. That takes an event loop that runs: blocking work belongs into
-    `asyncio.to_thread`, or its lock times out. An item that has waited in the window for half of its
-    lock's time is given back, so that it times out nowhere. A service that does not know
-    `urn:x-pubqueue:0` cannot extend locks.
+    The worker extends the lock of an item in hand after half of the lock's time, for `touch_for` (seconds or a
+    timedelta) in total; 0 turns this off. This requires a responsive event loop: run blocking work in
+    `asyncio.to_thread`, or its lock times out. An item that has waited in the window for half of its lock's time is
+    released, before the lock times out. A service that does not support `urn:x-pubqueue:0` cannot extend locks.
 
-    Where the program has not set up logging, the worker says on standard error when it connects, what fails, and once
-    a minute what it has done; `status=False`, or PUBQUEUE_QUIET in the environment, turns that off.
+    If the program has not set up logging, the worker reports on standard error when it connects, what fails, and once
+    a minute what it has done; `status=False`, or PUBQUEUE_QUIET in the environment, turns this off.
 
-    Use it once, as an async context manager and iterator, or by `run`. Entering waits for a server
-    that cannot be reached, and for a service that does not answer, with a warning in the log
-    each time (`asyncio.timeout` bounds that); it raises LoginFailed or LoginRefused, NoSuchNode,
-    NotAQueue or Refused. Later troubles are waited out with backoff, except those that would not
-    pass: the node is deleted, the same full JID logs in elsewhere, the subscription is refused; these end the iteration
-    with an exception.
+    Use a worker once, as an async context manager and iterator, or by `run`. Entering waits for a server that cannot be
+    reached and for a service that does not answer, with a warning in the log for each attempt (`asyncio.timeout` bounds
+    the wait). Entering raises LoginFailed or LoginRefused, NoSuchNode, NotAQueue or Refused. Later the worker retries
+    with backoff, except after errors that do not go away: the node is deleted, another client logs in under the same
+    full JID, or the subscription is refused. These end the iteration with an exception.
     """
 
     def __init__(
@@ -201,7 +199,7 @@ class Worker:
         raise StopAsyncIteration
 
     def stop(self) -> None:
-        """Take no more items: unsubscribe, and unlock what was delivered and not begun.
+        """Take no more items: unsubscribe, and unlock the items that were delivered but not begun.
 
         The iteration ends after the items in hand.
         """
@@ -212,7 +210,7 @@ class Worker:
             held_items.end()
 
     async def drain(self) -> None:
-        """Stop, and return when nothing is in hand any more, or the grace is over."""
+        """Stop, and return when no item is in hand, or when `grace` has passed."""
         held_items, _ = self._parts()
         self.stop()
         try:
@@ -222,15 +220,15 @@ class Worker:
             log.warning("worker.drain_timeout", node=held_items.name, seconds=self._grace)
 
     async def run(self, handler: Handle | Handlers, *, concurrency: int | None = None) -> None:
-        """Give each item to `handler`, or to the one of several that it is for, until `stop`, `drain` or a signal.
+        """Pass each item to `handler`, or to the matching one of several handlers, until `stop`, `drain` or a signal.
 
-        An item is retracted when its handler returns, and unlocked when it raises, with the outcome
-        that the exception stands for; any but Release, Failed and Reject is logged with its traceback, and
-        none is fatal. At most `concurrency` handlers run at a time, by default as many as
-        items can be delivered: `requests` for each node. Those that have not finished when the grace is over are cancelled, and their
+        An item is retracted when its handler returns, and unlocked when the handler raises, with the outcome that the
+        exception stands for. Exceptions other than Release, Failed and Reject are logged with their traceback; none
+        ends the worker. At most `concurrency` handlers run at a time, by default as many as items can be delivered:
+        `requests` for each node. Handlers that have not finished when `grace` has passed are cancelled, and their
         items released.
 
-        Raises TypeError, before it takes an item, for a handler that is no coroutine function.
+        Raises TypeError, before it takes an item, for a handler that is not a coroutine function.
         """
         whole("concurrency", concurrency, 1)
         _check_handler(handler)
@@ -246,11 +244,11 @@ class Worker:
     def run_blocking(
         self, handler: Callable[[BlockingItem], object], *, concurrency: int | None = None
     ) -> None:
-        """Do what `run` does for a handler that is a plain function, without asyncio; returns at the end.
+        """Do what `run` does for a handler that is a plain function, without asyncio; return when the worker has ended.
 
-        Each call runs in a thread of its own, at most `concurrency` at a time, by default `requests` for each node; locks are extended
-        meanwhile. A thread cannot be cancelled: an item whose handler has not returned when the grace is over is
-        released, but this returns only when its handler has.
+        Each call runs in its own thread, at most `concurrency` at a time, by default `requests` for each node; the
+        worker extends locks meanwhile. A thread cannot be cancelled: if a handler has not returned when `grace` has
+        passed, its item is released, but this method returns only when the handler has.
         """
         whole("concurrency", concurrency, 1)
         with in_threads(handler, concurrency or self._at_a_time) as handle:
@@ -270,7 +268,7 @@ class Worker:
 
     @property
     def _at_a_time(self) -> int:
-        """How many items it may have in hand: the windows of all its nodes."""
+        """The largest number of items in hand: the windows of all nodes."""
         return self._requests * len(self._nodes)
 
     def _parts(self) -> tuple[HeldItems, QueueSession]:
@@ -293,7 +291,7 @@ def _check_names(nodes: Sequence[object]) -> None:
 
 
 def _check_handler(handler: object) -> None:
-    """Raise TypeError for what would do the work of each item, and then fail it."""
+    """Raise TypeError for a handler that would do the work of each item and then fail it."""
     if isinstance(handler, Handlers):
         return
     if not callable(handler):

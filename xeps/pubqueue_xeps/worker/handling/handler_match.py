@@ -1,9 +1,8 @@
-"""Which handler an item is for: a pure choice by what its publisher has said about it.
+"""Which handler matches an item: a pure function of what the publisher has put into it.
 
-An item is marked by its headers (XEP-0131), by a field of a JSON payload (XEP-0335), or by the element that its
-payload is. A handler says which criterion is its own. Where several handlers could take an item, the more deliberate
-criterion wins: a header was put there for those who route, a name may be shared by chance. Among handlers of the
-same kind of criterion the one that was declared first wins.
+An item has headers (XEP-0131), fields of a JSON payload (XEP-0335), and the element that is its payload. Each handler
+has a criterion. If several criteria match, the most deliberate one wins: a header was set for routing, a name may be
+the same by chance. Among criteria of one kind, the handler that was declared first wins.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ TYPE: Final = "type"
 """The field that names a JSON payload; msgspec writes it for tagged structs."""
 
 ANY: Final = object()
-"""Stands for every value."""
+"""Stands for any value."""
 
 
 class CriterionKind(IntEnum):
-    """By what an item is known, the most deliberate first."""
+    """What a criterion looks at, the most deliberate first."""
 
     HEADER = 1
     JSON = 2
@@ -40,13 +39,13 @@ class CriterionKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """What an item has that is a handler's: `key` is there, and is `value` unless that is ANY."""
+    """What selects a handler's items: `key` is present, and equals `value` unless that is ANY."""
 
     kind: CriterionKind
     key: str = ""
     value: object = ANY
     is_truth: bool = field(init=False)
-    """Whether `value` is true or false, which are no numbers in JSON, but equal 1 and 0 in Python."""
+    """Whether `value` is true or false: in JSON these are not numbers, but in Python they equal 1 and 0."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_truth", isinstance(self.value, bool))
@@ -54,7 +53,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a choice goes by: the tag of the payload, its fields if it is a JSON object, and the headers."""
+    """What the choice is made from: the tag of the payload, its fields if it is a JSON object, and the headers."""
 
     tag: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +61,7 @@ class Work:
 
 
 def work_of(payload: Element | None, headers: Mapping[str, str]) -> Work:
-    """Read what a choice goes by; a payload that is no JSON object in spite of its element has no fields."""
+    """Read what the choice is made from; a payload that is not a JSON object in spite of its element has no fields."""
     if payload is None:
         return Work(None, headers)
     if payload.tag != JSON_PAYLOAD:
@@ -75,7 +74,7 @@ def work_of(payload: Element | None, headers: Mapping[str, str]) -> Work:
 
 
 MAX_KIND: Final = 200
-"""Characters of a type that are told: it stands in reasons and log lines."""
+"""Characters of a type that are reported in reasons and log lines."""
 
 
 def kind_of(payload: Element | None) -> str:
@@ -125,7 +124,7 @@ HOLDS: Final[dict[CriterionKind, Callable[[Criterion, Work], bool]]] = {
 
 
 def choose(criteria: Iterable[Criterion], work: Work) -> Criterion | None:
-    """Return the criterion that the item goes by, None if it has none of them."""
+    """Return the criterion that the item matches best, or None."""
     held = (criterion for criterion in criteria if HOLDS[criterion.kind](criterion, work))
     return min(held, key=lambda criterion: criterion.kind, default=None)  # the first of equals
 

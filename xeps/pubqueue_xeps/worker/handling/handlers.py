@@ -1,4 +1,4 @@
-"""Handlers by the kind of work; the names for users are in `pubqueue_xeps.handlers`, which explains them."""
+"""Handlers for several kinds of work; `pubqueue_xeps.handlers` explains them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ F = TypeVar("F", bound="Callable[..., object]")
 
 NONE: Final = Criterion(CriterionKind.REST)
 MAX_RELEASE: Final = 60.0
-"""Seconds that an item without a handler waits at most before it is handed out again."""
+"""Seconds that an item without a handler waits at most before it is delivered again."""
 
 
 class Handlers:
-    """The handlers of a worker, in the order in which they are declared, and what is around them.
+    """The handlers of a worker, in the order of their declaration, and the middleware around them.
 
-    `middleware` is around each handler, the first outermost. An item for which there is no handler is given back,
-    ever more slowly, for a worker that has one: while a new version is rolled out, old workers meet work that
-    they do not know. When it has been handed out `unknown_tries` times it is dead, which loses nothing either: an
-    owner can redrive it. 1 is at once; None is never. Raises TypeError for a middleware that is not async.
+    `middleware` runs around each handler, the first outermost. An item that no handler matches is released, with
+    growing delays, for a worker that has a handler: during a rollout, old workers meet work that they do not know.
+    After `unknown_tries` deliveries the item is dead; nothing is lost, because an owner can redrive it. 1 means at
+    once; None means never. Raises TypeError for a middleware that is not async.
     """
 
     def __init__(self, *middleware: Middleware, unknown_tries: int | None = 20) -> None:
@@ -49,7 +49,7 @@ class Handlers:
         self._by_criterion: dict[Criterion, Handler] = {}
         unknown = _unknown(unknown_tries)
         self.nobody = Handler("nobody", unknown, NONE, Limits(), NOTHING, blocking=False)
-        """What becomes of an item for which there is no handler, as one."""
+        """Handles the items that no handler matches."""
 
     def __len__(self) -> int:
         return len(self._by_criterion)
@@ -67,20 +67,20 @@ class Handlers:
         time_limit: Span | None = None,
         concurrency: int | None = None,
     ) -> Callable[[F], F]:
-        """Declare the decorated function as the handler of some items; it stays as it is.
+        """Declare the decorated function as the handler of some items; the function itself does not change.
 
-        One of these says of which items: `name`, the `type` of JSON or the name of an element in whatever namespace;
-        `element`, in Clark notation, "{urn:example}job"; `json`, a field; `header`. `equals` is the value of the
-        field or the header, by default any. None of them: of all the rest.
+        One of these arguments selects the items: `name`, the `type` of a JSON payload or the name of an element in
+        any namespace; `element`, in Clark notation, "{urn:example}job"; `json`, a field; `header`. `equals` is the
+        value of the field or header, by default any. Without these, the handler matches all other items.
 
-        The function takes `(item)`, or `(item, payload: SomeType)` for what `item.decode(SomeType)` returns, or
-        `Element`. What it returns is the reply where the item was asked. One that is no coroutine function runs in a
-        thread, and its item is a `BlockingItem`. The other arguments are explained by `pubqueue_xeps.limits.Limits`. When
-        `time_limit` is over, a coroutine is cancelled, and that counts as a failure with the reason TimeLimit. A thread
-        cannot be cancelled: its item is given up as failed, and may be done again while the thread goes on; it counts for
-        `concurrency` until it ends.
+        The function takes `(item)`, or `(item, payload: SomeType)` for the result of `item.decode(SomeType)`, or for
+        the payload as an `Element`. Its return value is the reply if the item was asked. A function that is not a
+        coroutine function runs in a thread, and its item is a `BlockingItem`. `pubqueue_xeps.limits.Limits` explains
+        the other arguments. When `time_limit` has passed, a coroutine is cancelled, which counts as a failure with
+        the reason TimeLimit. A thread cannot be cancelled: its item counts as failed, and may be delivered again
+        while the thread still runs; the thread counts towards `concurrency` until it ends.
 
-        Raises ValueError or TypeError, in one sentence, for what could not be.
+        Raises ValueError or TypeError, in one sentence, for arguments that are invalid.
         """
         if callable(name):
             raise TypeError("Write @app.handler() with its parentheses.")
@@ -99,11 +99,11 @@ class Handlers:
         return declare
 
     def declared(self) -> list[Handler]:
-        """Return the handlers as they were declared."""
+        """Return the handlers in the order of their declaration."""
         return list(self._by_criterion.values())
 
     def choose(self, item: Item) -> Handler:
-        """Return the handler that an item is for."""
+        """Return the handler that matches an item."""
         criterion = choose(self._by_criterion, work_of(item.payload, item.headers))
         return self.nobody if criterion is None else self._by_criterion[criterion]
 

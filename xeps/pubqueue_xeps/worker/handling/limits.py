@@ -1,4 +1,4 @@
-"""The bounds of a handler, and what a failure comes to by them; `pubqueue_xeps.limits` explains them."""
+"""Limits of a handler, and what a failure amounts to; `pubqueue_xeps.limits` explains them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pubqueue_xeps.wire.outcome import Outcome, outcome_of
 from pubqueue_xeps.wire.times import MAX_DELAY, Span, span
 
 MAX_PAUSE: Final = 3600.0
-"""Seconds; no doubling pause grows beyond it."""
+"""Seconds; a doubling pause does not grow further."""
 
 Backoff = Span | Sequence[Span]
-"""How long before the first retry, doubled before each further one up to an hour; or the pause before each, the
-last of which stays. Seconds, or timedeltas."""
+"""The pause before the first retry, doubled before each further one up to an hour; or a list of pauses, the last of
+which repeats. Seconds or timedeltas."""
 
 
 class TimeLimit(Exception):  # noqa: N818 - the name is the reason that a dead item is kept with
-    """A handler has not ended within its time limit."""
+    """A handler has not finished within its time limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"The handler has not ended within {seconds:g} seconds.")
@@ -26,11 +26,11 @@ class TimeLimit(Exception):  # noqa: N818 - the name is the reason that a dead i
 
 @dataclass(frozen=True, slots=True, init=False)
 class Limits:
-    """The bounds of one handler; None is no bound of its own.
+    """The limits of one handler; None sets no limit.
 
-    retries: how often an item is tried again after a failure; then it is dead. The `max_failures` of the node stays
-    the upper bound. backoff: how long the next try waits at least; the node's own backoff is the lower bound.
-    time_limit: seconds, or a timedelta. concurrency: how many items at a time.
+    retries: how often an item is retried after a failure; after that it is dead. The `max_failures` of the node
+    remains the upper limit. backoff: how long an item waits at least before the next try; the node's own backoff is
+    the lower limit. time_limit: seconds, or a timedelta. concurrency: how many items at a time.
     """
 
     retries: int | None
@@ -54,11 +54,11 @@ class Limits:
             raise ValueError("A time limit is more than 0 seconds, not 0.")
 
     def spent(self, failures: int) -> bool:
-        """Say whether an item that has failed so often is not to be tried again."""
+        """Return whether an item with this number of failures is not retried any more."""
         return self.retries is not None and failures > self.retries
 
     def pause(self, failures: int) -> float | None:
-        """Return how long an item waits that has failed so often, this time included; None: as the node says."""
+        """Return how long an item with this number of failures waits, this one included; None: as the node decides."""
         if self.backoff is None:
             return None
         if isinstance(self.backoff, tuple):
@@ -67,9 +67,9 @@ class Limits:
         return max(self.backoff, min(doubled, MAX_PAUSE))
 
     def outcome(self, error: BaseException, failures: int) -> Outcome:
-        """Return what becomes of an item that has failed so often before, and whose handler raised `error` now.
+        """Return the outcome for an item that has failed `failures` times before and whose handler has now raised `error`.
 
-        A delay that the error asks for outranks the backoff.
+        A delay given by the error outranks the backoff.
         """
         said = outcome_of(error)
         if said.type != "failed":
@@ -80,12 +80,12 @@ class Limits:
 
 
 def tries(failures: int) -> str:
-    """Say how often something has failed."""
+    """Return a phrase for a number of failures."""
     return "failed once" if failures == 1 else f"failed {failures} times"
 
 
 def whole(name: str, value: object, least: int) -> int | None:
-    """Return a number, or None for none; raises ValueError for what is no whole number, or less than `least`."""
+    """Return the number, or None for None; raise ValueError unless it is a whole number of `least` or more."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -1,4 +1,4 @@
-"""Middleware, and two that are ready; the names for users are in `pubqueue_xeps.middleware`, which explains them."""
+"""Middleware, and two that are ready to use; `pubqueue_xeps.middleware` explains them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 Next = Callable[["Item"], Awaitable[object]]
 
 handler_name: Final[ContextVar[str]] = ContextVar("pubqueue handler", default="")
-"""The name of the handler at work."""
+"""The name of the handler that is running."""
 
 
 class Middleware(Protocol):
-    """Stands between the worker and its handlers."""
+    """Code that runs between the worker and its handlers."""
 
     async def __call__(self, item: Item, call_next: Next, /) -> object:
-        """Do what is to be done before and after `call_next(item)`."""
+        """Run code before and after `call_next(item)`."""
 
 
 def check(one: object) -> None:
-    """Raise TypeError, in one sentence, for what is no middleware."""
+    """Raise TypeError, in one sentence, unless `one` is a middleware."""
     if isinstance(one, type):
         raise TypeError(f"The middleware {one.__name__} is a class: give {one.__name__}().")
     if not callable(one):
@@ -47,7 +47,7 @@ def check(one: object) -> None:
 
 
 class NotCalledOn(Exception):  # noqa: N818 - the name is the reason that a dead item is kept with
-    """A middleware has returned, and what it is around has not run to its end."""
+    """A middleware has returned before the call inside it had finished."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"The middleware {name} returned without having awaited the next call.")
@@ -82,7 +82,7 @@ def _around(one: Middleware, call_next: Next) -> Next:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What may be told of an item outside the worker: never its payload, and no header."""
+    """What may be reported about an item outside the worker: never its payload, and no header."""
 
     handler: str
     node: str
@@ -94,7 +94,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How long a handler took. `outcome` is done, release, failed or reject."""
+    """The time that a handler took. `outcome` is done, release, failed or reject."""
 
     item: Facts
     seconds: float
@@ -102,9 +102,9 @@ class Timed:
 
 
 class Timing:
-    """Tells how long each item took, its waiting for a handler left out; by default the log.
+    """Reports how long each item took, without its wait for a handler; by default to the log.
 
-    `clock` counts seconds, and never goes back.
+    `clock` counts seconds and never goes back.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Timing:
         self._clock = clock
 
     async def __call__(self, item: Item, call_next: Next) -> object:
-        """Time it."""
+        """Time the handler."""
         began, outcome = self._clock(), "done"
         try:
             return await call_next(item)
@@ -129,18 +129,18 @@ class Timing:
 
 
 class ErrorReporting:
-    """Tells of each exception of a handler, with what may be told of its item.
+    """Reports each exception of a handler, with the facts of its item.
 
-    Release, Failed and Reject are what a handler means to say, and no errors; a payload that cannot be read is one.
-    `report` is called in the event loop with the exception, whose text and local variables are the program's own and
-    may hold payload, and the facts. What it raises itself is logged, and changes nothing.
+    Release, Failed and Reject are deliberate, and not reported; a payload that cannot be decoded is. `report` is
+    called in the event loop with the exception and the facts; the exception's text and local variables are the
+    program's own and may contain payload. An exception of `report` is logged and has no other effect.
     """
 
     def __init__(self, report: Callable[[Exception, Facts], object]) -> None:
         self._report = report
 
     async def __call__(self, item: Item, call_next: Next) -> object:
-        """Report what is raised, and let it go on its way."""
+        """Report the exception, and raise it further."""
         try:
             return await call_next(item)
         except Exception as error:
@@ -150,7 +150,7 @@ class ErrorReporting:
 
 
 def facts_of(item: Item) -> Facts:
-    """Return what may be told of an item."""
+    """Return the facts of an item that may be reported."""
     return Facts(
         handler_name.get(), item.node, item.id, item.attempt, item.failures, item.publisher
     )
