@@ -2,12 +2,12 @@
 
 import pytest
 
-from pubqueue_xeps.answers import Denied, Unanswered
+from pubqueue_xeps.client.pending_iqs import Denied, Unanswered
+from pubqueue_xeps.client.publications import Publications
+from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import NotConfirmed, ServiceUnavailable
-from pubqueue_xeps.publications import Publications
-from pubqueue_xeps.published import NewItem
-from pubqueue_xeps.refusals import Refusal
-from pubqueue_xeps.timings import Timings
+from pubqueue_xeps.wire.published import NewItem
+from pubqueue_xeps.wire.refusals import Refusal
 
 AT_REST = Denied(Refusal("cancel", "service-unavailable", text="I rest"))
 
