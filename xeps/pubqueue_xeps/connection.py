@@ -1,4 +1,4 @@
-"""Where the queue is and who we are there, for programs that log in themselves; `pubqueue_xeps.client.connection` explains it."""
+"""The connection settings, for programs that log in themselves; `pubqueue_xeps.client.connection` explains them."""
 
 from pubqueue_xeps.client.connection import (
     Connect,

@@ -80,7 +80,7 @@ class Reader:
         state: State | None = None,
         payload: bool = True,
     ) -> ItemPage:
-        """Return items numbered behind `after`; those in the state dead by the numbers of their dead letters."""
+        """Return a page of items with numbers above `after`; for dead items, by the numbers of their dead letters."""
         asked = pages.item_question(node, after, until, most, state=state, payload=payload)
         return pages.item_page(await self._ask(asked, node), node)
 
@@ -93,7 +93,7 @@ class Reader:
         state: State | None = None,
         payload: bool = True,
     ) -> AsyncIterator[ReadItem]:
-        """Go through the items behind `after`, up to `until` or what is the newest now."""
+        """Iterate over the items with numbers above `after`, up to `until` or the newest one now."""
         walk = Walk(after, until)
         while walk.more:
             page = await self.item_page(
@@ -103,7 +103,7 @@ class Reader:
                 yield item
 
     async def node_page(self, *, after: str | None = None, most: int | None = None) -> NodePage:
-        """Return the nodes that we may read behind the name `after`."""
+        """Return a page of the nodes that this account may read, with names after `after`."""
         return pages.node_page(await self._ask(pages.question("nodes", after=after, max=most)))
 
     async def nodes(self) -> AsyncIterator[ReadNode]:

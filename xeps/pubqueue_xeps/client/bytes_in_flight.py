@@ -15,7 +15,7 @@ MAX_BYTES: Final = 1 << 20
 
 
 class BytesInFlight:
-    """Lets so many bytes go at a time, in the order in which they come."""
+    """Limits the bytes in flight; waiters are admitted in the order in which they come."""
 
     def __init__(self, most: int = MAX_BYTES) -> None:
         self._most = most
@@ -24,7 +24,7 @@ class BytesInFlight:
 
     @asynccontextmanager
     async def of(self, size: int, timeout: float | None) -> AsyncIterator[None]:  # noqa: ASYNC109 - a promise
-        """Wait for room, and keep it; raises TimeoutError if there is none in so many seconds."""
+        """Wait for room and hold it in the block; raise TimeoutError if there is none within `timeout` seconds."""
         if self._waiting or not self._has(size):
             await self._wait(size, timeout)
         else:

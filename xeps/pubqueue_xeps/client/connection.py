@@ -1,17 +1,17 @@
-"""Where the queue is and who we are there: by arguments, by a URL, or by the environment.
+"""The connection of a worker or publisher: from arguments, a URL, or the environment.
 
     xmpp://bot@example.org/queue.example.org?host=127.0.0.1&port=5222&tls=off
 
-is the account, as a bare or full JID, and the address of the service, as RFC 5122 writes them. What may follow:
+is the account, as a bare or full JID, and the address of the service, as RFC 5122 writes them. Query parameters:
 
-- `host`, `port`: the server, where DNS does not tell it;
-- `tls`: required (STARTTLS, the default), direct (from the first byte), or off, on a loopback address alone;
-- `ca_file`: certificate authorities in place of the system's;
-- `node`: the node that a worker works for; several times for several.
+- `host`, `port`: the server, if DNS does not name it;
+- `tls`: required (STARTTLS, the default), direct (from the first byte), or off, for a loopback address only;
+- `ca_file`: certificate authorities that replace the system's;
+- `node`: the node of a worker; repeat it for several nodes.
 
-The environment has the URL in `PUBQUEUE_URL`. The password never stands in a URL, which ends up in logs: it is in
-`PUBQUEUE_PASSWORD`, or in the first line of the file that `PUBQUEUE_PASSWORD_FILE` names. What is given as an argument
-outranks the URL, and the URL is not even looked at where both the account and the service are arguments.
+The environment has the URL in `PUBQUEUE_URL`. The password is never in a URL, because URLs end up in logs: it is in
+`PUBQUEUE_PASSWORD`, or in the first line of the file that `PUBQUEUE_PASSWORD_FILE` names. Arguments outrank the URL,
+which is ignored if both the account and the service are given as arguments.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PartialConnection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """All that it takes to log in, and whom to ask then. `jid` is a full JID."""
+    """Everything needed to log in and to address the service. `jid` is a full JID."""
 
     jid: str
     password: str = field(repr=False)
@@ -104,9 +104,9 @@ def connection(
     url: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Connection:
-    """Complete what is given from `url`, or else from the environment; `role` names a resource that is chosen.
+    """Complete `given` from `url`, or else from the environment; `role` names the resource if none is given.
 
-    Raises ConfigurationError, which is one sentence.
+    Raises ConfigurationError, with a message of one sentence.
     """
     if url is not None:
         given = _completed(given, read_url(url))
@@ -162,7 +162,7 @@ def connect(
 
 
 def read_url(url: str, name: str = "The URL") -> PartialConnection:
-    """Read a URL; raises ConfigurationError, which never repeats it, for there may be a password in it."""
+    """Read a URL; raise ConfigurationError, which never repeats the URL, because it may contain a password."""
     source = _source(name)
     try:
         parts = urlsplit(url)
@@ -188,17 +188,7 @@ def read_url(url: str, name: str = "The URL") -> PartialConnection:
             argument="port",
             source=source,
         )
-    if unknown := words.keys() - {"host", "port", "tls", "ca_file", "node"}:
-        raise ConfigurationError(
-            f"{name} has {min(unknown)!r}, which means nothing there.",
-            argument=min(unknown),
-            source=source,
-        )
-    named = [word for word, _ in pairs]
-    if twice := [word for word in words if word != "node" and named.count(word) > 1]:
-        raise ConfigurationError(
-            f"{name} has {min(twice)!r} more than once.", argument=min(twice), source=source
-        )
+    _check_words([word for word, _ in pairs], name)
     return PartialConnection(
         jid=f"{unquote(user)}@{domain}",
         service=service,
@@ -208,6 +198,22 @@ def read_url(url: str, name: str = "The URL") -> PartialConnection:
         tls=_tls(words.get("tls"), name),
         ca_file=words.get("ca_file"),
     )
+
+
+def _check_words(words: list[str], name: str) -> None:
+    """Raise ConfigurationError for a query parameter that is unknown, or given twice."""
+    if unknown := set(words) - {"host", "port", "tls", "ca_file", "node"}:
+        raise ConfigurationError(
+            f"{name} has {min(unknown)!r}, which means nothing there.",
+            argument=min(unknown),
+            source=_source(name),
+        )
+    if twice := [word for word in set(words) if word != "node" and words.count(word) > 1]:
+        raise ConfigurationError(
+            f"{name} has {min(twice)!r} more than once.",
+            argument=min(twice),
+            source=_source(name),
+        )
 
 
 def _completed(given: PartialConnection, found: PartialConnection) -> PartialConnection:

@@ -1,4 +1,4 @@
-"""A stream to one service that is kept up: logged in again whenever it breaks, until it is closed."""
+"""Keeps a stream to one service up: logs in again whenever it breaks, until it is closed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PING_SERVER: Final = IqRequest("get", "whether the server is there", f"<ping xml
 class ConnectionKeeper:
     """The stream of a publisher.
 
-    `sessions` counts the logins: what the server forgets with a session is to be said again in each. `on_session` is
-    called with each, and `listen` with each stanza that is no answer: it says whether it has taken it. `last_error` is why the latest login
-    that failed did.
+    `sessions` counts the logins: state that the server drops with a session must be sent again in each. `on_session`
+    is called after each login, and `listen` with each stanza that is not an answer; it returns whether it has taken
+    the stanza. `last_error` is why the latest failed login failed.
     """
 
     def __init__(self, connection: Connection, timings: Timings) -> None:
@@ -57,7 +57,7 @@ class ConnectionKeeper:
         return str(self._client.boundjid.full)
 
     async def open(self) -> None:
-        """Log in, as soon as the server is there; raise what would not pass."""
+        """Log in once the server can be reached; raise errors that do not go away."""
         self._client = client = self._connection.client()
         client.short_way = self._read
         client.add_event_handler("session_start", self._session_started)
@@ -71,7 +71,7 @@ class ConnectionKeeper:
         self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
 
     async def close(self) -> None:
-        """Close the stream when all that was sent is out; nothing is retried any more."""
+        """Close the stream when all stanzas are sent; nothing is retried any more."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
@@ -84,7 +84,7 @@ class ConnectionKeeper:
             await logout(self._client, timeout=self._timings.parting)
 
     async def ready(self) -> None:
-        """Return when the stream stands; raises what it has failed for, if for good."""
+        """Return when the stream is up; raise the error with which it failed for good."""
         while not self._online.is_set():
             if self._failure is not None:
                 raise self._failure
@@ -93,7 +93,7 @@ class ConnectionKeeper:
             raise self._failure
 
     async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
-        """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
+        """Return the answer; raise Denied for an error, Unanswered if no answer can or does come."""
         try:
             return await self._pending.ask(service, question, timeout)
         except Unanswered:
@@ -101,7 +101,7 @@ class ConnectionKeeper:
             raise
 
     def send(self, stanza: bytes) -> bool:
-        """Send it together with all else that is sent before the loop looks at sockets again; False without a stream."""
+        """Send the stanza together with all others of this turn of the event loop; return False without a stream."""
         if not self._online.is_set():
             return False
         if not self._unsent:
@@ -117,7 +117,7 @@ class ConnectionKeeper:
         self._unsent.clear()
 
     async def _drop_dead_connection(self) -> None:
-        """Cut the connection if the server is silent too: nobody tells of a half-open one."""
+        """Abort the connection if the server is silent too: nothing else reports a half-open connection."""
         if self._looking or not self._online.is_set() or self._client is None:
             return
         self._looking = True
@@ -133,7 +133,7 @@ class ConnectionKeeper:
             self._looking = False
 
     async def _keep(self) -> None:
-        """Log in again each time that the connection is cut, for ever."""
+        """Log in again each time the connection is lost."""
         try:
             while True:
                 await self._cut.wait()

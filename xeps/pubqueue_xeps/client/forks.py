@@ -1,4 +1,4 @@
-"""What a forked process must not use: a connection of its parent, who would read half of what is answered to the child."""
+"""Guards against using a connection of the parent process after a fork, when both would read from it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Process:
 
     @property
     def is_ours(self) -> bool:
-        """Whether that is this one."""
+        """Whether it is the current process."""
         return self._id == os.getpid()
 
     def check(self) -> None:
-        """Raise RuntimeError in a process that was forked since."""
+        """Raise RuntimeError if this process was forked since."""
         if not self.is_ours:
             raise RuntimeError(
                 "The publisher was opened before this process was forked: open one of its own here."

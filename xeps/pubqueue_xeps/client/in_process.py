@@ -1,7 +1,7 @@
-"""Servers that are in this process, for tests: who connects to their address gets to them without a socket.
+"""Servers in this process, for tests: a client that connects to their address reaches them without a socket.
 
-A server is entered under a host and a port; until it is taken out again, a `Client` that would connect there is given
-to it instead. Nothing else changes for the client: it opens its stream, logs in and is cut off as over TCP.
+A server is registered under a host and a port. Until it is removed, a `Client` that would connect there is connected
+to it. Nothing else changes for the client: it opens its stream, logs in and is disconnected as over TCP.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Whether the server takes what is sent to it, or lets this account wait.
+"""Detects that the server throttles this account.
 
-Prosody and ejabberd, as they are shipped, read no more than some kilobytes a second from each client, and say so to nobody: a
-publisher or worker that does much is slow then, and nothing seems to be wrong. So now and then, when much was sent, the server is
-asked for a ping behind it. The server answers by itself, in its turn, so what passes until then is the time that it takes to read
-what was sent before.
+As shipped, Prosody and ejabberd read only some kilobytes a second from each client, without reporting it: a busy
+publisher or worker is then slow for no visible reason. So after enough bytes a ping follows them. The server answers
+pings itself and in order, so the time until the answer is the time that it takes to read what was sent before.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Pace:
         self._timer: asyncio.TimerHandle | None = None
 
     def sent(self, octets: int, server: str) -> bytes:
-        """Count what is sent now; return what is to be sent behind it."""
+        """Count bytes that are being sent; return what to send after them."""
         self._sent += octets
         if self._asked or self._sent < OFTEN:
             return b""
@@ -53,7 +52,7 @@ class Pace:
         return f"<iq type='get' id='{self._asked}' to={quote(server)}>{ping}</iq>".encode()
 
     def read(self, stanza: Element, jid: str) -> bool:
-        """Take the answer to our ping, whatever it is; False if it is none."""
+        """Take the answer to our ping, of any kind; return False for another stanza."""
         if not self._asked or stanza.get("id") != self._asked:
             return False
         now = asyncio.get_running_loop().time()
@@ -66,7 +65,7 @@ class Pace:
         return True
 
     def cut(self) -> None:
-        """Forget what was asked: it is answered, or the stream is lost."""
+        """Forget the ping: it is answered, or the stream is lost."""
         self._asked = ""
         if self._timer is not None:
             self._timer.cancel()

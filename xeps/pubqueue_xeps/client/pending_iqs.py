@@ -1,4 +1,4 @@
-"""Questions under way on one stream, many at a time, each until its answer or the end of the stream."""
+"""IQ requests in flight on one stream, each until its answer or the end of the stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IQ: Final = f"{{{CLIENT}}}iq"
 
 
 class Unanswered(Exception):  # noqa: N818 - it says what happened
-    """No answer came; whether the question was heard is not known, unless it was never `sent`."""
+    """No answer came. Unless the request was never `sent`, it is unknown whether the service received it."""
 
     def __init__(self, *, sent: bool) -> None:
         super().__init__("There was no answer.")
@@ -38,7 +38,7 @@ class Denied(Exception):  # noqa: N818 - as above
 
 
 class PendingIqs:
-    """Asks by `send`, which says whether there was a stream to send on, and is shown what comes in."""
+    """Sends requests by `send`, which returns whether there was a stream, and reads incoming stanzas."""
 
     def __init__(self, send: Callable[[bytes], bool]) -> None:
         self._send = send
@@ -46,7 +46,7 @@ class PendingIqs:
         self._asked: dict[str, tuple[str, asyncio.Future[Element]]] = {}
 
     async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
-        """Return the answer. Raises Denied for an error, and Unanswered when none can or does come."""
+        """Return the answer. Raise Denied for an error, Unanswered if no answer can or does come."""
         name = next(self._ids)
         answer: asyncio.Future[Element] = asyncio.get_running_loop().create_future()
         start = f"<iq type='{question.kind}' id='{name}' to={quote(service)}>"
@@ -65,7 +65,7 @@ class PendingIqs:
         return iq
 
     def read(self, stanza: Element) -> bool:
-        """Take the answer to one of our questions; False if it is to none."""
+        """Take the answer to one of our requests; return False for any other stanza."""
         if stanza.tag != IQ or stanza.get("type") not in ("result", "error"):
             return False
         service, answer = self._asked.get(stanza.get("id", ""), ("", None))
@@ -76,6 +76,6 @@ class PendingIqs:
         return True
 
     def cut(self) -> None:
-        """Learn that the stream is lost, and all answers with it."""
+        """Give up all answers: the stream is lost."""
         for _, answer in self._asked.values():
             answer.cancel()

@@ -1,8 +1,8 @@
-"""Publishing until it is confirmed: asked again, under the same id, until the service has said that it has the item.
+"""Publishing until it is confirmed: the request is repeated, under the same id, until the service confirms the item.
 
-A publish of the same id and payload changes nothing where the item is (XEP-0060 7.1 with the queue's rule of
-idempotence), so a question whose answer was lost is simply repeated: over reconnects, and while the service or its
-server is away. What is refused for good is raised at once.
+A publish of the same id and payload changes nothing if the item is there (XEP-0060 7.1 with the queue's rule of
+idempotence), so a request without an answer is simply repeated: across reconnects, and while the service or its
+server is away. A permanent refusal is raised at once.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ MAX_PAUSE: Final = 30
 
 
 class Stream(Protocol):
-    """What questions are asked over."""
+    """The stream that requests are sent over."""
 
     async def ready(self) -> None:
-        """Return when it stands; raises what it has failed for, if for good."""
+        """Return when the stream is up; raise the error with which it failed for good."""
 
     async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
-        """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
+        """Return the answer; raise Denied for an error, Unanswered if no answer can or does come."""
 
 
 class Publications:
@@ -86,7 +86,7 @@ class Publications:
         node: str,
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
-        """Ask when there is room for it; the wait is part of its time."""
+        """Ask when there is room; the wait counts towards the timeout."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -121,7 +121,7 @@ class Publications:
         )
 
     async def _find(self, node: str, timeout: float | None) -> None:  # noqa: ASYNC109 - a promise
-        """Raise NoSuchNode where a node is not there: a retract is refused with the same words for want of either."""
+        """Raise NoSuchNode if the node does not exist: a retract gets the same refusal for a missing node and a missing item."""
         answer, _ = await self._answered(disco.request(self._service, node), node, timeout)
         if isinstance(answer, Refusal) and answer.condition == "item-not-found":
             raise refusals.failure(answer, self._service, node)
@@ -132,7 +132,7 @@ class Publications:
         node: str,
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
-        """Ask until there is an answer; return it, and whether the service can have heard the question once only."""
+        """Ask until there is an answer; return it, and whether the service can have received the request only once."""
         again = "publish it again under its id"
         answer, first = await self._answered(question, node, timeout, again)
         if isinstance(answer, Refusal):
@@ -146,7 +146,7 @@ class Publications:
         timeout: float | None,  # noqa: ASYNC109 - a promise
         again: str = "ask again",
     ) -> tuple[Element | Refusal, bool]:
-        """Ask until there is an answer that counts, a refusal for good included; raises when there is none in time."""
+        """Ask until there is an answer that counts, including a permanent refusal; raise if none comes in time."""
         unsure, why = 0, "there is no connection"
         try:
             async with asyncio.timeout(timeout):
@@ -179,7 +179,7 @@ class Publications:
 
 
 def new_item(payload: object, beside: Mapping[str, Any]) -> NewItem:
-    """Return the item to publish: the payload, or what is a NewItem already, completed by what goes for all."""
+    """Return the item to publish: a NewItem from a payload, or a given NewItem completed with the common arguments."""
     if not isinstance(payload, NewItem):
         return NewItem(payload=payload, **beside)
     own = {

@@ -50,7 +50,7 @@ SETTINGS: Final = {
 
 
 class Reply(Content):
-    """What a worker has replied; `publisher` is its bare JID, where the service tells."""
+    """The reply of a worker; `publisher` is its bare JID, or None if the service does not report it."""
 
     __slots__ = ("_payload", "id", "publisher")
 
@@ -143,7 +143,7 @@ class Replies:
         return bool(events)
 
     def look_again(self) -> None:
-        """Learn that there is a new session: what was told in between was told to nobody."""
+        """Look for replies that arrived before this new session."""
         for waits in self._waits.values():
             for wait in waits:
                 wait.news.set()

@@ -26,10 +26,10 @@ class ServiceClock:
         self._offset: float | None = None
 
     def set(self, shown: datetime, asked: float) -> None:
-        """Take what the service has shown.
+        """Set the clock to the time that the service has answered.
 
-        `asked` is the monotonic time when it was asked: the answer cannot be older, so the service's
-        clock is never taken to be behind what it shows, and deadlines seem near rather than far.
+        `asked` is the monotonic time of the request: the answer cannot be older, so the service's clock is never
+        taken to be earlier than it shows, and deadlines seem near rather than far.
         """
         self._offset = shown.timestamp() - asked
 

@@ -41,9 +41,9 @@ class Refusal:
 
     @property
     def is_transient(self) -> bool:
-        """Whether it helps to ask again: a server or service that is away, overloaded, or in trouble for a while.
+        """Whether to ask again: a server or service that is away or overloaded, or has a temporary fault.
 
-        A service whose error is of type cancel has met a fault of its own, and would meet it again.
+        A service whose error is of type cancel has a fault of its own, and would have it again.
         """
         if self.condition == "internal-server-error":
             return self.type == "wait"
@@ -56,7 +56,7 @@ class Refusal:
 
     @property
     def summary(self) -> str:
-        """The conditions, and what the service says in words."""
+        """The conditions, and the service's own text."""
         words = self.text.strip().rstrip(".")
         return f"{self.name} ({words})" if words else self.name
 

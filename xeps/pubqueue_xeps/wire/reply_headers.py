@@ -1,4 +1,4 @@
-"""How an asker and a worker call a reply, and the headers by which the one tells the other."""
+"""The headers by which an asker and a worker agree on where a reply goes and what it is called."""
 
 from __future__ import annotations
 

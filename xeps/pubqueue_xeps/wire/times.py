@@ -1,7 +1,7 @@
-"""Times as callers give them: seconds, a `timedelta`, or for a moment an aware `datetime`.
+"""Times as callers give them: seconds, a `timedelta`, or an aware `datetime` for a point in time.
 
-A moment counts from now by this machine's clock when the call is made; one that has passed is now. A naive `datetime` is
-refused, because it does not tell which hour is meant.
+A point in time is counted from now by this machine's clock when the call is made; one that has passed is now. A naive
+`datetime` is refused, because its time zone is unknown.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _WHEN: Final = "seconds, 0 or more, a timedelta, or an aware datetime"
 
 
 def span(name: str, value: object, longest: float = inf) -> float:
-    """Return a span in seconds; raises ValueError, which calls it `name`, for what is none."""
+    """Return a duration in seconds; raise ValueError, with `name` in its message, if it is invalid."""
     return _within(name, value, longest, _SPAN)
 
 
 def until(name: str, value: object, longest: float = MAX_DELAY) -> float:
-    """Return the seconds from now of a span or a moment, 0 for one that has passed; raises ValueError as `span`."""
+    """Return the seconds from now until a duration or time has passed, 0 for a past time; raise ValueError as `span` does."""
     if not isinstance(value, datetime):
         return _within(name, value, longest, _WHEN)
     if value.utcoffset() is None:

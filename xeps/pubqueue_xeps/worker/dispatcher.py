@@ -1,9 +1,9 @@
-"""Handing out the items of one worker to its handlers.
+"""Passes the items of one worker to its handlers.
 
-An item whose handler has its hands full stays among those that wait, where others pass it by. So it is no
-begun work: at half of its lock's time it is given back unblamed, as everything is that waits (`touches`), and at
-the end of the worker at once. It is not given back earlier to make room for other kinds of work: of a long queue of
-one kind that would fetch and return item after item, as fast as the line goes.
+An item whose handler is busy stays among the waiting items, where others pass it. It has not been begun: after half
+of its lock's time it is released, like all waiting items (`lock_extender`), and at the end of the worker at once. It
+is not released earlier to make room for other kinds of work: from a long queue of one kind, the worker would then
+fetch and release item after item, as fast as the connection allows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_CHOSEN: Final = 10_000
 
 
 class Dispatcher:
-    """Runs the handlers of one worker, for at most `concurrency` items at a time in all."""
+    """Runs the handlers of one worker, for at most `concurrency` items at a time in total."""
 
     def __init__(self, held_items: HeldItems, handlers: Handlers, concurrency: int) -> None:
         self._held_items, self._handlers = held_items, handlers
@@ -50,7 +50,7 @@ class Dispatcher:
         self._chosen: dict[Item, HandlerRuns] = {}
 
     async def run(self) -> None:
-        """Return when no more items come and those in hand are done; cancelled, give those back."""
+        """Return when no more items come and those in hand are done; when cancelled, release those."""
         async with asyncio.TaskGroup() as group:
             while (item := await self._held_items.take(self._next)) is not None:
                 post = self._chosen.pop(item)
@@ -97,10 +97,10 @@ class Dispatcher:
 
 
 class HandlerRuns:
-    """One handler at work in one worker; `busy` counts the items that it has its hands full of.
+    """The running calls of one handler in one worker; `busy` counts their items.
 
-    A thread that goes on after its item was given up counts too, until it ends: a handler that hangs
-    is not given thread after thread.
+    A thread that goes on after its item was given up also counts, until it ends: a handler that hangs does not get
+    thread after thread.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class HandlerRuns:
 
     @property
     def has_room(self) -> bool:
-        """Whether it may begin one more item."""
+        """Whether the handler may begin one more item."""
         return self._limits.concurrency is None or self.busy < self._limits.concurrency
 
     async def work(self, item: Item) -> None:
-        """Do an item; raises a Verdict about one that is not done."""
+        """Process an item; raise a Verdict if it is not done."""
         if self._limits.spent(item.failures):  # it has killed worker after worker
             raise Reject(tries(item.failures))
         handler_name.set(self._handler.name)
@@ -146,7 +146,7 @@ class HandlerRuns:
         return await self._in_time(function(*self._handler.arguments(item)))
 
     async def _in_time(self, work: object) -> object:
-        """Await the work of a coroutine, and cancel it when its time is over."""
+        """Await a coroutine, and cancel it when the time limit has passed."""
         if not inspect.isawaitable(work):
             return work  # of a wrapper that has awaited it by itself
         limit = self._limits.time_limit
@@ -159,7 +159,7 @@ class HandlerRuns:
             raise  # one of the handler's own
 
     async def _in_thread(self, call: Callable[[], object]) -> object:
-        """Return what the call returns, or stop waiting for it when its time is over."""
+        """Return the result of the call, or stop waiting for it when the time limit has passed."""
         ended = in_thread(call, f"pubqueue {self._handler.name}")
         limit = self._limits.time_limit
         try:

@@ -1,11 +1,11 @@
 """The items that a worker holds: those that are locked to it, waiting or begun.
 
-An item is `waiting` from its delivery until somebody takes it, then `in hand` until it is retracted,
-unlocked or lost. Deliveries of an id that is here already are never handed out twice: a copy of the
-same item only renews the lock, while another item under the old id makes the first one lost.
+An item is `waiting` from its delivery until it is taken, then `in hand` until it is retracted, unlocked or lost. A
+delivery of an id that is already here is never handed out twice: a copy of the same item only renews the lock, while
+another item under the old id makes the first one lost.
 
-Stanzas are read synchronously and in their order, because the delivery behind an answer may be of
-the very item which that answer has freed.
+Stanzas are read synchronously and in order, because the delivery after an answer may be of the very item that the
+answer has freed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MESSAGE: Final = f"{{{CLIENT}}}message"
 
 
 class HeldItems:
-    """The items of one worker; hears the line, and hands out and settles items."""
+    """The items of one worker: reads stanzas, hands out items and settles them."""
 
     def __init__(self, service: str, nodes: Sequence[str], timings: Timings) -> None:
         self.service, self.nodes = service, nodes
@@ -77,7 +77,7 @@ class HeldItems:
         self._waiting = WaitingItems()
 
     def hold(self, session: QueueSession, touch_for: float) -> None:
-        """Take the line through which items come and go; locks are kept for `touch_for` seconds."""
+        """Set the session that delivers items; locks are extended for `touch_for` seconds."""
         self._session = session
         self._publications = Publications(session, self.service, self.timings)
         self._touches = TouchRequests(self.service, self.nodes, session, self.timings)
@@ -87,7 +87,7 @@ class HeldItems:
         )
 
     async def take(self, wanted: Wanted | None = None) -> Item | None:
-        """Return the next item, or the one that `wanted` picks, in hand now; None when no more will come."""
+        """Return the next item, or the one that `wanted` picks, now in hand; None when no more items will come."""
         item = await (self._waiting.pick(wanted) if wanted else self._waiting.get())
         if item is None:
             self._waiting.put_nowait(None)  # for the others who wait
@@ -100,16 +100,16 @@ class HeldItems:
 
     @property
     def name(self) -> str:
-        """What the nodes are called where they are told of together."""
+        """The names of the nodes, for logs."""
         return ", ".join(self.nodes)
 
     @property
     def in_hand(self) -> int:
-        """How many items are begun."""
+        """The number of items that are begun."""
         return len(self._begun)
 
     def look_again(self) -> None:
-        """Have `wanted` asked again."""
+        """Call `wanted` again."""
         self._waiting.look_again()
 
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
@@ -138,7 +138,7 @@ class HeldItems:
             )
 
     def end(self) -> None:
-        """Give back what nobody has begun, and whatever comes from now on."""
+        """Release the items that are not begun, and all that are delivered from now on."""
         if self.ended.is_set():
             return
         self.ended.set()
@@ -147,7 +147,7 @@ class HeldItems:
         self._waiting.put_nowait(None)
 
     def release_all(self) -> None:
-        """Give back also what has been begun, without waiting for answers."""
+        """Release also the items that are begun, without waiting for answers."""
         for item in list(self._held.values()):
             log.warning("item.released", node=item.node, id=item.id)
             self._settlements.give_back(item)
@@ -204,18 +204,18 @@ class HeldItems:
         return answer
 
     def return_unbegun(self, item: Item) -> None:
-        """Give back an item that is waiting."""
+        """Release a waiting item."""
         self._drop(item, "unlocked")
         self._settlements.give_back(item)
 
     async def emptied(self) -> None:
-        """Return when nothing that was begun is still in hand."""
+        """Return when no item is in hand."""
         await self._empty.wait()
 
     # What the line tells
 
     def read(self, stanza: Element) -> bool:
-        """Take an answer to a question of ours, or an event of our queues."""
+        """Take an answer to one of our requests, or an event of our queues."""
         if stanza.get("from") != self.service:
             return False
         if stanza.tag == IQ:
@@ -229,19 +229,19 @@ class HeldItems:
         return bool(ours)
 
     def cut(self) -> None:
-        """Leave what has been begun to its handler; give back what has not, when we are back.
+        """Leave items that are begun to their handlers; release the others once the connection is back.
 
-        By then the service may have done so itself, because it was told that we are unavailable.
+        The service may have done so itself by then, because it was notified that we are unavailable.
         """
         self._settlements.cut()
         self._touches.cut()
         self._put_aside()
 
     def before_subscribing(self) -> bool:
-        """Give back what was waiting in an earlier session of our full JID; say whether that is to end altogether.
+        """Release items that were waiting in an earlier session of our full JID; return whether to end that session altogether.
 
-        It is with nothing begun: what was sent into the void while nobody was there would fill the window until
-        it timed out.
+        It ends if nothing is begun: items that were delivered while nobody was there would otherwise fill the window
+        until they time out.
         """
         self._put_aside()
         if self._begun:
@@ -296,9 +296,10 @@ class HeldItems:
         return self.keeper.note(item)
 
     def _is_past(self, event: Delivered) -> bool:
-        """Whether the delivery is of a lock with which we are done; what nobody has confirmed is said once more.
+        """Return whether a delivery is of a lock that we are done with; repeat a settlement that was not confirmed.
 
-        A service sends again what it may not have told: after it was killed, or beside another that has told it.
+        A service repeats a delivery if it cannot know whether it was sent: after it was killed, or when another
+        process may have sent it.
         """
         if event.lock is None:
             return False
@@ -351,7 +352,7 @@ class HeldItems:
                 log.warning("item.lost", node=item.node, id=item.id, why=answer.value)
 
     def _remember(self, item: Item, unsure: Unsure | None) -> None:
-        """Keep that we are done with the item's lock, and what became of it if nobody has confirmed that."""
+        """Record that we are done with the item's lock, and how, if the service has not confirmed it."""
         if item.token is not None:
             self._settled[item.place, item.token] = unsure
             if len(self._settled) > MAX_SETTLED:
@@ -384,7 +385,7 @@ class HeldItems:
 
 
 def _same(held: Item, event: Delivered) -> bool:
-    """Whether the delivery is of the item that is held, and not of a new one under its id."""
+    """Return whether the delivery is of the item that is held, and not of a new item under its id."""
     if held.published != (event.lock.published if event.lock else None):
         return False
     return _text(held.payload) == _text(event.payload)

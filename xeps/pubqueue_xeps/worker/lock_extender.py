@@ -1,13 +1,12 @@
-"""Extending locks: the question to the service, and who asks it while the work on an item goes on.
+"""Extends locks while the work on their items goes on.
 
-A lock is extended when half of its time has passed, which leaves the other half for lost answers,
-reconnects and clocks that differ. Only a worker whose event loop runs extends its locks: one that
-hangs costs its items no more than a lock timeout. `touch_for` bounds the rest, a handler that waits
-for ever.
+A lock is extended after half of its time, which leaves the other half for lost answers, reconnects and clocks that
+differ. Only a worker whose event loop runs extends its locks: one that hangs costs its items no more than a lock
+timeout. `touch_for` bounds the rest, a handler that waits for ever.
 
-What the worker has not even begun at half-time it gives back, which is nobody's fault. Were these
-locks extended too, a worker with a large window and slow handlers would keep from others what they
-could do at once; were they not, each would time out, and count as a failure.
+Items that the worker has not begun by half-time are released, which counts as no failure. If their locks were
+extended too, a worker with a large window and slow handlers would keep items from workers that could process them at
+once; if they were left alone, each would time out and count as a failure.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ SHORTEST: Final = 0.5
 
 
 class TouchRequests:
-    """Asks a service to extend locks on items of some nodes."""
+    """Asks a service to extend locks on items of its nodes."""
 
     def __init__(
         self, service: str, nodes: Iterable[str], session: QueueSession, timings: Timings
@@ -69,14 +68,14 @@ class TouchRequests:
         return Answer.AGAIN if answer is None else _read(place, answer)
 
     def read_answer(self, iq: Element) -> bool:
-        """Take the answer to one of our questions; False if it is to none."""
+        """Take the answer to one of our requests; return False for any other stanza."""
         answered = self._pending.get(iq.get("id", ""))
         if answered is not None and not answered.done():
             answered.set_result(iq)
         return answered is not None
 
     def cut(self) -> None:
-        """Give up waiting: the connection is lost, and all answers with it."""
+        """Stop waiting: the connection is lost, and all answers with it."""
         for answered in self._pending.values():
             if not answered.done():
                 answered.set_result(None)
@@ -103,7 +102,7 @@ def _read(place: Place, iq: Element) -> datetime | Answer:
 
 
 class Locked(Protocol):
-    """Who has the items."""
+    """The part of a worker that has the items."""
 
     def locked(self) -> Iterable[Item]:
         """Return the items that are locked to us, waiting or in hand, and not being settled."""
@@ -131,12 +130,12 @@ class LockExtender:
         self._wake = inf
 
     def note(self, item: Item) -> None:
-        """Learn of a new lock. Costs next to nothing while one that ends before it is watched."""
+        """Record a new lock. This costs next to nothing while an earlier one is watched."""
         if self._session.extended and self._due(item, _now()) < self._wake:
             self._news.set()
 
     async def keep(self) -> None:
-        """Look after the locks, until cancelled."""
+        """Extend locks, until cancelled."""
         failures = 0
         while True:
             await self._sleep()
@@ -163,7 +162,7 @@ class LockExtender:
                 await self._news.wait()
 
     async def _set_clock(self) -> None:
-        """Ask for the service's time, now and then: it may be set as well."""
+        """Ask for the service's time, now and then: its clock may be set as well."""
         now = _now()
         if now < self._set_at + self._timings.refresh:
             return
@@ -173,7 +172,7 @@ class LockExtender:
             self._clock.set(time, now)
 
     def _watched(self, now: float) -> list[Item]:
-        """Return the items whose locks have to be looked after."""
+        """Return the items whose locks have to be extended."""
         if not self._session.extended:
             return []
         return [

@@ -1,9 +1,9 @@
-"""The session with the queues: one connection, a subscription to each, kept up over reconnects.
+"""The session with the queues: one connection, and a subscription to each, kept up across reconnects.
 
-On every session the worker subscribes its full JID again (that is harmless where the subscription
-still exists) and sends directed presence to the service, by which the service learns when the
-worker goes away (XEP-0254 section 4). Servers replay no presence to a service that was restarted,
-and nothing tells a worker that it has been forgotten; so it subscribes again after a long silence.
+In every session the worker subscribes its full JID again (harmless if the subscription still exists) and sends
+directed presence to the service, by which the service learns when the worker goes away (XEP-0254 section 4). Servers
+do not repeat presence to a service that was restarted, and a worker is not notified that it was forgotten; so it
+subscribes again after a long silence.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ LOOKS: Final = 3
 
 
 class Listener(Protocol):
-    """Who wants to know what comes over the line."""
+    """The receiver of what comes over the stream."""
 
     def read(self, stanza: Element) -> bool:
-        """Take a stanza; False if it is none of ours."""
+        """Take a stanza; return False if it is not ours."""
 
     def cut(self) -> None:
-        """Learn that the connection is lost."""
+        """Take note that the connection is lost."""
 
     def before_subscribing(self) -> bool:
         """Send what must reach the service, in a new session, before it delivers again.
@@ -66,7 +66,7 @@ class Listener(Protocol):
         """
 
     def failed(self, error: PubqueueError) -> None:
-        """Learn that the line will not come back."""
+        """Take note that the connection will not come back."""
 
 
 class QueueSession:
@@ -157,7 +157,7 @@ class QueueSession:
         return await self._pending.ask(service, question, timeout)
 
     async def ask_time(self) -> datetime | None:
-        """Return the service's time (XEP-0202), or None where it tells none."""
+        """Return the service's time (XEP-0202), or None if it does not answer with one."""
         question: Any = self._client.Iq(stype="get", sto=self._service)
         question.append(Element(f"{{{TIME}}}time"))
         with suppress(IqError, IqTimeout, ValueError):
@@ -247,7 +247,7 @@ class QueueSession:
             raise ServiceUnavailable(f"{self._service} does not answer.") from None
 
     async def _drop_dead_connection(self) -> None:
-        """Cut the connection if the server is silent too: nobody tells of a half-open one."""
+        """Abort the connection if the server is silent too: nothing else reports a half-open connection."""
         ping: Any = self._client.Iq(stype="get", sto=self._client.boundjid.domain)
         ping.append(Element(f"{{{PING}}}ping"))
         with suppress(IqError):  # an error is an answer

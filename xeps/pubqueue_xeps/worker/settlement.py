@@ -1,17 +1,16 @@
-"""Retract and unlock, asked until there is an answer that counts.
+"""Retract and unlock, repeated until there is an answer that counts.
 
-A retract counts when the service has said so twice: by the answer and by the delete notification
-(XEP-0254 section 2.3). Each may be lost with a connection. So every question is repeated when its
-answer, or the notification, does not come in time; that is harmless, because the second retract of
-an item that is gone changes nothing. What item-not-found means as the answer to a *repeated* retract is
-another matter. Either an earlier one was carried out, and its answer was lost; or the lock was lost
-meanwhile, and another worker has done the item. It was ours for certain if the service had accepted an
-earlier one, or if the lock cannot have been lost: this connection has stood since the lock was last
-heard of (a service frees what a worker has whose connection ends), and the service's clock is still
-before the deadline. In all other cases it is `UNKNOWN`, and nobody is told "confirmed".
+A retract counts when the service has confirmed it twice: by the answer and by the delete notification (XEP-0254
+section 2.3). Each may be lost with a connection. So every request is repeated when its answer, or the notification,
+does not come in time; that is harmless, because the second retract of an item that is gone changes nothing. The
+meaning of item-not-found as the answer to a *repeated* retract is another matter. Either an earlier one was carried
+out, and its answer was lost; or the lock was lost, and another worker has done the item. It was ours for certain if
+the service had accepted an earlier one, or if the lock cannot have been lost: this connection has been up since the
+last news of the lock (a service frees the items of a worker whose connection ends), and the service's clock is still
+before the deadline. In all other cases it is `UNKNOWN`, and never reported as confirmed.
 
-A service that knows `urn:x-pubqueue:0` is told the token of the lock that is meant. So a question
-that comes late or twice never settles the item anew after it has gone to others and come back.
+A service that supports `urn:x-pubqueue:0` gets the token of the lock that is meant. So a request that arrives late or
+twice never settles an item that has gone to other workers and come back.
 
 Requests are written as bytes and answers read from bare elements: this is the hot path.
 """
@@ -58,11 +57,11 @@ class Held(Protocol):
 
     @property
     def token(self) -> int | None:
-        """The token of the latest lock on it, where the service tells."""
+        """The token of the latest lock on it, or None if the service does not report it."""
 
     @property
     def deadline(self) -> datetime | None:
-        """When that lock times out by the service's clock, where the service tells."""
+        """When that lock times out by the service's clock, or None if the service does not report it."""
 
     @property
     def locked(self) -> float:
@@ -70,7 +69,7 @@ class Held(Protocol):
 
 
 class Answer(Enum):
-    """What the service says to a retract, an unlock or a touch."""
+    """What the service answers to a retract, an unlock or a touch."""
 
     DONE = "done"
     GONE = "the item does not exist"
@@ -96,7 +95,7 @@ def answer_of(refusal: Refusal) -> Answer | None:
 
 
 class Settlement:
-    """One retract or unlock on its way, over all its repetitions."""
+    """One retract or unlock in flight, with all its repetitions."""
 
     __slots__ = (
         "accepted",
@@ -127,16 +126,16 @@ class Settlement:
 
     @property
     def doubtful(self) -> bool:
-        """Whether an item that is gone may have been deleted by one of our questions."""
+        """Whether an item that is gone may have been deleted by one of our requests."""
         return self.verb == "retract" and len(self.ids) > 1 and not self.vain
 
     def resolve(self, answer: Answer) -> None:
-        """Wake who waits for the reply, if it is the first."""
+        """Set the reply, if it is the first."""
         if not self.reply.done():
             self.reply.set_result(answer)
 
     def judge(self, answer: Answer) -> Answer:
-        """Say what an answer means, given what was asked before."""
+        """Return what an answer means, given the earlier requests."""
         if answer is Answer.GONE and (self.accepted or (self.verb == "unlock" and self.asked > 1)):
             return Answer.DONE
         # the item has come back meanwhile: what was lost is the lock before
@@ -195,19 +194,19 @@ class Settlements:
                 del self._questions[item.place]
 
     def asking(self, item: Place) -> bool:
-        """Whether a question about the item is on its way, whose answer will say what it is."""
+        """Return whether a request about the item is in flight, whose answer will settle it."""
         return item in self._questions
 
     def give_back(self, item: Held) -> None:
-        """Release an item; the answer is of no interest."""
+        """Release an item; the answer does not matter."""
         self.repeat("unlock", item)
 
     def repeat(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> None:
-        """Ask once more; the answer is of no interest."""
+        """Ask once more; the answer does not matter."""
         self._session.send(self._render(Settlement(verb, item, outcome), self._session.new_id()))
 
     def read_answer(self, iq: Element) -> bool:
-        """Take the answer to one of our questions; False if it is to none."""
+        """Take the answer to one of our requests; return False for any other stanza."""
         question = self._pending.get(iq.get("id", ""))
         if question is None:
             return False
@@ -229,10 +228,10 @@ class Settlements:
                 question.resolve(Answer.DONE)
 
     def read_delivery(self, item: Place, token: int | None) -> None:
-        """Take it that `item` is there anew, under the lock `token`.
+        """Note that `item` was delivered again, under the lock `token`.
 
-        One whose retract was accepted is gone for certain; and so is the lock of one that was
-        unlocked, when the new lock is known to be another.
+        A retract of it that was accepted has deleted the earlier item; and the lock of an item that was unlocked has
+        ended, if the new lock is known to be another one.
         """
         question = self._questions.get(item)
         if question is None:
@@ -245,18 +244,18 @@ class Settlements:
             question.resolve(Answer.DONE)
 
     def read_unlock(self, item: Place) -> None:
-        """Take it that our lock has ended."""
+        """Note that our lock has ended."""
         question = self._questions.get(item)
         if question is not None:
             question.freed = True
 
     def cut(self) -> None:
-        """Give up waiting: the connection is lost, and all answers with it."""
+        """Stop waiting: the connection is lost, and all answers with it."""
         for question in self._pending.values():
             question.resolve(Answer.AGAIN)
 
     async def _insist(self, question: Settlement, end: float) -> Answer:
-        """Ask again until the answer counts; raises TimeoutError at the end of patience."""
+        """Ask again until the answer counts; raise TimeoutError when `Timings.patience` has passed."""
         async with asyncio.timeout_at(end):
             answer = Answer.AGAIN
             while answer is Answer.AGAIN:
@@ -285,7 +284,7 @@ class Settlements:
             timer.cancel()
 
     def _turn_to_new_lock(self, question: Settlement) -> None:
-        """Forget what was asked about the lock before: the item has come back since, and is not gone."""
+        """Forget what was asked about the earlier lock: the item was delivered again since, and is not gone."""
         self._forget(question)
         question.ids.clear()
         question.token, question.vain, question.freed = question.item.token, False, False
@@ -295,7 +294,7 @@ class Settlements:
             del self._pending[id]
 
     async def _was_ours(self, question: Settlement) -> bool:
-        """Whether nobody but us can have had the lock until now, so that it was our retract."""
+        """Return whether only this worker can have had the lock until now, so that it was our retract."""
         item = question.item
         if question.freed or item.deadline is None or item.locked < self._session.since:
             return False

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a request to finish: the first one stops the workers, the second kills."""
+"""SIGTERM and SIGINT as a request to finish: the first one stops the workers, the second kills the program."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""An event loop that stands still, and in which handler: seen from a thread beside it.
+"""Detects a blocked event loop, and names the handler that blocks it: a thread watches the loop.
 
-While it stands, no lock is extended, no answer is read and no other handler goes on, so whoever has written a call that blocks into an
-async handler should hear of it before the locks are lost.
+While the loop is blocked, no lock is extended, no answer is read and no other handler runs, so the author of a
+blocking call in an async handler should learn about it before the locks are lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WATCHES: Final[dict[asyncio.AbstractEventLoop, Watch]] = {}
 
 
 def at_work(handler: str) -> None:
-    """Note that the task which calls this works in a handler from now on."""
+    """Note that the current task runs in a handler from now on."""
     task = asyncio.current_task()
     if task is not None:
         _AT_WORK[task] = handler
@@ -36,7 +36,7 @@ def at_work(handler: str) -> None:
 
 @contextmanager
 def watched(seconds: float) -> Iterator[None]:
-    """Have it logged meanwhile when this event loop stands still for so long; once, however many workers it has."""
+    """Log when this event loop is blocked for `seconds`; once, however many workers it has."""
     loop = asyncio.get_running_loop()
     watch = _WATCHES.get(loop)
     if watch is None:
@@ -53,7 +53,7 @@ def watched(seconds: float) -> Iterator[None]:
 
 
 class Watch:
-    """A beat in the event loop, and a thread that misses it. `seconds` are how long it may stay away."""
+    """A beat in the event loop, and a thread that waits for it, for `seconds` at most."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self.users = 0
@@ -70,19 +70,19 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="pubqueue watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self._beat()
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._over.set()
         if self._timer is not None:
             self._timer.cancel()
         self._thread.join()
 
     def look(self, now: float) -> None:
-        """Log it where the loop stands still, and again whenever that has lasted twice as long; the thread's to call."""
+        """Log where the loop is blocked, and again whenever that has lasted twice as long; the thread calls this."""
         stood = now - self._beaten - self._pause
         if stood < max(self._seconds, 2 * self._told):
             return
@@ -104,7 +104,7 @@ class Watch:
         self._timer = self._loop.call_later(self._pause, self._beat)
 
     def _find(self) -> str | None:
-        """Say in which handler the loop is, and at which line; None where it waits: then the whole process stood still."""
+        """Return the handler and line at which the loop is; None if it is idle: then the whole process stood still."""
         frame = sys._current_frames().get(self._ident)  # noqa: SLF001 - documented, in spite of its name
         line = _line(frame)
         if line is None:

@@ -1,9 +1,9 @@
-"""What a worker says of itself on standard error, where nobody has set up logging.
+"""Reports what a worker does on standard error, if the program has not set up logging.
 
 One line when it connects, waits, loses the connection, finishes and ends, one for each failure with the frames of the
-user's own program in its traceback, and once a minute how much it has done, if that has changed. Lines are made from the
-events of the log, so they say what the log says; there is no payload in them, and no secret. A program that has
-set up `logging` or structlog is told nothing in this way, and neither is one with PUBQUEUE_QUIET in its environment.
+user's own program in its traceback, and once a minute how much it has done, if that has changed. Lines are made from
+the events of the log; they contain neither payload nor secrets. A program that has set up `logging` or structlog gets
+no such lines, and neither does one with PUBQUEUE_QUIET in its environment.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SENTENCES: Final[dict[str, str]] = {
     "lock.unreadable":          "{sender} sent a lock that cannot be read: {error}",
 }
 # fmt: on
-"""What each event is on standard error: all that are warnings or errors, and some others."""
+"""The line for each event: for all warnings and errors, and for some others."""
 
 COUNTED: Final = {
     "done": "done",
@@ -68,11 +68,11 @@ COUNTED: Final = {
     "release": "released",
     "lost": "lost",
 }
-"""What can become of an item that was begun, and the word for it."""
+"""The outcomes of an item that was begun, and the word for each."""
 
 
 class Minutes:
-    """What was done, minute by minute."""
+    """Counts what was done, minute by minute."""
 
     def __init__(self, held_items: HeldItems) -> None:
         self._held_items = held_items
@@ -80,7 +80,7 @@ class Minutes:
         self._in_hand = 0
 
     def line(self) -> str | None:
-        """Say what was done since this was asked last; None where nothing was, and as much is in hand as then."""
+        """Return what was done since the last call; None if that is nothing, and the number of items in hand is the same."""
         tally, in_hand = self._held_items.tally, self._held_items.in_hand
         now, before = tally.copy(), self._before
         counts = {word: now[kind] - before[kind] for kind, word in COUNTED.items()}
@@ -95,10 +95,10 @@ class Minutes:
 
 
 class SentenceHandler(logging.Handler):
-    """Writes events as sentences; of records that are none of ours, warnings and errors as they are."""
+    """Writes events as sentences; of other libraries' records, warnings and errors as they are."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one, unless the program has set up logging meanwhile."""
+        """Write a record, unless the program has set up logging meanwhile."""
         if ROOT.handlers:
             return
         event: Mapping[str, Any] = getattr(record, "pubqueue", {})
@@ -117,21 +117,21 @@ class _Facts(dict[str, Any]):
 
 
 def say(sentence: str) -> None:
-    """Write a line, with U+FFFD for whatever a terminal could take for a command."""
+    """Write a line, with U+FFFD in place of characters that a terminal could take for a command."""
     shown = "".join(each if each.isprintable() else "\ufffd" for each in sentence)
     sys.stderr.write(f"pubqueue: {shown}\n")
     sys.stderr.flush()
 
 
 def wanted() -> bool:
-    """Say whether nobody listens to the log, and nobody has asked for quiet."""
+    """Return whether the program has neither set up logging nor asked for quiet."""
     others = [one for one in LOGGER.handlers if one is not STANDARD_ERROR.handler]
     configured = bool(others or ROOT.handlers or structlog.is_configured())
     return not configured and not os.environ.get(QUIET)
 
 
 class StandardError:
-    """Has what is logged said while any worker of this process wants it; once, however many they are."""
+    """Writes the log to standard error while any worker of this process wants it; once, however many there are."""
 
     def __init__(self) -> None:
         self.handler = SentenceHandler()
@@ -140,7 +140,7 @@ class StandardError:
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
-        """Have it said meanwhile."""
+        """Report inside the block."""
         if not self._workers:
             self._level = LOGGER.level
             LOGGER.setLevel(logging.INFO)
@@ -159,7 +159,7 @@ STANDARD_ERROR: Final = StandardError()
 
 
 async def report_minutes(held_items: HeldItems) -> None:
-    """Say every minute what was done, until cancelled."""
+    """Write once a minute what was done, until cancelled."""
     minutes = Minutes(held_items)
     while True:
         await asyncio.sleep(MINUTE)

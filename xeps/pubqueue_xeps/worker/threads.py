@@ -1,7 +1,7 @@
-"""Functions that block, each call in a thread of its own.
+"""Blocking functions, each call in a thread of its own.
 
-No pool: one would have to be as large as all that may run, and waits for its threads at the end of the program.
-These are daemons, so a program ends also where one of them hangs; nothing can cancel a thread.
+There is no pool: it would need as many threads as may run at once, and waits for its threads at the end of the
+program. These threads are daemons, so a program ends even if one of them hangs; a thread cannot be cancelled.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
-    """Call it in a new thread, with this context's variables; the future has what it returns or raises.
+    """Call it in a new thread, with this context's variables; the future has its result or exception.
 
-    Who stops waiting for the future does not stop the thread.
+    Cancelling the future does not stop the thread.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[object] = loop.create_future()

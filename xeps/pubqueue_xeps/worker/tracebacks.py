@@ -1,4 +1,4 @@
-"""What a user is shown of an exception: the frames of the user's own program, and none of what called it."""
+"""Trims tracebacks to the frames of the user's own program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CALLERS: Final = (
     *(str(Path(module.__file__ or "").parent) for module in (asyncio, concurrent.futures)),
     str(selectors.__file__),
 )
-"""Where what stands between us and a handler is: left out in front of the first frame of the user's, and kept behind it."""
+"""Files of the code between this library and a handler: removed before the first frame of the user's program, kept after it."""
 
 
 def trimmed(error: BaseException) -> BaseException:
-    """Take our frames out of the traceback of an exception, and of all that it came from; return it."""
+    """Remove our frames from the traceback of an exception and of all exceptions that led to it; return the exception."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
@@ -44,12 +44,12 @@ def _of_the_user(trace: TracebackType | None) -> list[TracebackType]:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file is of this library."""
+    """Return whether a file belongs to this library."""
     return file.startswith(HOME)
 
 
 def is_theirs(file: str) -> bool:
-    """Whether a file is of what calls handlers for us."""
+    """Return whether a file belongs to the code that calls handlers for this library."""
     return file.startswith(CALLERS)
 
 

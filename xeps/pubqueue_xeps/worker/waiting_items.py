@@ -1,4 +1,4 @@
-"""Items that nobody has begun: of each node in their order, and the nodes in turn."""
+"""Items that are not begun: for each node in their order, and the nodes in turn."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class WaitingItems(asyncio.Queue["Item | None"]):
-    """A queue that items may also leave without being taken; None, its end, stays behind them all.
+    """A queue whose items may also leave without being taken; None, its end, stays last.
 
-    The node that an item was taken from is behind the others then: a long queue keeps no item of a short one waiting.
+    The node that an item was taken from goes last: a long queue does not delay the items of a short one.
     """
 
     def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's

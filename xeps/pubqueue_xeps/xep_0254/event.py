@@ -1,4 +1,4 @@
-"""What a queue tells its subscribers, read from bare elements (XEP-0254 sections 2.2 to 2.4)."""
+"""The events of a queue, read from bare elements (XEP-0254 sections 2.2 to 2.4)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ HEADERS: Final = f"{{{SHIM}}}headers"
 
 
 def read_event(message: Element) -> list[QueueEvent]:
-    """Return what the message tells of a queue, in its order; nothing if it tells nothing."""
+    """Return the events of a queue in a message, in their order; empty if it has none."""
     event = message.find(EVENT)
     if event is None or message.get("type") == "error":
         return []

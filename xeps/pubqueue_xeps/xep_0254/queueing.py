@@ -177,14 +177,14 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
     ) -> str:
-        """Publish an item and return its id; the service has it when this returns.
+        """Publish an item and return its id; when this returns, the service has it.
 
-        An Element is sent as it is, anything else as JSON (`pubqueue_xeps.wire.payloads.encoding`). `delay` and `ttl` are
-        seconds, timedeltas or aware datetimes; `headers` (XEP-0131) are delivered beside the payload. Of the items of a `group` the
-        service hands out only so many at a time as the node says, by default one, in the order of their publish. Publishing
-        the same id and payload again is harmless, so who does not know whether it went through publishes
-        again. Raises ItemDead when the item is there, but dead; NoSuchNode, ServiceUnavailable or Refused;
-        TypeError for a payload that has no form in JSON, and ValueError for what cannot be written as XML.
+        An Element is sent as it is, any other value as JSON. `delay` and `ttl` are seconds, timedeltas or aware
+        datetimes; `headers` (XEP-0131) are delivered with the payload. Of the items of a `group` the service delivers
+        only as many at a time as the node is configured to, by default one, in the order of their publish. Publishing
+        the same id and payload again is harmless, so when in doubt publish again. Raises ItemDead if the item is
+        there, but dead; NoSuchNode, ServiceUnavailable or Refused; TypeError for a payload that has no form in JSON,
+        and ValueError for a value that cannot be written as XML.
         """
         name = publishing.identified(id) or uuid4().hex
         beside = publishing.beside(delay, priority, ttl, headers, group)

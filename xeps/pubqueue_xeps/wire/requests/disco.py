@@ -1,4 +1,4 @@
-"""What a service, or a node of it, says that it is (XEP-0030 section 3.1)."""
+"""The identity and features of a service or node (XEP-0030 section 3.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a service, as text, without saying how it gets there."""
+"""A request to a service as text, independent of how it is sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = Literal["get", "set"]
 
 @dataclass(frozen=True, slots=True)
 class IqRequest:
-    """One IQ. `words` are what messages call it, without a word of a payload."""
+    """One IQ. `words` name it in messages, without any payload."""
 
     kind: Kind
     words: str

@@ -1,6 +1,6 @@
-"""What a service answers to those who read from outside, and how it is read.
+"""The pages of a queue that is read from outside, and how they are parsed.
 
-All of it is in the namespace `urn:x-pubqueue:0`; `pubqueue_xeps.reading` asks for it.
+All of this is in the namespace `urn:x-pubqueue:0`; `pubqueue_xeps.reading` sends the requests.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class NodePage:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A transaction that was committed. `skipped`, `dead_lettered` and `seconds` are as its publisher told."""
+    """A transaction that was committed. `skipped`, `dead_lettered` and `seconds` are as its publisher reported them."""
 
     id: int
     app: str
@@ -180,7 +180,7 @@ def question(name: str, node: str | None = None, **words: object) -> IqRequest:
 def event_question(
     node: str | None, after: int, until: int | None = None, most: int | None = None
 ) -> IqRequest:
-    """Ask for events numbered behind `after`, of one node or of all that we may read."""
+    """Ask for events with numbers above `after`, of one node or of all nodes that this account may read."""
     return question("events", node, after=after, until=until, max=most)
 
 
@@ -193,7 +193,7 @@ def item_question(
     state: State | None = None,
     payload: bool = True,
 ) -> IqRequest:
-    """Ask for items numbered behind `after`; in the state dead, by the numbers of their dead letters."""
+    """Ask for items with numbers above `after`; for dead items, by the numbers of their dead letters."""
     bounds = {"after": after, "until": until, "max": most}
     return question("items", node, **bounds, state=state, payload=None if payload else "false")
 

@@ -23,17 +23,17 @@ class Page(Protocol):
 
     @property
     def more(self) -> bool:
-        """Whether there is more behind it."""
+        """Whether another page follows."""
 
 
 P = TypeVar("P", bound=Page)
 
 
 class Walk(Generic[Place]):
-    """Where somebody stands who reads page by page: what is to be asked next, while there is `more`.
+    """The position of a reader that goes from page to page: what to ask next, while there is `more`.
 
-    `until` is a number: where none is given, what was the newest when the walk began. A walk by name
-    goes to the end of the list as it is then.
+    `until` is a number: by default the newest one when the walk began. A walk by name goes to the end of the list as
+    it is then.
     """
 
     def __init__(self, after: Place, until: int | None = None) -> None:
@@ -42,7 +42,7 @@ class Walk(Generic[Place]):
         self.more = True
 
     def take(self, page: P) -> P:
-        """Go on behind a page, and return it."""
+        """Go on after a page, and return it."""
         if self.until is None and isinstance(page, EventPage | ItemPage):
             self.until = page.newest
         self.after, self.more = page.through, page.more  # type: ignore[assignment]  # the listing's

@@ -1,8 +1,8 @@
-"""A publish as text (XEP-0060 7.1): items with their payloads, and what stands beside them.
+"""A publish as text (XEP-0060 7.1): items with their payloads, and the elements that apply to them.
 
-Text, and no stanza objects: publishing is hot, and slixmpp has no way to write the attribute that asks for
-a short answer. That answer is an empty result when all items were simply taken; the service says more
-when there is more to say. So each item is sent with an id.
+Text rather than stanza objects: publishing is a hot path, and slixmpp cannot write the attribute that asks for a
+short answer. That answer is an empty result if all items were simply enqueued; otherwise the service answers with
+details. So each item is sent with an id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
 KNOWN: Final = f" xmlns:q='{PUBQUEUE}' q:answer='known'"
-"""Asks for a short answer too, but to be told which items were there before."""
+"""Asks for a short answer too, but one that names the items that were there before."""
 DEAD: Final = f".//{{{PUBQUEUE}}}dead"
 KNOWN_ITEM: Final = f".//{{{PUBQUEUE}}}known"
 SKIPPED: Final = f".//{{{PUBQUEUE}}}skipped"
@@ -34,7 +34,7 @@ def item(name: str, payload: bytes) -> bytes:
 
 
 def publish(node: str, items: Iterable[bytes], beside: str = "", answer: str = SHORT) -> bytes:
-    """Return the request to publish items; what stands beside them is meant for each of them."""
+    """Return the request to publish items; the elements of `beside` apply to each of them."""
     return b"<pubsub xmlns='%b'><publish node=%b%b>%b</publish>%b</pubsub>" % (
         PUBSUB.encode(),
         quote(node).encode(),
@@ -51,7 +51,7 @@ def beside(
     given: Mapping[str, str] | None,
     group: str | None = None,
 ) -> str:
-    """Return what stands beside a publish; raises ValueError for what is no number, no header or no group."""
+    """Return the elements that go with a publish; raise ValueError for an invalid number, header or group."""
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
         raise ValueError(f"priority is {priority!r}; it takes a whole number")
     span = {"delay": seconds("delay", delay), "ttl": seconds("ttl", ttl)}
@@ -59,7 +59,7 @@ def beside(
 
 
 def named(group: str | None) -> str | None:
-    """Return the name of a group as it is written; raises ValueError for what is none."""
+    """Return the name of a group; raise ValueError if it is invalid."""
     if group == "":
         raise ValueError("group is empty; it takes a name, or None for no group")
     if group is None:
@@ -71,14 +71,14 @@ def named(group: str | None) -> str | None:
 
 
 def identified(id: object) -> str | None:  # noqa: A002 - the name of the attribute
-    """Return the id that an item is given, None for none; raises ValueError for what is no id."""
+    """Return the id of an item, or None for none; raise ValueError if it is invalid."""
     if id is None or (isinstance(id, str) and id):
         return id
     raise ValueError(f"id is {id!r}; it takes a text that is not empty, or None for a unique one")
 
 
 def seconds(name: str, value: object) -> str | None:
-    """Return how long from now, as it is written; raises ValueError for what is no span and no moment."""
+    """Return the time from now as it is written; raise ValueError unless it is a duration or a time."""
     if value is None:
         return None
     return f"{until(name, value):.3f}".rstrip("0").rstrip(".")
@@ -87,13 +87,13 @@ def seconds(name: str, value: object) -> str | None:
 def meta(
     *, delay: object = None, priority: object = None, ttl: object = None, group: object = None
 ) -> str:
-    """Return when items may go out, how urgent they are, how long they live, and of what group they are; times in seconds."""
+    """Return the element with delay, priority, time to live and group of items; times in seconds."""
     given = attributes(delay=delay, priority=priority, ttl=ttl, group=group)
     return f"<meta xmlns='{PUBQUEUE}'{given}/>" if given else ""
 
 
 def headers(given: Mapping[str, str | None] | None) -> str:
-    """Return headers (XEP-0131); one whose value is None is not there. Raises ValueError."""
+    """Return headers (XEP-0131), without those whose value is None. Raises ValueError."""
     if given is not None and not isinstance(given, Mapping):
         raise TypeError(f"headers are a mapping of names to texts, not {type(given).__name__}")
     written = [_header(name, value) for name, value in (given or {}).items() if value is not None]
@@ -101,20 +101,20 @@ def headers(given: Mapping[str, str | None] | None) -> str:
 
 
 def skipped(answer: Element) -> bool:
-    """Say whether the items were not wanted: their version is committed already."""
+    """Return whether the items were skipped: their version is committed already."""
     return len(answer) > 0 and answer.find(SKIPPED) is not None
 
 
 def death(answer: Element) -> str | None:
-    """Return why the item that was published is dead; None: it lives."""
+    """Return why the published item is dead, or None if it is not."""
     dead = answer.find(DEAD) if len(answer) else None
     return None if dead is None else dead.get("reason", "")
 
 
 def known(answer: Element) -> bool | None:
-    """Say whether the item was there before, as an answer to `KNOWN` tells it.
+    """Return whether the item was there before, as an answer to `KNOWN` reports it.
 
-    None: the service does not tell, for it does not know the question.
+    None: the service does not report it, because it does not support the question.
     """
     if len(answer) == 0:
         return False

@@ -1,4 +1,4 @@
-"""Taking back what was published: a retract (XEP-0060 7.2) by who published the item, or owns the node."""
+"""Cancelling a published item: a retract (XEP-0060 7.2) by its publisher, or by an owner of the node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOCKED: Final = f"{{{PUBQUEUE}}}locked"
 
 
 def request(node: str, item: str) -> IqRequest:
-    """Ask to delete an item, and to be told whether a worker had it; raises ValueError for what is no id."""
+    """Ask to delete an item, and to report whether a worker had it; raise ValueError for an invalid id."""
     if publishing.identified(item) is None:
         raise ValueError("id is None; a retract is of an item by its id")
     inner = f"<retract node={quote(legal(node))}{publishing.KNOWN}><item id={quote(legal(item))}/></retract>"
@@ -27,6 +27,6 @@ def request(node: str, item: str) -> IqRequest:
 
 
 def locked(answer: Element) -> bool | None:
-    """Say whether the item was locked to a worker; None where the service does not tell."""
+    """Return whether the item was locked to a worker; None if the service does not report it."""
     retracted = answer.find(RETRACTED)
     return None if retracted is None else retracted.find(LOCKED) is not None

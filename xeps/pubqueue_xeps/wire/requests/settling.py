@@ -1,7 +1,7 @@
 """Retract, unlock and touch as text (XEP-0254 sections 2.3 and 2.4), for the plugin and for workers.
 
-What a service that knows `urn:x-pubqueue:0` is told beside them: which lock is meant, and whose
-fault it is that an item is given back.
+A service that supports `urn:x-pubqueue:0` also gets the token of the lock that is meant, and the outcome of an
+unlock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ItemRequests:
         return f"{self._retract}{quote(item)}/></retract>{lock}</pubsub>"
 
     def unlock(self, item: str, beside: str = "") -> str:
-        """Give an item back."""
+        """Release an item."""
         return f"{self._unlock}{quote(item)}/></unlock>{beside}</pubsub>"
 
     def touch(self, item: str, seconds: float | None = None) -> str:
@@ -48,12 +48,12 @@ class ItemRequests:
 
 
 def lock(token: int | None) -> str:
-    """Return what stands beside a retract or unlock to say which lock is meant."""
+    """Return the element of a retract or unlock that names the lock that is meant."""
     return "" if token is None else f"<lock xmlns='{PUBQUEUE}' token='{token}'/>"
 
 
 def fault(outcome: Outcome | None) -> str:
-    """Return what stands beside an unlock to say whose fault it is."""
+    """Return the element of an unlock that has its outcome."""
     if outcome is None:
         return ""
     return f"<outcome xmlns='{PUBQUEUE}'{attributes(**outcome.attributes())}/>"
