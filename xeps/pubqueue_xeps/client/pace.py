@@ -36,7 +36,7 @@ class Pace:
         self._at = 0.0
         self._behind = self._sent = 0
         self._late = False
-        self._told_at = -inf
+        self._logged_at = -inf
         self._timer: asyncio.TimerHandle | None = None
 
     def sent(self, octets: int, server: str) -> bytes:
@@ -56,8 +56,8 @@ class Pace:
         if not self._asked or stanza.get("id") != self._asked:
             return False
         now = asyncio.get_running_loop().time()
-        if self._late and now >= self._told_at + self._timings.refresh:
-            self._told_at = now
+        if self._late and now >= self._logged_at + self._timings.refresh:
+            self._logged_at = now
             log.warning(
                 "server.slow", jid=jid, octets=self._behind, seconds=round(now - self._at, 1)
             )

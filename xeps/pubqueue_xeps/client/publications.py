@@ -75,7 +75,7 @@ class Publications:
         try:
             answer, first = await self._in_its_turn(question, node, timeout)
         except PubqueueError as error:
-            if error.node is not None:  # else it is the stream's, of which all hear
+            if error.node is not None:  # else it is the stream's error, which all requests get
                 error.id = name
             raise
         return _read(answer, node, name, first=first)

@@ -3,7 +3,7 @@
 An asker has one node for replies, `replies/` and its bare JID, which it makes when it first asks: a plain node (no queue),
 where anybody may publish, and only its owner may read. An item that is asked carries two headers: `reply-to` names that
 node, `correlation-id` the reply. The worker publishes the reply under that very id, so a reply that is sent twice is
-one. The node keeps replies for a day, whether the asker is there or not: the asker subscribes to hear of them quickly, and
+one. The node keeps replies for a day, whether the asker is there or not: the asker subscribes to get them quickly, and
 looks for its own after each reconnect and now and then, for a notification may be lost where an item is not.
 
 A service whose operator lets nobody create nodes has the node declared in its configuration.
@@ -161,7 +161,7 @@ class Replies:
             if wait.reply is None:
                 await self._listen()
                 found = await self._look(wanted)
-                if wait.reply is None:  # else it has been told meanwhile
+                if wait.reply is None:  # else it has arrived meanwhile
                     wait.reply = found
         return wait.reply
 

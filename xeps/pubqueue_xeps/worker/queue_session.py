@@ -205,10 +205,10 @@ class QueueSession:
     async def _end_earlier_session(self, plugin: XEP_0254) -> None:
         """Return when the service has freed what an earlier session of our full JID may have left.
 
-        Mostly its server has told that it is gone; if not, we do. Where several processes serve, each stanza may be
+        Usually its server has reported that it is gone; if not, we do. Where several processes serve, each stanza may be
         taken by another of them: what we say of the earlier session must have been taken before the new one begins.
         """
-        with suppress(IqError):  # who does not say what is subscribed is told in any case
+        with suppress(IqError):  # a service that lists none is notified in any case
             for look in range(LOOKS):
                 if not await self._subscribed_somewhere(plugin):
                     return
@@ -281,7 +281,7 @@ class QueueSession:
         raise Replaced(f"Another client has logged in as {self.jid}.")
 
     async def _quiet(self) -> None:
-        """Return when the connection is cut, or nothing has been heard for `refresh` seconds."""
+        """Return when the connection is cut, or nothing has arrived for `refresh` seconds."""
         loop = asyncio.get_running_loop()
         while not self._cut.is_set() and (
             (left := self._heard + self._timings.refresh - loop.time()) > 0

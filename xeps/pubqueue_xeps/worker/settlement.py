@@ -118,7 +118,7 @@ class Settlement:
         self.asked = 0
         self.ids: list[str] = []
         self.vain = False  # the first of them was answered: the item was gone before
-        self.freed = False  # we were told that the lock has ended
+        self.freed = False  # the service has notified us that the lock has ended
         self.token = item.token
         self.accepted = False
         self.noticed = verb == "unlock"  # the answer alone frees the item

@@ -62,7 +62,7 @@ class Watch:
         self._seconds = seconds
         self._pause = max(seconds / 4, 0.01)
         self._beaten = monotonic()
-        self._told = 0.0
+        self._logged = 0.0
         """How long it had stood still when that was logged last; 0 while it goes on."""
         self._where = ""
         self._over = threading.Event()
@@ -84,11 +84,11 @@ class Watch:
     def look(self, now: float) -> None:
         """Log where the loop is blocked, and again whenever that has lasted twice as long; the thread calls this."""
         stood = now - self._beaten - self._pause
-        if stood < max(self._seconds, 2 * self._told):
+        if stood < max(self._seconds, 2 * self._logged):
             return
         where = self._find()
         if where is not None:
-            self._told, self._where = stood, where
+            self._logged, self._where = stood, where
             log.warning("loop.stands_still", seconds=round(stood, 1), where=where)
 
     def _run(self) -> None:
@@ -97,8 +97,8 @@ class Watch:
 
     def _beat(self) -> None:
         now = monotonic()
-        if self._told:
-            stood, self._told = now - self._beaten, 0.0
+        if self._logged:
+            stood, self._logged = now - self._beaten, 0.0
             log.warning("loop.stood_still", seconds=round(stood, 1), where=self._where)
         self._beaten = now
         self._timer = self._loop.call_later(self._pause, self._beat)

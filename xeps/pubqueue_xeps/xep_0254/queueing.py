@@ -142,7 +142,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         """Give an item back (XEP-0254 section 2.4); raise slixmpp's IqError if refused.
 
         Always in an IQ of type set: example 10 has get, which must not change anything. A service
-        that does not know `urn:x-pubqueue:0`, which is asked once in a session, is not told of the
+        that does not know `urn:x-pubqueue:0`, which is asked once in a session, does not get the
         `outcome`.
         """
         fault_element = (

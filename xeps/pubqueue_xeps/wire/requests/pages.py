@@ -31,7 +31,7 @@ _HEADER: Final = f"{{{SHIM}}}headers/{{{SHIM}}}header"
 class Event:
     """What happened. `age_ms` is since the publish, `held_ms` since the delivery of a lock that ended.
 
-    Who moves from node to node is told of in both: with `to` where it leaves, `origin` where it enters.
+    An item that moves from node to node is in the events of both: with `to` where it leaves, `origin` where it enters.
     """
 
     seq: int
