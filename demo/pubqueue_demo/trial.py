@@ -110,9 +110,12 @@ def shell(folder: Path) -> list[str]:
         file.write_text(f'[ -r ~/.bashrc ] && . ~/.bashrc\nPATH={path}:$PATH\nPS1="{MARK}$PS1"\n')
         return [wanted, "--rcfile", str(file)]
     if Path(wanted).name == "zsh":
-        file = folder / ".zshrc"
-        home = 'ZDOTDIR="$HOME"; [ -r ~/.zshrc ] && . ~/.zshrc'
-        file.write_text(f'{home}\npath=({path} $path)\nPROMPT="{MARK}$PROMPT"\n')
+        ours = shlex.quote(str(folder))
+        own = shlex.quote(os.environ.get("ZDOTDIR", str(Path.home())))
+        first = 'ZDOTDIR={}\n[ -r "$ZDOTDIR/.zshenv" ] && . "$ZDOTDIR/.zshenv"\nown=$ZDOTDIR ZDOTDIR={}\n'
+        (folder / ".zshenv").write_text(first.format(own, ours))  # theirs may say where .zshrc is
+        then = 'ZDOTDIR=$own; unset own\n[ -r "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"\n'
+        (folder / ".zshrc").write_text(f'{then}path=({path} $path)\nPROMPT="{MARK}$PROMPT"\n')
         return ["env", f"ZDOTDIR={folder}", wanted]
     return ["env", f"PS1={MARK}$ ", wanted]
 

@@ -55,13 +55,31 @@ async def test_a_shell_reads_on_and_its_status_is_the_trial_s(tmp_path):
     assert err == "the queue jobs is ready at queue.localhost; this is a shell, exit ends both\n"
 
 
-async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_path):
+SHELLS = {
+    "bash": ("bash", {".bashrc": "PATH={}:$PATH\nPS1='mine> '\n"}),
+    "zsh": ("zsh", {".zshrc": "PATH={}:$PATH\nPROMPT='mine> '\n"}),
+    "zsh, its files elsewhere": (
+        "zsh",
+        {
+            ".zshenv": "ZDOTDIR=$HOME/dot\nSEEN=mine\n",
+            "dot/.zshrc": 'PATH={}:$PATH\nPROMPT="$SEEN> "\n',
+        },
+    ),
+}
+"""The user's own files: they put a folder in front of the PATH, and set the prompt."""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_path, shell):
     """Also behind the user's own file, which puts another one in front, as pyenv and conda do."""
     shims = tmp_path / "shims"
     shims.mkdir()
     (shims / "python").write_text("#!/bin/sh\necho another\n")
     (shims / "python").chmod(0o755)
-    (tmp_path / ".bashrc").write_text(f"PATH={shims}:$PATH\nPS1='mine> '\n")
+    program, files = SHELLS[shell]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text.format(shims))
     inner = tmp_path / "temporary"
     inner.mkdir()
     told, terminal = os.openpty()
@@ -71,7 +89,7 @@ async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_pa
         stdout=terminal,
         stderr=terminal,
         env=os.environ
-        | {"TMPDIR": str(inner), "SHELL": "/bin/bash", "HOME": str(tmp_path), "TERM": "dumb"},
+        | {"TMPDIR": str(inner), "SHELL": f"/bin/{program}", "HOME": str(tmp_path), "TERM": "dumb"},
         start_new_session=True,
     )
     os.close(terminal)
@@ -89,6 +107,7 @@ async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_pa
             process.terminate()
             await process.wait()
         os.close(told)
+    assert [*inner.iterdir()] == []
 
 
 async def test_a_page_to_log_in_at(tmp_path):
