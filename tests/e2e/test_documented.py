@@ -17,7 +17,6 @@ from harness.documented import (
     FOLLOWED,
     ROOT,
     DebiansEjabberd,
-    DocumentedEjabberd,
     DocumentedProsody,
     blocks,
 )
@@ -67,8 +66,10 @@ def named(found):
 
 
 def test_there_are_blocks():
-    assert {block.page for block in LUA} == {block.page for block in YAML}
     assert {block.page for block in LUA} == {"docs/how-to/attach.md", "spark/README.md"}
+    assert [block.name for block in YAML] == ["docs/how-to/attach.md-1"], (
+        "Spark's commands are on top of it"
+    )
     assert "docs/how-to/queue.md" in {block.page for block in TOML}
 
 
@@ -124,10 +125,7 @@ async def serving(server, folder):
 
 
 DOCUMENTED = [(DocumentedProsody, block) for block in LUA]
-DOCUMENTED += [
-    (DebiansEjabberd if "ejabberd_service" in block.text else DocumentedEjabberd, block)
-    for block in YAML
-]
+DOCUMENTED += [(DebiansEjabberd, block) for block in YAML]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +145,29 @@ async def test_an_account_that_publishes_much_is_not_slowed_down(tmp_path, kind,
                 for _ in range(PAYLOADS):
                     assert "result" in await answers.get()
             async with asyncio.timeout(PATIENCE):
+                await client.log_out()
+
+
+SESSIONS = 15
+"""Of one account at a time: more than the ten that Debian's ejabberd lets it have."""
+PING = "<iq type='get' id='{0}' to='example.org'><ping xmlns='urn:xmpp:ping'/></iq>"
+
+
+async def test_an_account_of_spark_has_a_session_for_each_task():
+    """Who is one too many has its oldest session ended."""
+    (block,) = YAML
+    answers = asyncio.Queue()
+    async with DebiansEjabberd(block) as server:
+        await server.account("etl", "secret", DOMAIN)
+        clients = [Client(f"etl@{DOMAIN}/{n}", answers.put_nowait) for n in range(SESSIONS)]
+        async with asyncio.timeout(PATIENCE):
+            for client in clients:
+                await client.log_in(server.host, server.c2s_port, "secret")
+            for number, client in enumerate(clients):
+                await client.send(PING.format(number))
+            for _ in clients:
+                assert "result" in await answers.get()
+            for client in clients:
                 await client.log_out()
 
 

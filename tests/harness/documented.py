@@ -132,7 +132,7 @@ DEBIANS: Final = Path("/etc/ejabberd/ejabberd.yml")
 
 
 class DebiansEjabberd(DocumentedEjabberd):
-    """ejabberd with the file that Debian's package installs, changed by the commands of the page and including its block.
+    """ejabberd with the file that Debian's package installs, changed by the commands of the pages and including the block.
 
     Hosts, ports, modules and how accounts are kept are the test's, for it is no root and Debian's ports are one machine's.
     """
@@ -141,12 +141,9 @@ class DebiansEjabberd(DocumentedEjabberd):
         super()._configure()
         path, copied = self.folder / "ejabberd.yml", self.folder / "debians.yml"
         copied.write_text(DEBIANS.read_text())
-        (commands,) = (
-            block.text
-            for block in blocks("sh")
-            if block.page == self._block.page and str(DEBIANS) in block.text
-        )
-        here = commands.replace(str(DEBIANS), str(copied))
+        commands = [block.text for block in blocks("sh") if str(DEBIANS) in block.text]
+        assert len(commands) == 2, "how it is attached, and what Spark needs beside"
+        here = "".join(commands).replace(str(DEBIANS), str(copied))
         here = here.replace("/etc/ejabberd/pubqueue.yml", str(self.folder / "pubqueue.yml"))
         subprocess.run(["sh", "-e"], input=here, text=True, check=True)
         theirs = yaml.safe_load(copied.read_text())
