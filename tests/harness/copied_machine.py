@@ -2,6 +2,9 @@
 
 All of its files are those of this machine, below a layer that takes what is written; processes, users by their numbers and the
 network are this machine's own. What is mounted elsewhere than at the root is not there, but for /dev, /proc and /sys.
+
+One that is `apart` has processes and a network of its own as well, with nothing but the loopback: every port is free, and what
+was started there ends with it.
 """
 
 from __future__ import annotations
@@ -19,19 +22,35 @@ set -e
 mount -t tmpfs -o mode=755 tmpfs "$1"
 mkdir "$1/written" "$1/work" "$1/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/written,workdir=$1/work" "$1/root"
-for each in dev proc sys; do mount --rbind "/$each" "$1/root/$each"; done
-echo mounted
-exec cat
+for each in dev sys; do mount --rbind "/$each" "$1/root/$each"; done
+if [ "$2" = apart ]; then mount -t proc proc "$1/root/proc"; else mount --rbind /proc "$1/root/proc"; fi
+exec /usr/bin/python3 -Ic "$3" "$2"
 """
+KEEP = """
+import fcntl, signal, socket, struct, sys
+if sys.argv[1] == "apart":
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # it is the first process there, and who ends belongs to it
+    with socket.socket() as any_socket:
+        SIOCSIFFLAGS, UP, RUNNING = 0x8914, 0x1, 0x40
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", UP | RUNNING))
+print("mounted", flush=True)
+sys.stdin.read()
+"""
+"""Holds the machine until its input ends."""
 
 
 class CopiedMachine:
     """A context manager; `inside` is what to put before a command that is to run there."""
 
+    def __init__(self, *, apart: bool = False) -> None:
+        self._apart = apart
+
     def __enter__(self) -> Self:
         self._temp = tempfile.TemporaryDirectory(prefix="pubqueue-machine-")
+        own = ("--net", "--pid", "--fork") if self._apart else ()
+        how = "apart" if self._apart else "here"
         self._keeper = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", MOUNT, "sh", self._temp.name],
+            ["unshare", "--mount", *own, "sh", "-c", MOUNT, "sh", self._temp.name, how, KEEP],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -39,9 +58,16 @@ class CopiedMachine:
         if self._keeper.stdout.readline() != b"mounted\n":
             self.__exit__(None, None, None)
             raise OSError("the copy of this machine could not be mounted")
-        enter = ("nsenter", "--target", str(self._keeper.pid), "--mount")
+        enter = ("nsenter", "--target", self._first(), "--mount", *own[:2])
         self.inside = (*enter, "chroot", str(Path(self._temp.name, "root")))
         return self
+
+    def _first(self) -> str:
+        """Return the process that holds the machine: where it is apart, `unshare` is not it but has started it."""
+        pid = self._keeper.pid
+        if not self._apart:
+            return str(pid)
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
 
     def __exit__(
         self,

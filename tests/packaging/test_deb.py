@@ -8,13 +8,12 @@ import os
 import shlex
 import signal
 import socket
-import subprocess
 from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 from harness.copied_machine import CopiedMachine
 from harness.crowd import ETL, JOB, PUBSUB
-from harness.documented import ROOT
+from harness.debian import rebuilt
 from harness.patience import PATIENCE
 from harness.server import StubServer
 
@@ -43,20 +42,11 @@ OURS = ["find", *FOLDERS, "-xdev", "-name", "*pubqueue*", "-not", "-path", MANUA
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory):
+def package(built, tmp_path_factory):
     """The package, and the same with a higher number and other words in its configuration."""
-    folder = tmp_path_factory.mktemp("deb")
-    environment = os.environ | {"COMPRESSION": "-Znone"}  # which takes most of the time
-    words = [ROOT / "tools" / "deb", folder / "built"]
-    subprocess.run(words, check=True, capture_output=True, env=environment)
-    (first,) = (folder / "built").glob("*.deb")
-    content, second = folder / "content", folder / "second.deb"
-    subprocess.run(["dpkg-deb", "-R", first, content], check=True)
-    control = content / "DEBIAN" / "control"
-    control.write_text(control.read_text().replace("Version: 0.1.0", "Version: 0.1.0+later"))
-    with (content / "etc/pubqueue/pubqueue.toml").open("a") as config:
-        config.write("# a word more\n")
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "-b", content, second], check=True)
+    (first,) = built.glob("*.deb")
+    folder = tmp_path_factory.mktemp("later")
+    second = rebuilt(folder, first, "0.1.0+later", more="# a word more\n")
     return first.read_bytes(), second.read_bytes()
 
 
