@@ -1,6 +1,7 @@
 """A short form of `make simulate`; and that the simulator would see a broken promise, and shows it again."""
 
 import asyncio
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from unittest import mock
@@ -267,9 +268,10 @@ def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):
 
 
 def test_whoever_something_befalls_takes_part():
-    world = World(1, SqlitePlace(), mock.Mock())
-    assert [client.jid for client in world.clients] == list(CLIENTS)
-    assert len(world.instances) == len(INSTANCES)
+    with closing(SqlitePlace()) as place:
+        world = World(1, place, mock.Mock())
+        assert [client.jid for client in world.clients] == list(CLIENTS)
+        assert len(world.instances) == len(INSTANCES)
 
 
 @pytest.mark.parametrize("kind", Kind)
