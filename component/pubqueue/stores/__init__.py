@@ -27,19 +27,6 @@ WANTED: Final = " or ".join(written for written, _ in STORES.values())
 
 
 @runtime_checkable
-class Doubtful(Protocol):
-    """A store whose place others set up: some of their settings may lose what is confirmed."""
-
-    async def doubts(self) -> list[str]:
-        """Return a sentence about each of these settings.
-
-        Raises:
-            StoreError: the store cannot say.
-
-        """
-
-
-@runtime_checkable
 class Timed(Protocol):
     """A store with a clock of its own, for processes on machines whose clocks may differ."""
 

@@ -19,7 +19,6 @@ from pubqueue.app.ports import FencedError, ForeignStoreError, StoreError, Unrea
 from pubqueue.core.model import Millis
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.clock import ServerClock
-from pubqueue.stores.postgres.doubts import doubts
 from pubqueue.stores.postgres.errors import words
 from pubqueue.stores.postgres.hanging import cut_off, cutting_off
 from pubqueue.stores.postgres.instances import Instances
@@ -151,11 +150,6 @@ class PostgresStore:
         changes = await line.run(lambda: line.tried(lambda: self._of_others(line.connection())))
         seen, self._changes_seen = self._changes_seen, changes
         return seen != changes
-
-    async def doubts(self) -> list[str]:
-        """Return a sentence about each setting of the server that may lose what is confirmed."""
-        line = self._opened(self._reader)
-        return await line.run(lambda: line.tried(lambda: doubts(line.connection())))
 
     def _opened(self, line: Line | None) -> Line:
         if line is None:
