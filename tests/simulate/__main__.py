@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 100  # when nobody's terminal says
 
-SHARE: Final = {"sqlite": 1.0, "postgres": 0.1}
+SHARE: Final = {"sqlite": 1.0, "clocked": 0.5, "postgres": 0.1}
 """Of the hours, how many each store gets when all are asked for: a server takes longer than files do."""
 
 

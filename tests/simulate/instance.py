@@ -19,7 +19,7 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, singly
 from pubqueue.wiring import CLOSING
 from simulate.plan import COMMITTED
-from simulate.ticks import EPOCH
+from simulate.ticks import true_time
 from simulate.troubles import TroubledStore, Troubles
 from simulate.words import Answer, Ask
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pubqueue.core.schedules.model import Times, TimesWanted
     from simulate.network import InstanceStream, Network
     from simulate.oracle import Oracle
-    from simulate.places import Place
+    from simulate.places import Elsewhere, Place
     from simulate.words import ToClient, ToService
 
 PAUSE = 0.5
@@ -59,6 +59,8 @@ class Instance:
         self._place, self._network, self._oracle = place, network, oracle
         self.troubles = Troubles(random)
         self.ahead = 0.0
+        self.skew = 0.0
+        """Seconds by which the clock of the machine is wrong for good; `ahead` is what it is set by for a while."""
         self.gone_for = 0.0
         """Seconds from the end of the process to its next start."""
         self.process: Process | None = None
@@ -68,7 +70,7 @@ class Instance:
 
     def clock(self) -> Millis:
         """Return the time by the clock of this machine."""
-        return Millis(EPOCH + round((asyncio.get_running_loop().time() + self.ahead) * 1000))
+        return Millis(true_time() + round((self.ahead + self.skew) * 1000))
 
     @property
     def is_well(self) -> bool:
@@ -82,13 +84,34 @@ class Instance:
         while self._left:
             await self._left.pop().close()
         if self.process is None:
-            kept = self._place.store()
-            store = TroubledStore(kept, self.troubles, self.die, self._oracle.look)
+            store = self._prepared(self._place)
             await store.open()
-            number = await store.instances.enter()
-            self.process = Process(self, store, number, self._oracle)
-            self.process.start()
-            self.connect()
+            await self._enter(store)
+
+    async def wait_for_place(self, elsewhere: Elsewhere) -> TroubledStore:
+        """Open the store at another place, as a process does that waits for its place at the server."""
+        store = self._prepared(elsewhere)
+        await store.open()
+        return store
+
+    async def have_place(self, store: TroubledStore) -> None:
+        """Serve from a store that was opened before, unless it refuses that."""
+        try:
+            await self._enter(store)
+        except ports.StoreError:
+            store.kill()
+            await store.close()
+
+    def _prepared(self, place: Place | Elsewhere) -> TroubledStore:
+        return TroubledStore(
+            place.store(), self.troubles, self.die, self._oracle.look, machine=self.clock
+        )
+
+    async def _enter(self, store: TroubledStore) -> None:
+        number = await store.instances.enter()
+        self.process = Process(self, store, number, self._oracle)
+        self.process.start()
+        self.connect()
 
     def connect(self) -> None:
         """Connect the process, if there is one that has no stream."""
@@ -157,7 +180,7 @@ class Process:
         self._dead = False
         self._said: deque[tuple[float, Deliver]] = deque(maxlen=SAID)
         self._taking = True
-        clock = instance.clock
+        clock = store.time
         self._reaper, self._others = Reaper(clock=clock, beside=_inline), OtherProcesses(store)
         self.broker = Broker(
             store,

@@ -19,7 +19,7 @@ from pubqueue.app.listings import Events
 from pubqueue.core.after import has_room
 from pubqueue.core.decision import Done, Published, Refusal, Refused
 from pubqueue.core.events import EventKind
-from pubqueue.core.model import Millis
+from pubqueue.core.model import NO_TIME, Millis
 from pubqueue.core.nodes.manage import Configure, Purge
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.publication import Publish
@@ -27,7 +27,7 @@ from pubqueue.core.queue.recover import longest
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import StagePublish
-from simulate.ticks import TICKS, Ticks
+from simulate.ticks import TICKS, Ticks, true_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +64,12 @@ PATIENCE: Final = {LIES: 4.0, LASTS: 60.0, UNTOLD: 5.0}
 left unsaid, or a stream took along, is sent again within five."""
 
 
+SLACK: Final = 1_000
+"""Milliseconds by which a lock may end early: clocks are rounded."""
+
+LONG_OVER: Final = 150_000
+"""Milliseconds by which a lock may be over when it is given: a store that does not answer lets a batch wait."""
+
 LATE: Final = 120_000
 """Milliseconds after which a time of a schedule has to be published, when all are well."""
 
@@ -89,6 +95,9 @@ class Oracle:
         self._paused: set[str] = set()
         self._tokens: dict[int, int] = {}
         self._holders: dict[int, tuple[int, Jid]] = {}
+        self._deadlines: dict[Key, Millis] = {}
+        self.clocks_are_set = False
+        """Whether a clock was set while a process ran by it; then locks may end early, or be over when they are given."""
         self._overdue: dict[tuple[str, ...], Millis] = {}
         self._arrived: set[int] = set()
         self.confirmed: set[Key] = set()
@@ -146,12 +155,20 @@ class Oracle:
                 self.died += 1
                 if event.to is not None:
                     self._gone.add(key)
+            case EventKind.EXPIRED:
+                self._see_that_it_was_time(key)
             case EventKind.DELIVERED:
                 self.delivered += 1
                 return key
             case _:
                 pass
         return None
+
+    def _see_that_it_was_time(self, key: Key) -> None:
+        """Hold the end of a lock against the time at which it had to end: until then somebody works on the item."""
+        now, deadline = true_time(), self._deadlines.get(key, NO_TIME)
+        if not self.clocks_are_set and now < deadline - SLACK:
+            self.broken(f"a lock was ended early: of {key}, by {(deadline - now) / 1000:g} s")
 
     def _empty(self, node: NodeName) -> None:
         """Take note that all that is there now is gone: the owner has to have asked for it, each time."""
@@ -179,6 +196,11 @@ class Oracle:
             self.broken(
                 f"locked without a new token: {item.id} under {before} and then {item.token}"
             )
+        if item.deadline is not None:
+            self._deadlines[item.node, item.id] = item.deadline
+            over = true_time() - item.deadline
+            if anew and not self.clocks_are_set and over > LONG_OVER:
+                self.broken(f"a lock was over when it was given: {item.id}, by {over / 1000:g} s")
         if item.holder is not None:
             known = self._holders.setdefault(item.token, (item.seq, item.holder))
             if known != (item.seq, item.holder):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BEGIN: Final = 10.0
 """Seconds after which the first fault may come: the queues are there by then."""
@@ -18,6 +21,12 @@ EVERY: Final = (8.0, 20.0, 60.0)
 
 TAKEN: Final = 300.0
 """Seconds between two losses of a number, in the mean."""
+
+SKEWED: Final = 400.0
+"""Seconds between two starts of a machine whose clock is wrong, in the mean."""
+
+COPIED: Final = 600.0
+"""Seconds between two copies of the store to another place, in the mean."""
 
 LEFT_OUT: Final = 0.3
 """The part of the kinds that a run is without: some faults are only met when others do not come between."""
@@ -62,6 +71,8 @@ class Kind(Enum):
     PAUSE = "queue paused"
     PURGE = "queue purged"
     LOST = "number of an instance taken"
+    SKEW = "machine of an instance has a wrong clock"
+    COPY = "store copied, at the second attempt"
 
 
 SHARES: Final[dict[Kind, int]] = {
@@ -106,16 +117,23 @@ SPANS: Final[dict[Kind, float]] = {
     Kind.DEAF: 0,
     Kind.PAUSE: 40,
     Kind.PURGE: 0,
+    Kind.LOST: 0,
+    Kind.SKEW: 5,
+    Kind.COPY: 10,
 }
 """Seconds that each lasts, in the mean."""
+
+
+SELDOM: Final[dict[Kind, float]] = {Kind.LOST: TAKEN, Kind.SKEW: SKEWED, Kind.COPY: COPIED}
+"""Seconds between two of these, in the mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something that happens at a time, for a span, to one of those who take part, to a queue, or to all.
 
-    `size` is the rest of what has to be known: the step of a crash, the seconds that a clock is set, how long the
-    other side does not notice, how many answers are lost.
+    `size` is the rest of what has to be known: the step of a crash, the seconds that a clock is set or wrong, how long the
+    other side does not notice, how many answers are lost, which part of a store is copied before the copy ends.
     """
 
     at: float
@@ -143,17 +161,19 @@ def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
         span = random.expovariate(1 / SPANS[kind]) if SPANS[kind] else 0.0
         faults.append(Fault(at, kind, _whom(kind, random), span, _size(kind, random)))
         at += random.expovariate(1 / every)
-    return sorted([*faults, *_lost(seed, minutes)], key=lambda fault: fault.at)
+    seldom = [fault for kind in SELDOM for fault in _seldom(kind, seed, minutes)]
+    return sorted([*faults, *seldom], key=lambda fault: fault.at)
 
 
-def _lost(seed: int, minutes: float) -> list[Fault]:
-    """Return when an instance loses its number though it lives: from draws of their own, now and then in a long run."""
-    random = Random(f"{seed}/lost")
-    at, faults = BEGIN + random.expovariate(1 / TAKEN), []
+def _seldom(kind: Kind, seed: int, minutes: float) -> Iterator[Fault]:
+    """Yield what befalls an instance now and then in a long run: from draws of its own."""
+    mean, random = SELDOM[kind], Random(f"{seed}/{kind.name.lower()}")
+    at = BEGIN + random.expovariate(1 / mean)
     while at < minutes * 60:
-        faults.append(Fault(at, Kind.LOST, random.choice(INSTANCES), 0.0, 0))
-        at += random.expovariate(1 / TAKEN)
-    return faults
+        whom = random.choice(INSTANCES)
+        span = random.expovariate(1 / SPANS[kind]) if SPANS[kind] else 0.0
+        yield Fault(at, kind, whom, span, _size(kind, random))
+        at += random.expovariate(1 / mean)
 
 
 def _whom(kind: Kind, random: Random) -> str:
@@ -178,6 +198,10 @@ def _size(kind: Kind, random: Random) -> float:
             return random.randrange(COMMITTED + 4)
         case Kind.CLOCK:
             return random.choice([-1, 1]) * random.choice([0.5, 5, 45, 600])
+        case Kind.SKEW:
+            return random.choice([-1, 1]) * random.choice([45, 600, 3600])
+        case Kind.COPY:
+            return random.random()
         case Kind.SLOW | Kind.LATE:
             return random.choice([0.3, 1, 3])
         case Kind.DEAF:
@@ -231,4 +255,11 @@ _WORDS: Final = {
     Kind.PAUSE: lambda f: f"the owner pauses {f.whom}, and resumes it after {f.span:.1f} s",
     Kind.PURGE: lambda f: f"the owner purges {f.whom}",
     Kind.LOST: lambda f: f"{f.whom} counts as one that died, and lives",
+    Kind.SKEW: lambda f: (
+        f"{f.whom} dies; its machine is started {f.span:.1f} s later, and its clock is wrong by {f.size:+g} s from then on"
+    ),
+    Kind.COPY: lambda f: (
+        f"all instances are stopped; {f.size:.0%} of the store are copied to another place, for which {f.whom} has waited;"
+        f" {f.span:.1f} s later the copy is begun again, and all are started there"
+    ),
 }

@@ -10,21 +10,26 @@ from typing import TYPE_CHECKING, TypeVar
 from harness.postgres import Postgres
 
 from pubqueue.stores.postgres import store as real
+from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.line import Line
 from pubqueue.stores.sqlite.in_process import Instances, Owners
+from simulate.ticks import true_time
 from simulate.troubles import DeadError, on_a_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.ports import Transaction
+    from pubqueue.core.model import Millis
 
 T = TypeVar("T")
 
 
 class PostgresPlace:
     """A server that nobody else has."""
+
+    has_clock = True
 
     def __init__(self) -> None:
         self._server = Postgres()
@@ -40,6 +45,9 @@ class PostgresPlace:
 
     def look(self, job: Callable[[Transaction], T]) -> T:
         return self._looking.look(job)
+
+    def elsewhere(self) -> None:
+        """Say that there is none: `tests/stores/test_copying.py` has copies between servers."""
 
     def close(self) -> None:
         for store in self._stores:
@@ -60,7 +68,8 @@ class MortalLine(Line):
 class InlinePostgres:
     """The store in PostgreSQL, without threads, which would bring chance in.
 
-    Who serves from it is known as in `memory:`: how soon the server misses a connection is up to the machine.
+    Who serves from it is known as in `memory:`: how soon the server misses a connection is up to the machine. And the time that it
+    tells is that of the run, for its own does not leap.
     """
 
     def __init__(self, address: str, served_by: Owners) -> None:
@@ -69,6 +78,10 @@ class InlinePostgres:
         self._line, self._reader = (MortalLine(self._store._conninfo) for _ in range(2))
         self._seen = 0
         self._full = False
+        self._clock = ServerClock()
+
+    def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
+        return self._clock.beside(machine)
 
     def look(self, job: Callable[[Transaction], T]) -> T:
         """Read what is committed, now."""
@@ -81,6 +94,7 @@ class InlinePostgres:
             line.drop()
 
     async def open(self) -> None:
+        self._clock.is_told(true_time())
         self._seen = self._of_others()
 
     async def close(self) -> None:
@@ -93,6 +107,7 @@ class InlinePostgres:
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)
         self.instances.see_that_it_serves()
+        self._clock.is_told(true_time())
         with translated():
             return self._store._transact(
                 self._line, partial(on_a_full_disk, job) if self._full else job
@@ -104,6 +119,7 @@ class InlinePostgres:
 
     async def changes(self) -> bool:
         await asyncio.sleep(0)
+        self._clock.is_told(true_time())
         seen, self._seen = self._seen, self._of_others()
         return seen != self._seen
 

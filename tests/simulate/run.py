@@ -16,6 +16,7 @@ from simulate.oracle import Oracle
 from simulate.places import PLACES
 from simulate.plan import MINUTES, Kind, draw
 from simulate.quiet import listening
+from simulate.ticks import true_time
 from simulate.world import ORDERS, World
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Run:
             await asyncio.sleep(LOOK)
             left = oracle.left(JOBS, ORDERS)
         self.outcome.drained = loop.time() - began
-        oracle.finish(world.instances[0].clock())
+        oracle.finish(true_time())
 
     def _befall(self, world: World, fault: Fault) -> None:
         self.outcome.faults[fault.kind] += 1

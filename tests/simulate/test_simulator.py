@@ -24,7 +24,10 @@ from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.schedules import fire
+from pubqueue.stores.copying import of_sqlite
 from pubqueue.stores.guarded import Guarded
+from pubqueue.stores.postgres.clock import ServerClock
+from pubqueue.stores.sqlite import instances as sqlite_instances
 from pubqueue.stores.sqlite.in_process import Instances
 from simulate import __main__ as command_line
 from simulate import run, shrink
@@ -236,6 +239,44 @@ def test_a_number_that_is_lost_without_a_fence_is_found(monkeypatch):
     assert [go(seed, plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
     monkeypatch.setattr(Instances, "see_that_it_serves", does_nothing)
     assert UNTOLD in {go(seed, plan=plan).rule for seed in SEEDS}
+
+
+@pytest.mark.parametrize("wrong", [-600, 600])
+def test_deadlines_by_the_clocks_of_machines_are_found(monkeypatch, wrong):
+    plan = [
+        Fault(at, Kind.SKEW, INSTANCES[number], 1.0, size)
+        for number, (at, size) in enumerate([(20, wrong), (40, 0), (60, -45)])
+    ]
+    assert [go(seed, "clocked", plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
+    monkeypatch.setattr(ServerClock, "is_told", does_nothing)
+    early = {"a lock was ended early", "a lock was over when it was given"}
+    assert {go(seed, "clocked", plan=plan).rule for seed in SEEDS} & early
+
+
+HALVES = [Fault(at, Kind.COPY, INSTANCES[at % 3], 15.0, at / 200) for at in (30, 80, 130)]
+"""Copies that end in the middle, and are begun again."""
+
+
+def copied(seed):
+    return run.Run(seed, "sqlite", minutes=MINUTES, plan=HALVES).run()
+
+
+def test_a_store_may_be_copied_from_place_to_place():
+    outcome = copied(1)
+    assert (outcome.violation, outcome.faults[Kind.COPY]) == ("", len(HALVES))
+
+
+def test_an_instance_that_serves_from_a_half_copy_is_found(monkeypatch):
+    monkeypatch.setattr(sqlite_instances, "see_that_it_is_nobodys", does_nothing)
+    assert {copied(seed).rule for seed in SEEDS} & {
+        "publish confirmed before its commit",
+        "a publisher or the owner was refused",
+    }
+
+
+def test_a_copy_that_does_not_fit_an_empty_store_is_found(monkeypatch):
+    monkeypatch.setattr(of_sqlite.SqlitePlace, "is_empty", lambda _place: False)
+    assert copied(1).rule == "a store cannot be copied to an empty one"
 
 
 def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):

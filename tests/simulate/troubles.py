@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from pubqueue.app.ports import Transaction
+    from pubqueue.core.model import Millis
     from simulate.places import PlacedStore
 
 T = TypeVar("T")
@@ -112,7 +113,9 @@ class Steps:
 
 
 class TroubledStore:
-    """A store as one instance sees it. `on_commit` is called after each commit, before anybody else has a turn."""
+    """A store as one instance sees it, on a machine whose clock shows `machine`; `time` is what deadlines go by.
+
+    `on_commit` is called after each commit, before anybody else has a turn."""
 
     def __init__(
         self,
@@ -120,8 +123,11 @@ class TroubledStore:
         troubles: Troubles,
         die: Callable[[], None],
         on_commit: Callable[[], None],
+        *,
+        machine: Callable[[], Millis],
     ) -> None:
         self._store = store
+        self.time = store.clock(machine)
         self._troubles = troubles
         self._die = die
         self._on_commit = on_commit

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from harness.asks import a_queue
 from harness.facts import BOSS, JOBS, who
 
+from pubqueue.app.ports import StoreError
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.queue.redrive import Redrive
 from simulate import ticks
@@ -21,6 +22,7 @@ from simulate.oracle import LASTS, UNTOLD
 from simulate.owner import Owner
 from simulate.plan import INSTANCES, Kind
 from simulate.publisher import Publisher
+from simulate.ticks import true_time
 from simulate.worker import Work, Worker
 
 if TYPE_CHECKING:
@@ -78,12 +80,13 @@ class World:
         self.owner = Owner(BOSS, network, random(BOSS), oracle=oracle)
         self.clients: list[Client] = [*self.workers, *self.publishers, follower, self.owner]
         self._tasks: set[asyncio.Task[None]] = set()
+        self._place, self._oracle = place, oracle
 
     def time_if_well(self) -> Millis | None:
         """Return the time, if all clocks show it and there is an instance without trouble, that could hand out."""
         if any(instance.ahead for instance in self.instances) or self.network.pace.mean != USUAL:
             return None
-        return next((it.clock() for it in self.instances if it.is_well), None)
+        return true_time() if any(it.is_well for it in self.instances) else None
 
     def excused(self) -> set[str]:
         """Return what nobody has to mend now.
@@ -154,9 +157,9 @@ class World:
             case Kind.SERVER:
                 self._restart_server(fault)
             case Kind.POWER:
-                for instance in self.instances:
-                    instance.gone_for = fault.span
-                    instance.die()
+                self._power_fails(fault.span)
+            case Kind.COPY:
+                self._do(self._copy(fault))
             case Kind.PAUSE:
                 self.owner.hold(NodeName(fault.whom))
                 self._later(fault.span, partial(self.owner.resume, NodeName(fault.whom)))
@@ -168,6 +171,32 @@ class World:
                 self._befall_client(fault, self._client(fault.whom))
             case _:
                 self._befall_instance(fault, self.instances[INSTANCES.index(fault.whom)])
+
+    def _power_fails(self, span: float) -> None:
+        for instance in self.instances:
+            instance.gone_for = span
+            instance.die()
+
+    async def _copy(self, fault: Fault) -> None:
+        """Stop all, copy the store to another place, at the second attempt, and start all there.
+
+        One has waited for its place meanwhile, on what is to become the copy, and has it after the first attempt.
+        """
+        self._power_fails(fault.span + PAUSE)
+        there = self._place.elsewhere()
+        if there is None:
+            return
+        early = self.instances[INSTANCES.index(fault.whom)]
+        store = await early.wait_for_place(there)
+        try:
+            there.copy(fault.size)
+            await early.have_place(store)
+            await asyncio.sleep(fault.span)
+            self._power_fails(PAUSE)
+            there.copy()
+        except StoreError as problem:
+            self._oracle.broken(f"a store cannot be copied to an empty one: {problem}")
+        there.move()
 
     def _client(self, jid: str) -> Client:
         return next(client for client in self.clients if client.jid == jid)
@@ -197,7 +226,12 @@ class World:
                 if stream is not None:
                     self._later(fault.size, partial(self.network.detach, stream))
                     self._later(fault.span, partial(instance.notice_cut, stream))
+            case Kind.SKEW:
+                instance.skew = fault.size if self._place.has_clock else 0.0
+                instance.gone_for = fault.span
+                instance.die()
             case Kind.CLOCK:
+                self._oracle.clocks_are_set = True
                 instance.ahead = fault.size
                 self._later(fault.span, partial(setattr, instance, "ahead", 0.0))
             case Kind.REFUSE | Kind.FULL | Kind.RACE | Kind.AWAY:

@@ -7,7 +7,7 @@ the source may have been served in between, and then nothing that was brought be
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
@@ -110,7 +110,8 @@ def fill(source: Source, target: Target, watch: Watch) -> list[Copied]:
     copied = []
     for table in tables:
         digest = _Digest(watch, f"copying {table.name}")
-        target.fill(table, digest.through(source.rows(table)))
+        with closing(source.rows(table)) as rows:  # also where the copy ends in the middle
+            target.fill(table, digest.through(rows))
         copied.append(digest.of(table))
     for table, written in zip(tables, copied, strict=True):
         if read(target, table, watch) != written:
@@ -138,6 +139,7 @@ def _compare(source: Source, target: Target, watch: Watch) -> list[Copied]:
 def read(place: Reader, table: Table, watch: Watch) -> Copied:
     """Read a table through, and return what there is of it."""
     digest = _Digest(watch, f"comparing {table.name}")
-    for _ in digest.through(place.rows(table)):
-        pass
+    with closing(place.rows(table)) as rows:
+        for _ in digest.through(rows):
+            pass
     return digest.of(table)

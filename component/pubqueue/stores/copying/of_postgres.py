@@ -18,7 +18,7 @@ from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.relational.statements import half_copied, scripts, unlike
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from psycopg import Connection
 
@@ -97,7 +97,7 @@ class PostgresPlace:
         """Return how many rows a table has."""
         return int(self._ask(f"SELECT count(*) FROM {_quoted(table.name)}")[0][0])  # noqa: S608  # names of the schema
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: Table) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one."""
         columns, key = _listed(table.columns), _listed(table.key)
         select = f"SELECT {columns} FROM {_quoted(table.name)} ORDER BY {key}"  # noqa: S608  # names of the schema

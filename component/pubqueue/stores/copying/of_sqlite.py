@@ -16,7 +16,7 @@ from pubqueue.stores.sqlite.schema import APPLICATION_ID, HALF_COPIED, check_cur
 from pubqueue.unreadable import in_the_way
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pubqueue.app.ports import Store
@@ -62,7 +62,7 @@ class SqlitePlace:
         ).fetchone()
         return int(count)
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: Table) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one."""
         columns, key = (_listed(table.name, names) for names in (table.columns, table.key))
         statement = f"SELECT {columns} FROM {_quoted(table.name)} ORDER BY {key}"  # noqa: S608  # names of the schema

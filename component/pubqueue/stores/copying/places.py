@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pubqueue.app.ports import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from pubqueue.stores.copying.tables import Table
 
@@ -38,7 +38,7 @@ class Reader(Protocol):
     def count(self, table: Table) -> int:
         """Return how many rows a table has."""
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: Table) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one; numbers, texts, bytes and None."""
 
     def last_numbers(self) -> dict[str, int]:
