@@ -320,6 +320,28 @@ def test_a_late_bounce_does_not_end_a_newer_subscription(shell):
     assert [one.subid for one in shell.look(lambda tx: tx.subscribers(JOBS))] == ["anew"]
 
 
+@pytest.mark.parametrize("sign", [Arrive(ANN), joins(ANN)], ids=["presence", "subscribe"])
+def test_that_an_earlier_session_is_gone_ends_no_subscription_that_a_later_one_keeps(shell, sign):
+    """The server says so of all that the session had not read, when the worker is back under its address already."""
+    shell.batch(a_queue(), joins(ANN, 3))
+    earlier = shell.batch(publishes("a", "b")).deliveries
+    shell.batch(sign)
+    shell.changes.forget()  # another process may have seen it come
+    later = shell.batch(came_back(earlier[0], gone=True)).deliveries
+    assert deliveries(shell.batch(came_back(earlier[1], gone=True))) == [(ANN, "b")]
+    assert len(shell.look(lambda tx: tx.subscribers(JOBS))) == 1
+    shell.batch(came_back(later[0], gone=True))
+    assert shell.look(lambda tx: tx.subscribers(JOBS)) == []
+
+
+def test_that_a_session_is_gone_ends_nothing_when_its_lock_is_over(shell):
+    shell.batch(a_queue(unsubscribe_on_unavailable=False), joins(ANN))
+    (first,) = shell.batch(publishes("a")).deliveries
+    shell.batch(Leave(ANN))
+    shell.batch(came_back(first, gone=True))
+    assert len(shell.look(lambda tx: tx.subscribers(JOBS))) == 1
+
+
 def test_a_retract_shows_that_deliveries_arrive(shell):
     def unanswered():
         return shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered)

@@ -84,6 +84,7 @@ TABLE = [
     (c.EndSubscription(JOBS, ANN), []),
     (c.NoteUnanswered(JOBS, ANN, 1), []),
     (c.NoteResource(ANN), []),
+    (c.HearOf(ANN), []),
     (c.ForgetResource(ANN), []),
     (NEW, [Event(EventKind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0)]),
     (

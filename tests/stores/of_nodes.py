@@ -35,7 +35,7 @@ from pubqueue.app.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.app.rows import AffiliationRow, Needs, Rows, Write
+from pubqueue.app.rows import AffiliationRow, Needs, Rows, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.after import after as after_change
 from pubqueue.core.model import (
@@ -121,6 +121,20 @@ class OfNodes:
         await make(store, c.ForgetResource(phone))
         await make(store, c.NoteResource(phone))
         assert await load(store, resources={ANN_ACCOUNT}) == Rows(resources=[ANN, phone])
+
+    async def test_when_a_resource_has_shown_itself_is_kept_while_it_is_here(self, store):
+        async def heard(*pairs):
+            await store.batch(lambda tx: tx.write(Writes(NOW, heard=list(pairs))))
+            return (await load(store, resources={ANN_ACCOUNT})).heard
+
+        assert await heard((ANN, 7)) == {}
+        await make(store, c.NoteResource(ANN), c.NoteResource(Jid(f"{ANN_ACCOUNT}/phone")))
+        assert await heard() == {}
+        assert await heard((ANN, 8), (BOB, 9)) == {ANN: 8}
+        assert await heard((ANN, 5)) == {ANN: 8}
+        await make(store, c.ForgetResource(ANN))
+        await make(store, c.NoteResource(ANN))
+        assert await heard() == {}
 
     async def test_a_node_is_ready_with_an_item_and_a_window_for_it(self, store):
         await make(store, c.AddSubscription(window(ANN, 1)))

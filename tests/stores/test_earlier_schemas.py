@@ -25,6 +25,8 @@ PLAIN_NODES = {"sqlite": 9, "postgres": 2}
 """The migration since which full nodes say whether they refuse more."""
 OF_ACCOUNTS = {"sqlite": 17, "postgres": 11}
 """The migration since which the name of an app is its account's."""
+OF_THE_KNOWN = {"sqlite": 19, "postgres": 14}
+"""The migration since which presence is kept of those alone who are somebody here."""
 MEANT = {"sqlite": 16, "postgres": 10}
 """The migration since which a node keeps which other node it has named."""
 
@@ -213,6 +215,29 @@ async def test_a_node_that_refused_what_is_too_much_still_does(earlier):
     drops = number >= PLAIN_NODES[earlier.kind]
     reject = {} if drops else {"publish_node_full": NodeFull.REJECT}
     assert config == NodeConfig(queueing=True, max_items=9, **reject)
+
+
+async def test_presence_of_strangers_goes_and_that_of_others_stays(earlier):
+    some = "holder@far/1", "holder@far/2", "own@x/1", "fan@far/1", "stranger@far/1"
+    ((item,),) = earlier.ask("SELECT max(seq) FROM item WHERE state = 'locked'")[1]
+    for number, jid in enumerate(some, 900):
+        account = jid.partition("/")[0]
+        earlier.ask(
+            f"INSERT INTO resource (id, jid, account) VALUES ({number}, '{jid}', '{account}')"
+        )
+    earlier.ask(f"UPDATE item SET holder = 'holder@far/1' WHERE seq = {item}")
+    earlier.ask(
+        "INSERT INTO affiliation (node_id, jid, affiliation) SELECT max(id), 'own@x', 'owner' FROM node"
+    )
+    earlier.ask(
+        "INSERT INTO subscription (id, node_id, jid, account, subid, queue_requests)"
+        " SELECT 900, max(id), 'fan@far', 'fan@far', 'fan', 1 FROM node"
+    )
+    stays = earlier.number() >= OF_THE_KNOWN[earlier.kind]
+    async with opened(earlier):
+        pass
+    kept = {jid for (jid,) in earlier.ask("SELECT jid FROM resource WHERE id >= 900")[1]}
+    assert kept == (set(some) if stays else {"holder@far/1", "own@x/1", "fan@far/1"})
 
 
 async def test_a_node_that_names_one_for_its_dead_keeps_which_it_meant(earlier):

@@ -126,6 +126,7 @@ PLANS = {
     "spend_rate": "node_pkey (id)",
     "change_subscription": "subscription_subid_key (subid)",
     "drop_subscription": "subscription_subid_key (subid)",
+    "hear_of": "resource_jid (left)",
     "drop_resource": "resource_jid (left)",
     "remove_item": "item_pkey (seq)",
     "park_item": "item_pkey (seq)",

@@ -440,6 +440,7 @@ PLANS = {
     "accounts": "subscription_account (account=?)",
     "jids": "subscription_jid (jid=?)",
     "resources": "resource_account",
+    "hear_of": "sqlite_autoindex_resource_1 (jid=?)",
     "people": "affiliation_account",
     "items": "sqlite_autoindex_item_1 (node_id=? AND id=?)",
     "numbers": "INTEGER PRIMARY KEY",

@@ -129,9 +129,18 @@ class ChangeApplier(ItemChanges):
         group = self._cache.resources.get(account_of(change.jid), {})
         self._unwritten.resources.setdefault(change.jid, change.jid in group)
         if isinstance(change, c.NoteResource):
-            group[change.jid] = None
+            group.setdefault(change.jid, 0)
         else:
             group.pop(change.jid, None)
+            self._unwritten.heard.pop(change.jid, None)
+
+    def _heard(self, _asked: object, change: c.HearOf) -> None:
+        """Note behind which locks the JID has shown itself; where none was given since, that is known already."""
+        group = self._cache.resources.get(account_of(change.jid), {})
+        since = self._tokens.first(self._rows.tx, 1)
+        if group.get(change.jid, since) < since:
+            group[change.jid] = since
+            self._unwritten.heard[change.jid] = since
 
     def _schedule(self, _asked: object, change: s.PutSchedule | s.DropSchedule) -> None:
         now = change.schedule if isinstance(change, s.PutSchedule) else None
@@ -225,6 +234,7 @@ class ChangeApplier(ItemChanges):
         c.EndSubscription: _subscription,
         c.NoteUnanswered:  _subscription,
         c.NoteResource:    _resource,
+        c.HearOf:          _heard,
         c.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,
         c.CallGroups:      _call_groups,

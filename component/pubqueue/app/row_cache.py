@@ -54,7 +54,7 @@ class RowCache:
         self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
         self.silent: dict[tuple[NodeName, Jid], None] = {}
         """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""
-        self.resources: dict[Jid, dict[Jid, None]] = {}
+        self.resources: dict[Jid, dict[Jid, int]] = {}
         self.people: dict[Jid, bool] = {}
         """Whether JIDs are anything to anybody here; good for one batch."""
         self.passers_by: list[tuple[Jid, NodeName | None]] = []
@@ -120,7 +120,7 @@ class RowCache:
             self._fill_subscription(subscription)
         self.people.update(dict.fromkeys(found.people, True))  # they are
         for jid in found.resources:
-            self.resources[account_of(jid)][jid] = None
+            self.resources[account_of(jid)][jid] = found.heard.get(jid, 0)
         for item in found.items:
             self._fill_item(item)
         for seq, payload in found.payloads:

@@ -137,6 +137,8 @@ class Rows(Struct):
     """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
     people: list[Jid] = field(default_factory=list)
+    heard: dict[Jid, int] = field(default_factory=dict)
+    """Of these, before which lock token each was heard of last; those are not in it of whom that is not known."""
     """Those that have an affiliation, subscribe as an account, or hold a locked item under exactly this JID."""
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
@@ -212,6 +214,8 @@ class Writes(Struct):
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)
     items: list[Write[Item]] = field(default_factory=list)
+    heard: list[tuple[Jid, int]] = field(default_factory=list)
+    """Of full JIDs that are here: all locks were given before they showed themselves whose tokens are lower. No row is guarded."""
     overwritten: list[tuple[NodeName, int, int]] = field(default_factory=list)
     """By node: an item whose place among the created ones another, of the second number, takes."""
     placeless: list[int] = field(default_factory=list)

@@ -29,6 +29,7 @@ class Unwritten:
         self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
+        self.heard: dict[Jid, int] = {}
         self.items: dict[int, Item | None] = {}
         self.replaced: dict[int, None] = {}
         """Items that have another payload than before."""
@@ -52,6 +53,7 @@ class Unwritten:
             or self.subscriptions
             or self.affiliations
             or self.resources
+            or self.heard
             or self.finished
             or self.staging
             or self.schedules
@@ -78,6 +80,7 @@ class Unwritten:
             writes.affiliations = self._affiliation_writes(cache)
         if self.resources:
             writes.resources = self._resource_writes(cache)
+        writes.heard = list(self.heard.items())
         if self.finished:
             writes.finished = _changed(self.finished, cache.finished)
         if self.schedules:

@@ -196,6 +196,13 @@ class WorkingSet:
             return ()
         return group.keys()
 
+    def heard_of(self, jid: Jid) -> int:
+        """Return before which lock token the JID was heard of last; for an account, any of its resources. 0: that is not known."""
+        account = account_of(jid)
+        here = self.resources(account)
+        since = self.cache.resources.get(account, {})
+        return max((since[one] for one in here if jid in {one, account}), default=0)
+
     def is_somebody(self, jid: Jid) -> bool:
         """Say whether the account is something to a node or subscribes, or an item is locked to exactly this JID.
 

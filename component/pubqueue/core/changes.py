@@ -153,6 +153,12 @@ class NoteResource(Struct, frozen=True, gc=False):
     jid: Jid
 
 
+class HearOf(Struct, frozen=True, gc=False):
+    """The full JID, which is known to be here, has shown itself: what comes back of deliveries before that says nothing of it now."""
+
+    jid: Jid
+
+
 class ForgetResource(Struct, frozen=True, gc=False):
     """The full JID has left."""
 
@@ -396,6 +402,7 @@ Change = (
     | SetAffiliation
     | SubscriptionChange
     | NoteResource
+    | HearOf
     | ForgetResource
     | CallGroups
     | SpendRate

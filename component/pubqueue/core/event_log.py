@@ -143,6 +143,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.EndSubscription: _nothing,   # locks outlive it
     c.NoteUnanswered:     _nothing,
     c.NoteResource:    _nothing,
+    c.HearOf:          _nothing,
     c.ForgetResource:  _nothing,
     c.AddItem:         _added,
     c.ReplacePayload:  _replaced,

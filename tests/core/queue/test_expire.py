@@ -9,6 +9,7 @@ from pubqueue.core.changes import (
     Forget,
     ForgetResource,
     GiveUp,
+    HearOf,
     NoteResource,
     NoteUnanswered,
     Release,
@@ -167,9 +168,11 @@ def test_who_comes_back_is_handed_out_to_again():
 
 
 def test_who_comes_is_noted_once_and_an_account_is_no_resource():
-    assert arrive(Arrive(ANN), ArriveFacts((), is_somebody=True)).changes == (NoteResource(ANN),)
-    assert arrive(Arrive(ANN), ArriveFacts((window(),))).changes == (NoteResource(ANN),)
-    assert arrive(Arrive(ANN), ArriveFacts((), (ANN,), is_somebody=True)).changes == ()
+    new = (NoteResource(ANN), HearOf(ANN))
+    assert arrive(Arrive(ANN), ArriveFacts((), is_somebody=True)).changes == new
+    assert arrive(Arrive(ANN), ArriveFacts((window(),))).changes == new
+    again = arrive(Arrive(ANN), ArriveFacts((), (ANN,), is_somebody=True))
+    assert again.changes == (HearOf(ANN),)
     assert arrive(Arrive(ACCOUNT), ArriveFacts((), is_somebody=True)).changes == ()
 
 
@@ -181,9 +184,9 @@ def test_of_one_account_only_so_many_resources_are_known():
     here = tuple(Jid(f"ann@x/{n}") for n in range(MOST_RESOURCES))
     facts = ArriveFacts((), here, is_somebody=True)
     new = Jid("ann@x/new")
-    assert arrive(Arrive(new), facts).changes == (NoteResource(new), ForgetResource(here[0]))
+    assert arrive(Arrive(new), facts).changes[:2] == (NoteResource(new), ForgetResource(here[0]))
     few = ArriveFacts((), here[1:], is_somebody=True)
-    assert arrive(Arrive(new), few).changes == (NoteResource(new),)
+    assert arrive(Arrive(new), few).changes == (NoteResource(new), HearOf(new))
 
 
 @pytest.mark.parametrize(
@@ -253,11 +256,12 @@ class TestLeave:
 class TestReturn:
     """A delivery that came back (XEP-0060 12.4)."""
 
-    def back(self, item=None, *, to=ANN, subscription=None, gone=False, **said):
+    def back(self, item=None, *, to=ANN, subscription=None, gone=False, heard_of=0, **said):
         case = None if item is None else Case(item, queue())
         mark = said.pop("mark", mark_of(f"subid-of-{to}"))
         said = {"bounced": True, "mark": mark} | said
-        return bounce(Bounce(Jid(to), 1, 7, gone, **said), BounceFacts(NOW, case, subscription))
+        facts = BounceFacts(NOW, case, subscription, heard_of)
+        return bounce(Bounce(Jid(to), 1, 7, gone, **said), facts)
 
     def test_the_item_is_free_and_nobody_is_to_blame(self):
         item = held(failed=2)
@@ -278,11 +282,17 @@ class TestReturn:
         assert self.back(None) == Decision(Done())
 
     def test_an_address_that_is_no_more_ends_the_subscription_and_its_account_is_told(self):
-        decision = self.back(None, gone=True, subscription=window())
-        assert decision.changes == (EndSubscription(JOBS, ANN),)
+        decision = self.back(held(), gone=True, subscription=window(), heard_of=7)
+        assert decision.changes[1:] == (EndSubscription(JOBS, ANN),)
         none = SubscriptionState.NONE
         told = SubscriptionChanged(Jid("ann@x"), JOBS, none, f"subid-of-{ANN}", about=Jid(ANN))
         assert decision.notices == (told,)
+
+    @pytest.mark.parametrize(("item", "heard_of"), [(None, 0), (held(), 8), (held(holder=BOB), 0)])
+    def test_that_an_earlier_session_is_no_more_ends_nothing(self, item, heard_of):
+        decision = self.back(item, gone=True, subscription=window(), heard_of=heard_of)
+        assert [type(change) for change in decision.changes] in ([], [Release])
+        assert decision.notices == ()
 
     @pytest.mark.parametrize("mark", ["", mark_of("subid-before")])
     @pytest.mark.parametrize("gone", [False, True])

@@ -176,6 +176,7 @@ def for_bounce(context: Context, request: Bounce) -> BounceFacts:
         subscription=rows.subscription(item.node, request.to),
     )
 
+        heard_of=rows.heard_of(request.to) if request.gone else 0,
 
 def _cases(context: Context, items: Iterable[Item]) -> tuple[Case, ...]:
     """Put each item beside its node and, if it dies, the place for it."""

@@ -39,7 +39,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.options import Granted, Options, grant
 from pubqueue.core.nodes.telling import announcement, tell
 from pubqueue.core.notices import ApprovalWanted, Several, SubscriptionChanged
-from pubqueue.core.queue.expire import note_here
+from pubqueue.core.queue.expire import note_here, shows_itself
 from pubqueue.core.several import MOST_OF_JID, apart, find, named, terms_of, together
 
 if TYPE_CHECKING:
@@ -157,7 +157,8 @@ def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: De
     if not isinstance(decision.reply, Subscribed):
         return decision
     itself = (request.by.jid,) if node.config.queueing and request.jid == request.by.jid else ()
-    noted = tuple(note_here((*facts.came, *itself), facts.here))
+    noted = [*note_here((*facts.came, *itself), facts.here)]
+    noted += [shown for jid in itself for shown in shows_itself(jid)]
     return replace(decision, changes=(*decision.changes, *noted)) if noted else decision
 
 

@@ -18,6 +18,7 @@ from pubqueue.core.changes import (
     EndSubscription,
     Forget,
     ForgetResource,
+    HearOf,
     NoteResource,
     NoteUnanswered,
     RemoveItem,
@@ -174,7 +175,10 @@ class Bounce(Struct, frozen=True, gc=False):
 
 
 class BounceFacts(Struct, frozen=True, gc=False):
-    """The item, if it is still held under that very token, and the addressee's subscription."""
+    """The item, if it is still held under that very token, and the addressee's subscription.
+
+    The addressee has shown itself after all locks whose tokens are below `heard_of` were given.
+    """
 
     now: Millis
     case: Case | None
@@ -191,6 +195,7 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
     ends += [_too_old(case, facts.now) for case in facts.lives]
     changes: list[Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
     ended = {case.item.seq for case in facts.lives}
+    heard_of: int = 0
     changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
     changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
     if request.only is None:
@@ -258,7 +263,9 @@ def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     Anybody can send presence: it is kept of those alone who are somebody here.
     """
     known = facts.is_somebody or bool(facts.subscriptions)
-    changes: list[Change] = [*note_here((request.jid,), facts.here)] if known else []
+    changes: list[Change] = []
+    if known:
+        changes += [*note_here((request.jid,), facts.here), *shows_itself(request.jid)]
     changes += [
         SetAvailable(subscription.node, subscription.jid, available=True)
         for subscription in facts.subscriptions
@@ -280,6 +287,11 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
 
     The account goes with the last of its resources that we saw come (row 21); one that we never
     saw is gone alone.
+def shows_itself(jid: Jid) -> tuple[HearOf, ...]:
+    """Note that somebody is there now, under a full JID."""
+    return () if account_of(jid) == jid else (HearOf(jid),)
+
+
     """
     gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
@@ -307,7 +319,9 @@ def bounce(request: Bounce, facts: BounceFacts) -> Decision:
     """Free an item whose delivery came back: nobody's fault (XEP-0060 12.4).
 
     Only that the address is gone ends a subscription, and only the one under which the delivery went out: its account
-    is told. All else passes: the subscription stays, and gets nothing for a while, or the queue would turn in a circle.
+    is told. That is old news, and ends none, where the lock is over, or the address has shown itself since: what is gone
+    then is an earlier session. All else passes: the subscription stays, and gets nothing for a while, or the queue would
+    turn in a circle.
     """
     changes: list[Change] = []
     case, subscription = facts.case, facts.subscription
@@ -330,6 +344,8 @@ def _ended(one: Subscription) -> SubscriptionChanged:
     return SubscriptionChanged(to, one.node, none, one.subid, about=one.jid)
 
 
+        if not held or request.token < facts.heard_of:
+            return Decision(Done(), tuple(changes))
 def _hold_back(one: Subscription, now: Millis) -> NoteUnanswered:
     """Count a delivery that came back, and wait the longer, the more have come back in a row."""
     unanswered = one.unanswered + 1

@@ -57,7 +57,7 @@ CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.val
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- resources: the full JIDs of accounts that are here
-SELECT r.jid FROM json_array_elements_text($1::json) k(value)
+SELECT r.jid, r.since FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM resource WHERE account = k.value OFFSET 0) r ORDER BY r.id;
 
 -- people: those of the accounts and full JIDs that are something to a node, subscribe, or hold an item

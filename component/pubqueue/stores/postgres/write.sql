@@ -78,6 +78,12 @@ SELECT (SELECT coalesce(max(id), 0) FROM resource) + row_number() OVER (ORDER BY
     WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE left(r.jid, 500) = left(v.jid, 500) AND r.jid = v.jid) ORDER BY v.jid, v.place
 ) n;
 
+-- hear_of: full JIDs that are here have shown themselves
+UPDATE resource r SET since = greatest(r.since, v.since) FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::text[]) v(since, jid)
+    CROSS JOIN LATERAL (SELECT ctid FROM resource WHERE left(jid, 500) = left(v.jid, 500) AND jid = v.jid OFFSET 0) x
+) v WHERE r.ctid = v.at_row;
+
 -- drop_resource: full JIDs have left
 DELETE FROM resource r USING (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::text[]) v(jid)

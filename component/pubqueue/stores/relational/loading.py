@@ -137,7 +137,9 @@ def _finished(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
 def _resources(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "resources", needs.resources)
     yield
-    rows.resources = [Jid(row[0]) for row in asked]
+    found = [(Jid(row[0]), row[1]) for row in asked]
+    rows.resources = [jid for jid, _ in found]
+    rows.heard = {jid: since for jid, since in found if since}
 
 
 def _people(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:

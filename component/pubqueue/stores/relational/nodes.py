@@ -145,6 +145,11 @@ def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
         session.many("add_resource", come)
 
 
+def write_heard(session: Session, heard: Sequence[tuple[Jid, int]]) -> None:
+    """Write of who is here when they have shown themselves."""
+    session.many("hear_of", [(since, jid) for jid, since in heard])
+
+
 def write_finished(session: Session, writes: Sequence[Write[Finished]]) -> None:
     """Write finished work."""
     rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}

@@ -138,6 +138,7 @@ ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
     "nodes":         nodes.change_nodes,
     "affiliations":  nodes.write_affiliations,
     "resources":     nodes.write_resources,
+    "heard":         nodes.write_heard,
     "finished":      nodes.write_finished,
     "apps":          staging.write_apps,
     "versions":      staging.write_versions,

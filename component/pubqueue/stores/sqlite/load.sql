@@ -45,7 +45,7 @@ SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_se
 FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- resources: the full JIDs of accounts that are here
-SELECT r.jid FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
+SELECT r.jid, r.since FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
 
 -- people: those of the accounts and full JIDs that are something to a node, subscribe, or hold an item
 SELECT k.value FROM json_each(?) k WHERE EXISTS (SELECT 1 FROM affiliation a WHERE a.jid = k.value)

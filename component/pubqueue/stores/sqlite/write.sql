@@ -45,6 +45,9 @@ DELETE FROM subscription WHERE subid = ?;
 -- add_resource: a full JID is here
 INSERT OR IGNORE INTO resource (jid, account) VALUES (?, ?);
 
+-- hear_of: a full JID that is here has shown itself
+UPDATE resource SET since = max(since, ?) WHERE jid = ?;
+
 -- drop_resource: a full JID has left
 DELETE FROM resource WHERE jid = ?;
 
