@@ -47,12 +47,12 @@ FROM = {"submit": 1, "dispatch": 1, "start": 11, "go_on": 3, "stream_broke": 12}
 """Where the search for a planted defect begins, so that it does not take long."""
 
 
-def go(seed, minutes=MINUTES, **more):
-    return run.Run(seed, "sqlite", minutes=minutes, **more).run()
+def go(seed, store="sqlite", minutes=MINUTES, **more):
+    return run.Run(seed, store, minutes=minutes, **more).run()
 
 
 def test_all_promises_are_kept_whatever_befalls_the_service():
-    outcomes = [go(seed, LONGER) for seed in (1, 2, 3)]
+    outcomes = [go(seed, minutes=LONGER) for seed in (1, 2, 3)]
     assert [outcome.violation for outcome in outcomes] == [""] * 3
     assert all(outcome.completed > 10 for outcome in outcomes)
     assert sum((outcome.faults for outcome in outcomes), start=outcomes[0].faults).total() > 20
@@ -205,7 +205,7 @@ def test_a_calendar_that_goes_in_a_circle_is_found(monkeypatch):
 )
 def test_a_time_that_is_published_twice_or_never_is_found(monkeypatch, name, defect, rule):
     monkeypatch.setattr(fire, name, defect)
-    assert go(1, LONGER, plan=[]).rule == rule
+    assert go(1, minutes=LONGER, plan=[]).rule == rule
 
 
 @pytest.mark.parametrize(

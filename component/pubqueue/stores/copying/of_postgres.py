@@ -12,8 +12,9 @@ from pubqueue.stores.copying.tables import COPYING, KEYS, OF_PROCESSES, Table
 from pubqueue.stores.postgres.alone import have_alone
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.line import connected
+from pubqueue.stores.postgres.locks import LOCK
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
-from pubqueue.stores.postgres.schema import LOCK, SCHEMA, configure, copied_from, prepare, version
+from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, prepare, version
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.relational.statements import half_copied, scripts, unlike
 

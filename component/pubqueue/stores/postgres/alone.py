@@ -12,46 +12,31 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.stores.postgres.schema import LOCK, copied_from, version
+from pubqueue.stores.postgres.locks import GATE, LOCK, NOBODY, OF_LEASES, OVER
+from pubqueue.stores.postgres.schema import copied_from, version
 from pubqueue.stores.relational.leases import LEASE
-from pubqueue.stores.relational.statements import half_copied
+from pubqueue.stores.relational.statements import half_copied, scripts, unlike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from psycopg import Connection
 
-GATE: Final = -1
-"""A number that no process has."""
-
 PATIENCE: Final = 2.0
 GLANCE: Final = 0.05
 """Seconds to wait for those who have just ended, and between two looks."""
 
-OF_LEASES: Final = 12
-"""The number of the schema from which on there are leases."""
-
 TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
-
-NOBODY: Final = """
-    SELECT NOT EXISTS (
-        SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND classid::bigint = $1 AND objid != ($2::int8 & 4294967295)::oid
-    )
-"""
-
-OVER: Final = "SELECT NOT EXISTS (SELECT 1 FROM instance WHERE until > clock_timestamp())"
 
 FENCE: Final = "UPDATE instance SET epoch = 0, until = 'epoch'"
 
 
 def see_that_it_is_nobodys(connection: Connection) -> None:
-    """See that nobody has this store for themselves now, and that nobody has left half a copy there.
+    """See that nobody has this store for themselves now, and that it is whole and on the schema of this program.
 
     Raises:
-        StoreError: somebody copies it just now.
-        ForeignStoreError: what is there is half a copy.
+        StoreError: somebody copies it just now, or brings it to another schema.
+        ForeignStoreError: what is there is half a copy, or another version has changed its schema meanwhile.
 
     """
     got = connection.execute(
@@ -62,6 +47,9 @@ def see_that_it_is_nobodys(connection: Connection) -> None:
     connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, GATE))
     if (source := copied_from(connection)) is not None:
         raise ForeignStoreError(half_copied(source))
+    done, known = version(connection) or 0, len(scripts(__package__))
+    if done != known:
+        raise ForeignStoreError(unlike(done, known))
 
 
 def have_alone(connection: Connection, name: str) -> None:

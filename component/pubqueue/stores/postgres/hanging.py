@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from psycopg.errors import LockNotAvailable
 
-from pubqueue.stores.postgres.schema import LOCK
+from pubqueue.stores.postgres.locks import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

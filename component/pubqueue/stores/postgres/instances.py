@@ -21,7 +21,7 @@ import psycopg
 from pubqueue.app.ports import FencedError, Instance, StoreError
 from pubqueue.stores.postgres.alone import see_that_it_is_nobodys
 from pubqueue.stores.postgres.line import Line
-from pubqueue.stores.postgres.schema import LOCK
+from pubqueue.stores.postgres.locks import LOCK
 from pubqueue.stores.relational.leases import LEASE, Watch
 
 if TYPE_CHECKING:

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import errors
 
-from pubqueue.app.ports import ForeignStoreError
+from pubqueue.app.ports import ForeignStoreError, UnreachableStoreError
 from pubqueue.stores.postgres.arrays import register
+from pubqueue.stores.postgres.locks import LOCK, nobody_serves
 from pubqueue.stores.relational.statements import half_copied as unfinished
-from pubqueue.stores.relational.statements import scripts
+from pubqueue.stores.relational.statements import scripts, served_from
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 SCHEMA: Final = "pubqueue"
-
-LOCK: Final = 0x70756271
-"""`pubq`: the advisory lock of whoever writes, in this database."""
 
 LOCK_PATIENCE: Final = 5.0
 """Seconds to wait while somebody else holds a lock."""
@@ -52,6 +50,7 @@ def prepare(connection: Connection, *, half_copied: bool = False) -> None:
 
     Raises:
         ForeignStoreError: the schema is not ours, is newer than this program, or cannot be made.
+        UnreachableStoreError: it has to be brought to this program's, and a process of an older one serves from it.
 
     """
     configure(connection)
@@ -107,6 +106,8 @@ def _migrate(connection: Connection, steps: list[str]) -> None:
                 raise ForeignStoreError(
                     f"its schema is number {done}, this program knows {len(steps)}; use a newer one"
                 )
+            elif done < len(steps) and not nobody_serves(connection, done):
+                raise UnreachableStoreError(served_from(done, len(steps)))
             for script in steps[done or 0 :]:
                 connection.execute(script.encode(), prepare=False)
             connection.execute("UPDATE pubqueue SET schema = $1", (len(steps),))

@@ -23,8 +23,8 @@ from pubqueue.stores.postgres.errors import words
 from pubqueue.stores.postgres.hanging import cut_off, cutting_off
 from pubqueue.stores.postgres.instances import Instances
 from pubqueue.stores.postgres.line import Line, completed
+from pubqueue.stores.postgres.locks import LOCK
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
-from pubqueue.stores.postgres.schema import LOCK
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.transaction import PostgresTransaction
 from pubqueue.stores.postgres.writers import sweep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.stores.postgres.schema import LOCK
+from pubqueue.stores.postgres.locks import LOCK
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -105,6 +105,14 @@ def half_copied(source: str) -> str:
     return f"the copy from {source} is not complete; `pubqueue {command}` can be begun again"
 
 
+def served_from(done: int, known: int) -> str:
+    """Return why a store is not brought to the schema of this program now: whoever serves from it would fail, or write wrongly."""
+    return (
+        f"its schema is number {done}, that of this program {known}, and a process of another version serves from it;"
+        " stop that first"
+    )
+
+
 def unlike(done: int, known: int) -> str:
     """Return why a store cannot be read as it is: another version of the program has made its schema."""
     return f"its schema is number {done}, that of this program {known}; use the version that serves from it"

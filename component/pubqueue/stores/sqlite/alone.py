@@ -9,16 +9,21 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import time
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.ports import StoreError
 from pubqueue.stores.sqlite.private import MINE
-from pubqueue.stores.sqlite.schema import check_whole
+from pubqueue.stores.sqlite.schema import ServedError, check_current
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+GLANCE: Final = 0.02
+"""Seconds between two looks whether somebody else still has it."""
 
 
 def numbered(path: Path) -> list[int]:
@@ -34,11 +39,11 @@ def number_file(path: Path, number: int) -> Path:
 
 
 def see_that_it_is_nobodys(path: Path) -> None:
-    """See that nobody has this store for themselves now, and that nobody has left half a copy there.
+    """See that nobody has this store for themselves now, and that it is whole and on the schema of this program.
 
     Raises:
-        StoreError: somebody copies it just now.
-        ForeignStoreError: what is there is half a copy, or no store of ours.
+        StoreError: somebody copies it just now, or brings it to another schema.
+        ForeignStoreError: what is there is half a copy, no store of ours, or another version has changed its schema meanwhile.
 
     """
     if _is_had(path):
@@ -46,7 +51,7 @@ def see_that_it_is_nobodys(path: Path) -> None:
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
-            check_whole(connection, path)
+            check_current(connection, path)
     except sqlite3.Error as problem:
         raise StoreError(f"{path}: {problem}") from problem
 
@@ -63,29 +68,39 @@ def _is_had(path: Path) -> bool:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Have the store for oneself.
+def alone(path: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Have the store for oneself; so many seconds are waited for somebody else who has.
 
     Raises:
-        StoreError: a process serves from it, somebody else has it for themselves, or its place cannot be used.
+        ServedError: a process serves from it.
+        StoreError: somebody else has it for themselves, or its place cannot be used.
 
     """
     gate = _gate(path)
+    descriptor = _opened_gate(path, gate, patience)
     try:
-        descriptor = os.open(gate, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MINE)
-    except OSError as problem:
-        raise StoreError(f"{path}: {problem.strerror}") from problem
-    try:
-        if not _locked(descriptor, fcntl.LOCK_EX) or not _is_still(gate, descriptor):
-            raise StoreError(f"{path}: somebody copies it just now")
-        try:
-            if any(_lives(number_file(path, number)) for number in numbered(path)):
-                raise StoreError(f"{path}: a process serves from it; stop it first")
-            yield
-        finally:
-            gate.unlink()
+        if any(_lives(number_file(path, number)) for number in numbered(path)):
+            raise ServedError(f"{path}: a process serves from it; stop it first")
+        yield
     finally:
+        gate.unlink()
         os.close(descriptor)
+
+
+def _opened_gate(path: Path, gate: Path, patience: float) -> int:
+    """Return the gate, which nobody else has now."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            descriptor = os.open(gate, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MINE)
+        except OSError as problem:
+            raise StoreError(f"{path}: {problem.strerror}") from problem
+        if _locked(descriptor, fcntl.LOCK_EX) and _is_still(gate, descriptor):
+            return descriptor
+        os.close(descriptor)
+        if time.monotonic() >= until:
+            raise StoreError(f"{path}: somebody copies it just now")
+        time.sleep(GLANCE)
 
 
 def _gate(path: Path) -> Path:

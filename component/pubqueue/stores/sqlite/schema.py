@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.ports import ForeignStoreError
-from pubqueue.stores.relational.statements import half_copied, scripts, unlike
+from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.stores.relational.statements import half_copied, scripts, served_from, unlike
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 APPLICATION_ID: Final = 0x70756271
@@ -27,13 +29,24 @@ PAGE_CACHE: Final = 65_536
 and again: 22 us an item instead of 8, where ids come in no order."""
 
 
+class ServedError(StoreError):
+    """A process serves from the store that somebody wants to have alone."""
+
+
 def prepare(
-    connection: sqlite3.Connection, path: Path, *, application: int = APPLICATION_ID
+    connection: sqlite3.Connection,
+    path: Path,
+    *,
+    application: int = APPLICATION_ID,
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
     """Make the connection ready to write. Only who copies a store writes to a file that is marked as `HALF_COPIED`.
 
+    A file of an older schema is brought to the newest one while this process has it `alone`.
+
     Raises:
         ForeignStoreError: the file is not ours, is newer than this program, or is unusable.
+        UnreachableStoreError: it is of an older schema, and `alone` says that a process serves from it.
 
     """
     _check_ours(connection, path, application)
@@ -43,6 +56,8 @@ def prepare(
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA cache_size = {-PAGE_CACHE}")
     guard(connection)
+    if 0 < schema_number(connection) < len(migrations()):
+        _bring_up(connection, path, application, alone)
     migrate(connection, path, application)
     make_tables_of_its_own(connection)
     connection.execute(
@@ -105,6 +120,21 @@ def check_current(connection: sqlite3.Connection, path: Path) -> None:
     done, known = schema_number(connection), len(migrations())
     if done != known:
         raise ForeignStoreError(f"{path}: {unlike(done, known)}")
+
+
+def _bring_up(
+    connection: sqlite3.Connection,
+    path: Path,
+    application: int,
+    alone: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """Bring the file of an older program to the newest schema, while nobody serves from it."""
+    try:
+        with alone():
+            migrate(connection, path, application)
+    except ServedError as problem:
+        done, known = schema_number(connection), len(migrations())
+        raise UnreachableStoreError(f"{path}: {served_from(done, known)}") from problem
 
 
 def migrate(

@@ -13,6 +13,7 @@ import asyncio
 import sqlite3
 import time
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiosqlite
@@ -20,6 +21,7 @@ import aiosqlite
 from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.stores.relational.node_ids import NodeIds
 from pubqueue.stores.sqlite import private
+from pubqueue.stores.sqlite.alone import alone
 from pubqueue.stores.sqlite.errors import translated
 from pubqueue.stores.sqlite.instances import Instances
 from pubqueue.stores.sqlite.opened_file import OpenedFile
@@ -103,6 +105,7 @@ class SqliteStore:
 
         Raises:
             ForeignStoreError: the file is not ours, is newer than this program, or is unusable.
+        UnreachableStoreError: it is of an older schema, and a process serves from it.
 
         """
         if self._connection is not None:
@@ -112,7 +115,8 @@ class SqliteStore:
         connection = _Connection(self._connect)
         try:
             await connection
-            await connection.run(lambda raw: prepare(raw, self.path))
+            alone_here = partial(alone, self.path, patience=LOCK_PATIENCE)
+            await connection.run(lambda raw: prepare(raw, self.path, alone=alone_here))
             private.close_to_others(self.path)
             self._file.note_log()
             self._changes_seen = await connection.run(_version)
