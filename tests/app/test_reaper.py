@@ -311,6 +311,38 @@ async def test_one_row_that_cannot_be_ended_keeps_no_other_lock_from_ending(
     await stage.log.until(unlocked(ODD))
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE item SET headers = '[[secret' WHERE id = 'odd'",
+        "UPDATE item SET headers = '[1]' WHERE id = 'odd'",
+        "UPDATE item SET headers = x'ff00' WHERE id = 'odd'",
+    ],
+)
+async def test_a_row_that_cannot_be_read_keeps_no_other_lock_from_ending(
+    stage, monkeypatch, damage
+):
+    names = ["a", "b", ODD, "d"]
+    monkeypatch.setattr(expiring, "AT_ONCE", 1)  # it is the first of its slice again and again
+    await stage.do(*map(publishes, names))
+    connection = stage.store._store._connection.raw
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute(damage.replace("x'ff00'", "CAST(x'ff00' AS TEXT)"))
+    connection.execute("UPDATE item SET deadline = deadline - 1 WHERE id = 'odd'")
+    stage.broker._rows.cache.forget()
+    stage.clock.now = LATE
+    monkeypatch.setattr(reaper_module, "RETRY", 0.001)
+    with capture_logs() as said:
+        stage.reaper.start(stage.broker)
+        for name in names:
+            if name != ODD:
+                await stage.log.until(unlocked(name))
+    aside = [one for one in said if one["event"] == "overdue.set_aside"]
+    assert [(one["kind"], one["of"], one["name"]) for one in aside] == [("item", JOBS, ODD)]
+    assert "secret" not in repr(said)
+    assert stage.broker.upkeep.aside() == 1
+
+
 async def test_a_full_disk_sets_nothing_aside(stage, monkeypatch):
     monkeypatch.setattr(reaper_module, "RETRY", 0.001)
     await stage.do(publishes("a"), publishes("b"))

@@ -11,6 +11,7 @@ import yaml
 from harness.packaged import needs
 from prometheus_client import generate_latest
 
+from pubqueue.app.upkeep import Upkeep
 from pubqueue.app.watching import Phase, Traffic, Waiting
 from pubqueue.monitor import readings
 from pubqueue.monitor.lag import Lag
@@ -30,6 +31,7 @@ def exposed():
     families = [
         *readings.of_process(Waiting(0, 0, 0), [Traffic()]),
         *readings.of_build("1", Phase.AT_WORK),
+        *readings.of_upkeep(Upkeep()),
         readings.store_answers(yes=True),
         *readings.families(),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import JOBS, NOW, held, window
+from harness.facts import ANN, BOB, JOBS, NOW, held, window
 from harness.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, add, do, items, lock, make
@@ -12,7 +12,7 @@ from pubqueue.app.listings import Nodes
 from pubqueue.app.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
-from pubqueue.core.model import NodeName
+from pubqueue.core.model import Millis, NodeName
 
 
 class Subclass(str):
@@ -55,6 +55,25 @@ class OfRelational:
         await lock(store, "held")
         with pytest.raises(StoreError, match=r"(?i)constraint"):
             await self.ask(store, broken)
+
+    async def test_a_row_that_cannot_be_read_is_named_with_what_has_run_out(self, store):
+        await make(
+            store, c.AddSubscription(window(expire=NOW)), c.AddSubscription(window(BOB, expire=NOW))
+        )
+        for name in ("locked", "odd", "delayed", "living", "old"):
+            await make(store, add(name, expires=NOW if name in {"living", "old"} else None))
+        for name in ("locked", "odd"):
+            await lock(store, name)
+        await self.ask(store, "UPDATE item SET headers = 'no list' WHERE id IN ('odd', 'old')")
+        await self.ask(store, f"UPDATE subscription SET several = 'no list' WHERE jid = '{ANN}'")
+        due = await store.batch(lambda tx: tx.due(Millis(NOW + 1_000_000), 99))
+        assert [item.id for item in (*due.locks, *due.lives)] == ["locked", "living"]
+        assert [one.jid for one in due.leases] == [BOB]
+        assert sorted(due.unread) == [
+            ("item", JOBS, "odd"),
+            ("item", JOBS, "old"),
+            ("lease", JOBS, ANN),
+        ]
 
     @pytest.mark.parametrize(
         "unfit",

@@ -33,6 +33,7 @@ from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.told import tell
 from pubqueue.app.unrepeated import SHOWING, Acquaintances, Unrepeated
 from pubqueue.app.unsaid import Unsaid
+from pubqueue.app.upkeep import Upkeep
 from pubqueue.app.watching import Careful, Nobody, Took, Waiting
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.decision import Refusal, Refused
@@ -103,6 +104,7 @@ class Broker:
         self._policy, self._limits = policy, limits
         self._auto_creation, self._most_subscriptions = auto_creation, most_subscriptions
         self._rates = Rates()
+        self.upkeep = Upkeep()
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
@@ -552,6 +554,7 @@ class Broker:
             came=self._newcomers.of,
             failing=self._failing,
             about=self._about,
+            rounds=self.upkeep.rounds,
             service=self._service,
             operators=self._operators,
             space_of=self._space_of,

@@ -16,6 +16,8 @@ import structlog
 from pubqueue.app.ports import FencedError, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pubqueue.app.broker import Broker
     from pubqueue.app.ports import Store
 
@@ -23,6 +25,13 @@ log = structlog.get_logger(__name__)
 
 PERIOD: Final = 1.0
 """Seconds between two looks, at most."""
+
+PATIENCE: Final = 60.0
+"""Seconds after which one of the two tasks is late."""
+
+LOOK: Final = "other processes"
+LEASE: Final = "lease"
+"""How they are called where they are shown."""
 
 GAP: Final = 0.2
 """Seconds from one look to the next, at least: others may write all the time."""
@@ -35,11 +44,14 @@ class OtherProcesses:
         self._store = store
         self._tasks: list[asyncio.Task[None]] = []
         self._dead: list[int] = []
+        self._looked: Callable[[], None] = lambda: None
 
     def start(self, broker: Broker) -> list[asyncio.Task[None]]:
         """Begin to watch, and return the tasks that do; FencedError ends them. Starting twice does no harm."""
         if not self._tasks:
-            parts = {"other processes": self._run(broker), "lease": self._live()}
+            lives = broker.upkeep.begins(LEASE, PATIENCE)
+            self._looked = broker.upkeep.begins(LOOK, PATIENCE)
+            parts = {LOOK: self._run(broker), LEASE: self._live(lives)}
             self._tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
         return self._tasks
 
@@ -55,12 +67,13 @@ class OtherProcesses:
             if isinstance(outcome, Exception):
                 raise outcome
 
-    async def _live(self) -> None:
+    async def _live(self, lives: Callable[[], None]) -> None:
         """Say again and again that this process lives, whatever the look at others waits for."""
         said = False
         while True:
             try:
                 await self._store.instances.renew()
+                lives()
                 said = True
             except FencedError:
                 raise
@@ -95,6 +108,7 @@ class OtherProcesses:
                 broker.look_around()
             if broker.unsaid.flows:
                 await self._speak_for_the_dead(broker)
+            self._looked()
             await asyncio.sleep(GAP)
 
     async def _speak_for_the_dead(self, broker: Broker) -> None:

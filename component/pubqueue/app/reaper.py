@@ -38,6 +38,12 @@ LONGEST: Final = 30.0
 USUAL: Final = Trim(kept_for=seconds(7 * 86_400), kept=1_000_000)
 """How long and how much of the event log is kept unless an operator says otherwise."""
 
+PATIENCE: Final = 3 * LONGEST
+"""Seconds after which the reaper is late: it sleeps a part of that, and what has run out together takes its time."""
+
+TASK: Final = "reaper"
+"""How it is called where it is shown."""
+
 RETRY: Final = 1.0
 """Seconds until another try after the store has failed."""
 
@@ -62,10 +68,13 @@ class Reaper:
         self._next: Millis | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._round_is_over: Callable[[], None] = lambda: None
 
     def start(self, broker: Broker) -> None:
         """Begin to watch the clock. Starting twice does no harm."""
         if self._task is None:
+            self._round_is_over = broker.upkeep.begins(TASK, PATIENCE)
+            broker.upkeep.aside = lambda: len(self._aside)
             self._task = asyncio.create_task(self._run(broker), name="reaper")
 
     async def stop(self) -> None:
@@ -99,6 +108,7 @@ class Reaper:
         seen = self._clock()
         self._resume_moves(broker)
         await _do(Recover(), broker)
+        self._round_is_over()
         await self._expire(broker)  # what ran out while nobody watched
         await self._trim_log(broker)
         while True:
@@ -120,6 +130,7 @@ class Reaper:
                 await self._expire(broker)
                 if self._is_long_ago(self._trimmed):
                     await self._trim_log(broker)
+            self._round_is_over()
 
     def _is_due(self) -> bool:
         """Say whether something ends now, or nothing was ended for long."""
@@ -151,6 +162,7 @@ class Reaper:
         self._trimmed = self._clock()
         reply = await broker.handle(self._trim)
         while isinstance(reply, Trimmed) and reply.more:
+            self._round_is_over()  # a long log takes long
             reply = await broker.handle(self._trim)
 
     def _pause(self) -> float:

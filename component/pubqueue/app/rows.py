@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
+    from pubqueue.core.queue.expire import Key
     from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import (
         Abort,
@@ -136,9 +137,9 @@ class Rows(Struct):
     subscriptions: list[Subscription] = field(default_factory=list)
     """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
-    people: list[Jid] = field(default_factory=list)
     heard: dict[Jid, int] = field(default_factory=dict)
     """Of these, before which lock token each was heard of last; those are not in it of whom that is not known."""
+    people: list[Jid] = field(default_factory=list)
     """Those that have an affiliation, subscribe as an account, or hold a locked item under exactly this JID."""
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
@@ -213,9 +214,9 @@ class Writes(Struct):
     affiliations: list[Write[AffiliationRow]] = field(default_factory=list)
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)
-    items: list[Write[Item]] = field(default_factory=list)
     heard: list[tuple[Jid, int]] = field(default_factory=list)
     """Of full JIDs that are here: all locks were given before they showed themselves whose tokens are lower. No row is guarded."""
+    items: list[Write[Item]] = field(default_factory=list)
     overwritten: list[tuple[NodeName, int, int]] = field(default_factory=list)
     """By node: an item whose place among the created ones another, of the second number, takes."""
     placeless: list[int] = field(default_factory=list)
@@ -287,3 +288,5 @@ class Due(Struct, frozen=True, gc=False):
     """Open versions whose time to wait for a commit has ended."""
     leases: list[Subscription]
     """Subscriptions whose lease has ended, or is to be said to end."""
+    unread: list[Key] = field(default_factory=list)
+    """The keys of rows that have run out, and hold what nobody can read: somebody else has written there."""

@@ -1,6 +1,7 @@
 """Ends what has run out, and sets aside a row that cannot be ended: it keeps no other lock from ending.
 
-What fails is halved, as a stale batch is, down to the row that fails alone. That is logged, and tried again much later.
+What fails is halved, as a stale batch is, down to the row that fails alone. A row that cannot even be read the store names
+itself. Either is logged, and tried again much later.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Overdue, Refused
+from pubqueue.core.decision import Overdue, Refused, Unread
 from pubqueue.core.model import seconds
 from pubqueue.core.queue.expire import Expire, ListOverdue
 
@@ -42,12 +43,20 @@ class SettingAside:
         """Say whether there are any: then something is overdue for as long as they are."""
         return bool(self._since)
 
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._since)
+
     async def end(self, do: Do) -> None:
         """End what has run out. `do` has a request done, and returns a refusal only for a fault of ours."""
         now = self._clock()
         self._since = {key: at for key, at in self._since.items() if abs(now - at) < AGAIN}
         aside = frozenset(self._since)
-        if not isinstance(await do(Expire(aside)), Refused):
+        reply = await do(Expire(aside))
+        if isinstance(reply, Unread):
+            for key in reply.keys:
+                self._set_aside(key)
+        if not isinstance(reply, Refused):
             return
         overdue = await do(ListOverdue())
         if isinstance(overdue, Overdue):

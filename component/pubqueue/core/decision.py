@@ -368,6 +368,12 @@ class Retrieved(Struct, frozen=True, gc=False):
     part: Part = WHOLE
 
 
+class Unread(Struct, frozen=True, gc=False):
+    """What has run out is ended, but for rows that cannot be read; these are their keys."""
+
+    keys: tuple[tuple[str, ...], ...]
+
+
 class Overdue(Struct, frozen=True, gc=False):
     """What rows have run out, by their keys."""
 
@@ -400,6 +406,7 @@ Reply = (
     | Retrieved
     | SubscriberPage
     | Untold
+    | Unread
     | Overdue
     | transactions.Reply
     | schedules.Reply

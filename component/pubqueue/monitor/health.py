@@ -11,6 +11,8 @@ from pubqueue.app.watching import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.core.reading.overviews import Round
+
 
 class Health:
     """What is known of the process. Those who know better tell it."""
@@ -19,6 +21,8 @@ class Health:
         self.phase = Phase.STARTING
         self.is_connected: Callable[[], bool] = lambda: False
         """Whether the server can be spoken to now."""
+        self.rounds: Callable[[], tuple[Round, ...]] = tuple
+        """When the tasks beside the broker last came round."""
 
     def readiness(self, store: str | None) -> Readiness:
         """Say whether work is taken; `store` is what is wrong with the store, if anything is."""
@@ -29,6 +33,8 @@ class Health:
             whys.append("server: not connected")
         if store is not None:
             whys.append(f"store: {store}")
+        late = (one for one in self.rounds() if one.late)
+        whys += [f"{one.task}: not come round for {one.ago:.0f} s" for one in late]
         return Readiness(not whys, self.phase, tuple(whys))
 
 

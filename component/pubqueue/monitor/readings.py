@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from pubqueue.app.upkeep import Upkeep
     from pubqueue.app.watching import Traffic, Waiting
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Asker, Millis
@@ -110,6 +111,24 @@ def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]
     )
     sessions.add_metric([], sum(one.sessions for one in traffic))
     yield sessions
+
+
+def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
+    """Yield when the tasks beside the broker last came round, and how many rows they could not end."""
+    ago = _gauge(
+        "task_round_age_seconds", "Seconds since a task beside the broker last came round.", "task"
+    )
+    late = _gauge("task_late", "1 if that is longer than the task may take, else 0.", "task")
+    for one in upkeep.rounds():
+        ago.add_metric([one.task], one.ago)
+        late.add_metric([one.task], int(one.late))
+    yield ago
+    yield late
+    aside = _gauge(
+        "rows_set_aside", "Rows that have run out and cannot be ended or read; the log has which."
+    )
+    aside.add_metric([], upkeep.aside())
+    yield aside
 
 
 def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:

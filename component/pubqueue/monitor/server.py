@@ -77,11 +77,13 @@ class Monitor:
         """Take note of who does the work from now on, and of what goes over its streams."""
         self._broker, self._traffic = broker, traffic
         self.health.is_connected = lambda: broker.outbox.is_open
+        self.health.rounds = broker.upkeep.rounds
         self.health.phase = Phase.AT_WORK
 
     def at_rest(self, phase: Phase) -> None:
         """Take note that nobody does the work any more, or not yet."""
         self._broker = None
+        self.health.rounds = tuple
         self.health.phase = phase
 
     @asynccontextmanager
@@ -149,6 +151,7 @@ class Monitor:
         families: list[Metric] = []
         if (broker := self._broker) is not None:
             families += readings.of_process(broker.waiting, self._traffic)
+            families += readings.of_upkeep(broker.upkeep)
             try:
                 async with asyncio.timeout(PATIENCE):
                     families += await readings.of_nodes(broker.handle, self._by)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pubqueue.core.model import Asker, Jid, digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
-from pubqueue.core.reading.overviews import UNKNOWN, About
+from pubqueue.core.reading.overviews import UNKNOWN, About, Round
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Context(Struct, frozen=True):
     """How many items of a node failed in a minute of late."""
     about: Callable[[], About] = lambda: UNKNOWN
     """What process this is, at this moment."""
+    rounds: Callable[[], tuple[Round, ...]] = tuple
+    """When its tasks last came round."""
     service: Asker = SERVICE
     """The service itself, in whose name schedules publish."""
     operators: frozenset[Jid] = frozenset()

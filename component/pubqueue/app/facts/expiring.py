@@ -92,6 +92,7 @@ def _taken(request: Expire, due: Due) -> Due:
         delayed=[item for item in due.delayed if request.takes(of_item(item))],
         versions=[one for one in due.versions if request.takes(of_version(*one))],
         leases=[row for row in due.leases if request.takes(of_lease(row))],
+        unread=[key for key in due.unread if request.only is None and key not in request.aside],
     )
 
 
@@ -117,6 +118,7 @@ def for_expiry(context: Context, request: Expire) -> ExpireFacts:
         overdue=tuple(due.versions),
         sweepable=kept_since if whole and True in rows.page(Sweepable(kept_since)) else None,
         leases=tuple(one for one in leases if one is not None),
+        unread=tuple(dict.fromkeys(due.unread)),
         more_to_forget=sum(old) > FORGOTTEN,
     )
 
@@ -174,9 +176,9 @@ def for_bounce(context: Context, request: Bounce) -> BounceFacts:
         now=context.now,
         case=Case(item, node) if locked else None,
         subscription=rows.subscription(item.node, request.to),
+        heard_of=rows.heard_of(request.to) if request.gone else 0,
     )
 
-        heard_of=rows.heard_of(request.to) if request.gone else 0,
 
 def _cases(context: Context, items: Iterable[Item]) -> tuple[Case, ...]:
     """Put each item beside its node and, if it dies, the place for it."""

@@ -105,7 +105,8 @@ def for_service(context: Context, request: AskService) -> ServiceFacts:
     """Return the state of this process, and how many nodes there are."""
     nodes = sum(context.rows.page(Total(Nodes()))) if request.by.admin else 0
     held_to = limits(context.limits, context.most_subscriptions)
-    return ServiceFacts(ServiceState(context.about(), context.now, nodes, held_to))
+    state = ServiceState(context.about(), context.now, nodes, held_to, context.rounds())
+    return ServiceFacts(state)
 
 
 def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:

@@ -101,7 +101,10 @@ END_SUBSCRIPTION: Final = Operation(
 def _state(state: ServiceState, _given: Given) -> Answer:
     about = state.about
     held_to = tuple(map(_sentence, by_whose(state.limits).items()))
+    ago = max((one.ago for one in state.rounds), default=0.0)
+    late = tuple(one.task for one in state.rounds if one.late)
     row = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
+    row = *row, round(ago, 1), late
     return Answer("", (row,), now=state.now)
 
 
@@ -137,6 +140,10 @@ SERVICE: Final = Operation(
         Column("nodes", "Nodes", Cell.COUNT),
         Column("clock_ahead", "Milliseconds that the store's clock is ahead", Cell.COUNT),
         Column("limits", "Most at once", Cell.NAMES),
+        Column(
+            "longest_round", "Seconds since each of its tasks has come round, at most", Cell.RATE
+        ),
+        Column("late", "Tasks that should have come round since", Cell.NAMES),
     ),
     lambda by, _given: AskService(by),
     _state,

@@ -46,6 +46,8 @@ SKEW: Final = 2_000
 WRONG_CLOCK: Final = 60_000
 """And above which leases and deadlines are not what they seem."""
 
+STANDS_STILL: Final = "should have come round since; its log says what it waits for"
+
 NAMED: Final = 5
 """Queues that are named in one sentence."""
 
@@ -88,13 +90,21 @@ async def _service(link: Link) -> AsyncIterator[Finding]:
     since = row["uptime"]
     runs = span(page.now - since) if isinstance(since, int) and page.now else "an unknown time"
     nodes = row["nodes"] if isinstance(row["nodes"], int) else 0
-    yield good(
+    yield _alive(row.get("late")) or good(
         "service", f"pubqueue {row['version']} for {runs}, {count(nodes, 'node')} in {row['store']}"
     )
     yield store_clock(row["clock_ahead"])
     limits = row["limits"]
     for sentence in limits if isinstance(limits, tuple) else ():
         yield good("limits", sentence)
+
+
+def _alive(late: Value) -> Finding | None:
+    """Say which tasks of the service stand still, if any do; an older service does not tell."""
+    if not late:
+        return None
+    names = ", ".join(late) if isinstance(late, list | tuple) else late
+    return bad("service", f"stands still: {names} {STANDS_STILL}")
 
 
 def store_clock(ahead: Value) -> Finding:

@@ -26,7 +26,7 @@ from pubqueue.core.changes import (
     SetAvailable,
     SetTerms,
 )
-from pubqueue.core.decision import Decision, Done, Overdue
+from pubqueue.core.decision import Decision, Done, Overdue, Unread
 from pubqueue.core.model import SubscriptionState, later, mark_of, seconds
 from pubqueue.core.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
@@ -92,7 +92,12 @@ def list_overdue(_request: ListOverdue, facts: OverdueFacts) -> Decision:
 
 def of_item(item: Item) -> Key:
     """Return the key of an item whose lock, pause or life has ended."""
-    return "item", item.node, item.id
+    return item_key(item.node, item.id)
+
+
+def item_key(node: str, item: str) -> Key:
+    """Return the key of an item by its names."""
+    return "item", node, item
 
 
 def of_version(app: str, number: int) -> Key:
@@ -102,7 +107,12 @@ def of_version(app: str, number: int) -> Key:
 
 def of_lease(row: Subscription) -> Key:
     """Return the key of a subscription whose lease has ended, or is to be said to end."""
-    return "lease", row.node, row.jid
+    return lease_key(row.node, row.jid)
+
+
+def lease_key(node: str, jid: str) -> Key:
+    """Return the key of a subscription by its names."""
+    return "lease", node, jid
 
 
 class ExpireFacts(Struct, frozen=True, gc=False):
@@ -120,6 +130,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     """Until when records of transactions are too old, if anything of them is to be swept."""
     leases: tuple[Subscription, ...] = ()
     """Subscriptions whose lease has ended, or is to be said to end."""
+    unread: tuple[Key, ...] = ()
+    """What has run out and cannot be read."""
     more_to_forget: bool = False
     """Whether there are more than FORGOTTEN ids of finished work that no longer count."""
 
@@ -183,6 +195,7 @@ class BounceFacts(Struct, frozen=True, gc=False):
     now: Millis
     case: Case | None
     subscription: Subscription | None
+    heard_of: int = 0
 
 
 def expire(request: Expire, facts: ExpireFacts) -> Decision:
@@ -195,7 +208,6 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
     ends += [_too_old(case, facts.now) for case in facts.lives]
     changes: list[Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
     ended = {case.item.seq for case in facts.lives}
-    heard_of: int = 0
     changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
     changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
     if request.only is None:
@@ -212,7 +224,8 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
             changes.append(change)
             notices.append(told)
     then = request if facts.more_to_forget else None
-    return Decision(Done(), tuple(changes), tuple(notices), then=then)
+    reply = Unread(facts.unread) if facts.unread else Done()
+    return Decision(reply, tuple(changes), tuple(notices), then=then)
 
 
 def _of_leases(row: Subscription, now: Millis) -> Iterator[tuple[Change, Notice]]:
@@ -274,6 +287,11 @@ def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     return Decision(Done(), tuple(changes))
 
 
+def shows_itself(jid: Jid) -> tuple[HearOf, ...]:
+    """Note that somebody is there now, under a full JID."""
+    return () if account_of(jid) == jid else (HearOf(jid),)
+
+
 def note_here(came: Iterable[Jid], here: tuple[Jid, ...]) -> Iterator[Change]:
     """Note which full JIDs of an account are here, beside those that are known; of too many the first go."""
     new = [jid for jid in dict.fromkeys(came) if account_of(jid) != jid and jid not in here]
@@ -287,11 +305,6 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
 
     The account goes with the last of its resources that we saw come (row 21); one that we never
     saw is gone alone.
-def shows_itself(jid: Jid) -> tuple[HearOf, ...]:
-    """Note that somebody is there now, under a full JID."""
-    return () if account_of(jid) == jid else (HearOf(jid),)
-
-
     """
     gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
@@ -331,6 +344,8 @@ def bounce(request: Bounce, facts: BounceFacts) -> Decision:
     if subscription is None or not request.bounced or request.mark != mark_of(subscription.subid):
         return Decision(Done(), tuple(changes))
     if request.gone:
+        if not held or request.token < facts.heard_of:
+            return Decision(Done(), tuple(changes))
         changes.append(EndSubscription(subscription.node, subscription.jid))
         return Decision(Done(), tuple(changes), (_ended(subscription),))
     if held:
@@ -344,8 +359,6 @@ def _ended(one: Subscription) -> SubscriptionChanged:
     return SubscriptionChanged(to, one.node, none, one.subid, about=one.jid)
 
 
-        if not held or request.token < facts.heard_of:
-            return Decision(Done(), tuple(changes))
 def _hold_back(one: Subscription, now: Millis) -> NoteUnanswered:
     """Count a delivery that came back, and wait the longer, the more have come back in a row."""
     unanswered = one.unanswered + 1

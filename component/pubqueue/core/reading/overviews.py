@@ -101,13 +101,22 @@ class About(Struct, frozen=True, gc=False):
 UNKNOWN: Final = About()
 
 
+class Round(Struct, frozen=True, gc=False):
+    """When a task of the service last came round, in seconds ago; it is `late` if that is longer than it may take."""
+
+    task: str
+    ago: float
+    late: bool
+
+
 class ServiceState(Struct, frozen=True, gc=False):
-    """The service at this moment, how many nodes it has, and what it holds an account to."""
+    """The service at this moment: how many nodes it has, what it holds an account to, what its tasks tell of themselves."""
 
     about: About
     now: Millis
     nodes: int
     limits: tuple[Limit, ...] = ()
+    rounds: tuple[Round, ...] = ()
 
 
 Reply = Powers | WorkerPage | Peeked | ReasonPage | Freed | ServiceState

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.app.ports import FAR
 from pubqueue.app.rows import Due, Passed, Ready, up_to
 from pubqueue.core.model import Millis
-from pubqueue.stores.relational.columns import items_of, subscription_of, with_payloads
+from pubqueue.core.queue.expire import item_key, lease_key
+from pubqueue.stores.relational.columns import item_of, subscription_of, with_payloads
 from pubqueue.stores.relational.node_ids import packed_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pubqueue.app.rows import Rank, Reach
     from pubqueue.core.model import Item, NodeName, Subscription
+    from pubqueue.core.queue.expire import Key
     from pubqueue.stores.relational.session import Session, Values
+
+T = TypeVar("T")
 
 START: Final = Passed()
 
@@ -122,19 +127,51 @@ def _passed_to(living: Sequence[Item], end: Rank | None, begin: Rank) -> Rank:
 
 def due(session: Session, now: Millis, limit: int) -> Due:
     """Return what has run out by now."""
+    unread: list[Key] = []
     return Due(
-        locks=items_of(session, session.rows("due_locks", now, limit)),
-        lives=items_of(session, session.rows("due_lives", now, limit)),
-        delayed=items_of(session, session.rows("due_delayed", now, limit)),
+        locks=_items(session, "due_locks", now, limit, unread),
+        lives=_items(session, "due_lives", now, limit, unread),
+        delayed=_items(session, "due_delayed", now, limit, unread),
         versions=session.rows("due_versions", now, limit),
-        leases=_leases(session, now, limit),
+        leases=_leases(session, now, limit, unread),
+        unread=unread,
     )
 
 
-def _leases(session: Session, now: Millis, limit: int) -> list[Subscription]:
+def _items(session: Session, query: str, now: Millis, limit: int, unread: list[Key]) -> list[Item]:
+    rows = session.rows(query, now, limit)
+    names = session.holding({row[0] for row in rows})
+    there = [row for row in rows if row[0] in names]
+    return _read(
+        there, partial(item_of, names), lambda row: item_key(names[row[0]], row[2]), unread
+    )
+
+
+def _leases(session: Session, now: Millis, limit: int, unread: list[Key]) -> list[Subscription]:
     rows = session.rows("due_leases", now, limit)
     names = session.names({row[1] for row in rows})
-    return [subscription_of(names, row) for row in rows]
+    return _read(
+        rows,
+        partial(subscription_of, names),
+        lambda row: lease_key(names[row[1]], row[2]),
+        unread,
+    )
+
+
+def _read(
+    rows: Iterable[Sequence[Any]],
+    read: Callable[[Sequence[Any]], T],
+    key: Callable[[Sequence[Any]], Key],
+    unread: list[Key],
+) -> list[T]:
+    """Read rows one by one, and note the keys of those that hold what nobody can read: they keep no other from its end."""
+    found = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except Exception:  # whatever a damaged row makes of the reading
+            unread.append(key(row))
+    return found
 
 
 def next_due(session: Session) -> Millis | None:

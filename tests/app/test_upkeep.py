@@ -1,0 +1,147 @@
+"""The tasks beside the broker say when they came round; one that does not for long is noticed, by a clock of the test's own."""
+
+import asyncio
+
+import pytest
+from harness.facts import BOSS, NOW, who
+from harness.patience import PATIENCE
+from harness.witness import WatchedFace, WatchedStore
+from msgspec.structs import replace
+from prometheus_client import generate_latest
+
+from pubqueue.app import other_processes, reaper
+from pubqueue.app.broker import Broker
+from pubqueue.app.operations.service import SERVICE
+from pubqueue.app.other_processes import OtherProcesses
+from pubqueue.app.reaper import Reaper
+from pubqueue.app.upkeep import Upkeep
+from pubqueue.app.watching import Phase
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.reading.oversee import AskService
+from pubqueue.monitor import readings
+from pubqueue.monitor.health import Health
+from pubqueue.monitor.server import given
+from pubqueue.stores.memory import MemoryStore
+
+TASKS = [reaper.TASK, other_processes.LEASE, other_processes.LOOK]
+
+
+class Seconds:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Held(WatchedStore):
+    """A store that answers nothing for a while; `asked` are the calls that wait for it."""
+
+    def __init__(self, store):
+        super().__init__(store, [])
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.asked = set()
+        self.instances = self
+
+    async def answered(self, call):
+        self.asked.add(call)
+        await self.answers.wait()
+        self.asked.discard(call)
+
+    async def batch(self, job):
+        await self.answered("batch")
+        return await super().batch(job)
+
+    async def changes(self):
+        await self.answered("changes")
+        return await super().changes()
+
+    async def renew(self):
+        await self.answered("renew")
+
+    async def abandoned(self):
+        return []
+
+    async def hear(self, _patience):
+        await asyncio.sleep(0)
+
+    async def falls_silent(self):
+        """Return when all who come round wait for it."""
+        self.answers.clear()
+        await until(lambda: self.asked == {"batch", "changes", "renew"})
+
+
+async def until(condition):
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110  # nobody tells of it
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def service(monkeypatch):
+    for module, names in ((reaper, ("LONGEST",)), (other_processes, ("PERIOD", "GAP"))):
+        for name in names:
+            monkeypatch.setattr(module, name, 0.001)
+    inner = MemoryStore()
+    await inner.open()
+    store = Held(inner)
+    watcher = Reaper(clock=lambda: NOW)
+    broker = Broker(
+        store, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+    )
+    clock = Seconds()
+    broker.upkeep = Upkeep(clock)
+    WatchedFace(broker, []).up()
+    broker.start()
+    others = OtherProcesses(store)
+    watcher.start(broker)
+    others.start(broker)
+    yield broker, store, clock
+    store.answers.set()
+    await watcher.stop()
+    await others.stop()
+    await broker.stop()
+    await inner.close()
+
+
+def late(broker):
+    return sorted(one.task for one in broker.upkeep.rounds() if one.late)
+
+
+async def test_a_task_that_has_not_come_round_for_long_is_late_until_it_does(service):
+    broker, store, clock = service
+    health = Health()
+    health.phase, health.is_connected, health.rounds = (
+        Phase.AT_WORK,
+        lambda: True,
+        broker.upkeep.rounds,
+    )
+    assert sorted(one.task for one in broker.upkeep.rounds()) == TASKS
+    await store.falls_silent()
+    clock.now = 61.0
+    assert late(broker) == [other_processes.LEASE, other_processes.LOOK]
+    clock.now = 91.0
+    assert late(broker) == TASKS
+    found = health.readiness(None)
+    assert (found.ready, len(found.why_not)) == (False, 3)
+    assert "reaper: not come round for 91 s" in found.why_not
+    text = generate_latest(given(readings.of_upkeep(broker.upkeep))).decode()
+    assert 'pubqueue_task_late{task="reaper"} 1.0' in text
+    assert 'pubqueue_task_round_age_seconds{task="reaper"} 91.0' in text
+    store.answers.set()
+    await until(lambda: not late(broker))
+    assert health.readiness(None).why_not == ()
+
+
+async def test_whoever_asks_about_the_service_sees_which_task_stands_still(service):
+    broker, store, clock = service
+    reply = await broker.handle(AskService(replace(who(BOSS), admin=True)))
+    assert not any(one.late for one in reply.rounds)
+    await store.falls_silent()
+    clock.now = 91.0
+    reply = await broker.handle(AskService(replace(who(BOSS), admin=True)))
+    assert sorted(one.task for one in reply.rounds if one.late) == TASKS
+    (row,) = SERVICE.answer(reply, {}).rows
+    assert sorted(row[-1]) == TASKS
