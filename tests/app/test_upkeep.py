@@ -1,6 +1,7 @@
 """The tasks beside the broker say when they came round; one that does not for long is noticed, by a clock of the test's own."""
 
 import asyncio
+from unittest import mock
 
 import pytest
 from harness.facts import BOSS, NOW, who
@@ -16,6 +17,7 @@ from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.reaper import Reaper
 from pubqueue.app.upkeep import Upkeep
 from pubqueue.app.watching import Phase
+from pubqueue.cli.operations import outside
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.reading.oversee import AskService
 from pubqueue.monitor import readings
@@ -145,3 +147,16 @@ async def test_whoever_asks_about_the_service_sees_which_task_stands_still(servi
     assert sorted(one.task for one in reply.rounds if one.late) == TASKS
     (row,) = SERVICE.answer(reply, {}).rows
     assert sorted(row[-1]) == TASKS
+
+
+@pytest.mark.parametrize(
+    ("late", "level"),
+    [({"late": ["reaper", "lease"]}, "bad"), ({"late": []}, "good"), ({}, "good")],
+)
+async def test_a_doctor_names_what_stands_still(late, level):
+    row = {"version": "1", "uptime": None, "nodes": 1, "store": "memory:"} | late
+    row |= {"clock_ahead": None, "limits": ()}
+    link = mock.Mock(perform=mock.AsyncMock(return_value=mock.Mock(rows=(row,), now=None)))
+    found, *_ = [one async for one in outside._service(link)]
+    assert found.level.name.lower() == level
+    assert ("reaper, lease should have come round" in found.says) == (level == "bad")
