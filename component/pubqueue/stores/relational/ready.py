@@ -139,21 +139,21 @@ def due(session: Session, now: Millis, limit: int) -> Due:
 
 
 def _items(session: Session, query: str, now: Millis, limit: int, unread: list[Key]) -> list[Item]:
-    rows = session.rows(query, now, limit)
+    rows = session.rows_as_found(query, now, limit)
     names = session.holding({row[0] for row in rows})
     there = [row for row in rows if row[0] in names]
     return _read(
-        there, partial(item_of, names), lambda row: item_key(names[row[0]], row[2]), unread
+        there, partial(item_of, names), lambda row: item_key(names[row[0]], _name(row[2])), unread
     )
 
 
 def _leases(session: Session, now: Millis, limit: int, unread: list[Key]) -> list[Subscription]:
-    rows = session.rows("due_leases", now, limit)
+    rows = session.rows_as_found("due_leases", now, limit)
     names = session.names({row[1] for row in rows})
     return _read(
         rows,
         partial(subscription_of, names),
-        lambda row: lease_key(names[row[1]], row[2]),
+        lambda row: lease_key(names[row[1]], _name(row[2])),
         unread,
     )
 
@@ -168,10 +168,22 @@ def _read(
     found = []
     for row in rows:
         try:
-            found.append(read(row))
+            found.append(read(_of_texts(row)))
         except Exception:  # whatever a damaged row makes of the reading
             unread.append(key(row))
     return found
+
+
+def _of_texts(row: Sequence[Any]) -> Sequence[Any]:
+    """Return the row, none of whose columns is bytes."""
+    if bytes in map(type, row):
+        raise ValueError("a text is none")
+    return row
+
+
+def _name(found: str | bytes) -> str:
+    """Return by what a row is known, also where that is damaged."""
+    return found if isinstance(found, str) else found.hex()
 
 
 def next_due(session: Session) -> Millis | None:

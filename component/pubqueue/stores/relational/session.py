@@ -25,6 +25,10 @@ class Session(ABC):
     def rows(self, query: str, *values: object) -> list[Any]:
         """Return all rows of a statement."""
 
+    def rows_as_found(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement; a text that is none, for somebody has damaged it, is bytes."""
+        return self.rows(query, *values)
+
     @abstractmethod
     def ask(self, query: str, *values: object) -> Iterable[Any]:
         """Ask for the rows of a statement, which may come later: when they are looked at, once."""

@@ -40,6 +40,14 @@ class Session(session.Session):
 
     ask = rows
 
+    def rows_as_found(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement; a text that is none is bytes: SQLite keeps whatever is written there."""
+        text, self.connection.text_factory = self.connection.text_factory, _text_or_bytes
+        try:
+            return self.rows(query, *values)
+        finally:
+            self.connection.text_factory = text
+
     def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
         """Return the first row, None if there is none."""
         return self.connection.execute(SQL[query], values).fetchone()
@@ -70,3 +78,10 @@ class Session(session.Session):
         """Run a statement for each of these, that has to change one row each time."""
         if values and self.connection.executemany(SQL[query], values).rowcount != len(values):
             raise StaleError(query)
+
+
+def _text_or_bytes(octets: bytes) -> str | bytes:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return octets
