@@ -25,7 +25,7 @@ PLAIN_NODES = {"sqlite": 9, "postgres": 2}
 """The migration since which full nodes say whether they refuse more."""
 OF_ACCOUNTS = {"sqlite": 17, "postgres": 11}
 """The migration since which the name of an app is its account's."""
-OF_THE_KNOWN = {"sqlite": 19, "postgres": 14}
+OF_THE_KNOWN = {"sqlite": 20, "postgres": 15}
 """The migration since which presence is kept of those alone who are somebody here."""
 MEANT = {"sqlite": 16, "postgres": 10}
 """The migration since which a node keeps which other node it has named."""

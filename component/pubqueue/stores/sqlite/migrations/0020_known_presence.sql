@@ -4,6 +4,6 @@ AND NOT EXISTS (SELECT 1 FROM subscription s WHERE s.account = resource.account)
 AND NOT EXISTS (SELECT 1 FROM item i WHERE i.holder = resource.account AND i.state = 'locked')
 AND NOT EXISTS (SELECT 1 FROM item i WHERE i.holder = resource.jid AND i.state = 'locked');
 
--- Of each full JID that is here the lock token before which it showed itself last. Programs of eighteen migrations cannot run on this
+-- Of each full JID that is here the lock token before which it showed itself last. Programs of nineteen migrations cannot run on this
 -- schema.
 ALTER TABLE resource ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
