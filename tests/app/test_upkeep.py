@@ -151,7 +151,7 @@ async def test_whoever_asks_about_the_service_sees_which_task_stands_still(servi
 
 @pytest.mark.parametrize(
     ("late", "level"),
-    [({"late": ["reaper", "lease"]}, "bad"), ({"late": []}, "good"), ({}, "good")],
+    [({"late": ("reaper", "lease")}, "bad"), ({"late": ()}, "good"), ({}, "good")],
 )
 async def test_a_doctor_names_what_stands_still(late, level):
     row = {"version": "1", "uptime": None, "nodes": 1, "store": "memory:"} | late

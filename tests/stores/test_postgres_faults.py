@@ -13,7 +13,7 @@ from stores.steps import EMPTY, add, do, ids, make
 from pubqueue.app.listings import ItemIds, Nodes
 from pubqueue.app.ports import ForeignStoreError, StoreError
 from pubqueue.core import changes as c
-from pubqueue.stores.postgres import schema
+from pubqueue.stores.postgres import locks, schema
 from pubqueue.stores.postgres.store import PostgresStore
 
 BACKENDS = (
@@ -190,7 +190,7 @@ async def test_too_many_connections_are_told(store, postgres):
 async def test_a_batch_waits_for_another_writer(store, postgres):
     with postgres.session() as other:
         other.execute("BEGIN")
-        other.execute("SELECT pg_advisory_xact_lock(%s)", (schema.LOCK,))
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOCK,))
         batch = asyncio.create_task(make(store, add("i1")))
         await someone_waits(postgres)
         assert await read(store) == ["there"]
@@ -201,7 +201,7 @@ async def test_a_batch_waits_for_another_writer(store, postgres):
 
 
 @pytest.mark.parametrize(
-    "lock", ["LOCK TABLE pubqueue.item", f"SELECT pg_advisory_xact_lock({schema.LOCK})"]
+    "lock", ["LOCK TABLE pubqueue.item", f"SELECT pg_advisory_xact_lock({locks.LOCK})"]
 )
 async def test_patience_with_somebodys_lock_ends(store, postgres, monkeypatch, lock):
     monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.05)

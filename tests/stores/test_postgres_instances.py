@@ -17,7 +17,7 @@ from pubqueue.app.other_processes import OtherProcesses
 from pubqueue.app.ports import FencedError, Instance, StoreError
 from pubqueue.core import changes as c
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.stores.postgres import alone, schema
+from pubqueue.stores.postgres import alone, locks, schema
 from pubqueue.stores.postgres import instances as of_postgres
 from pubqueue.stores.postgres.line import connected
 from pubqueue.stores.postgres.store import PostgresStore
@@ -241,7 +241,7 @@ def locked(postgres):
     """Return the numbers of those whose epoch is locked."""
     with postgres.session() as asking:
         rows = asking.execute(
-            of_postgres.OTHERS.replace("$1", str(schema.LOCK)).replace(
+            of_postgres.OTHERS.replace("$1", str(locks.LOCK)).replace(
                 "instance", "pubqueue.instance"
             )
         ).fetchall()
@@ -250,4 +250,4 @@ def locked(postgres):
 
 def test_a_store_has_leases_from_the_migration_on_that_makes_them():
     steps = scripts("pubqueue.stores.postgres")
-    assert "instance ADD COLUMN until" in steps[alone.OF_LEASES - 1]
+    assert "instance ADD COLUMN until" in steps[locks.OF_LEASES - 1]

@@ -103,9 +103,8 @@ def _state(state: ServiceState, _given: Given) -> Answer:
     held_to = tuple(map(_sentence, by_whose(state.limits).items()))
     ago = max((one.ago for one in state.rounds), default=0.0)
     late = tuple(one.task for one in state.rounds if one.late)
-    row = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
-    row = *row, round(ago, 1), late
-    return Answer("", (row,), now=state.now)
+    who = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
+    return Answer("", ((*who, round(ago, 1), late),), now=state.now)
 
 
 def _sentence(of: tuple[Whose, list[Limit]]) -> str:

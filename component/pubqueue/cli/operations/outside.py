@@ -103,7 +103,7 @@ def _alive(late: Value) -> Finding | None:
     """Say which tasks of the service stand still, if any do; an older service does not tell."""
     if not late:
         return None
-    names = ", ".join(late) if isinstance(late, list | tuple) else late
+    names = ", ".join(late) if isinstance(late, tuple) else late
     return bad("service", f"stands still: {names} {STANDS_STILL}")
 
 
