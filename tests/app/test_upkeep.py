@@ -23,7 +23,7 @@ from pubqueue.core.reading.oversee import AskService
 from pubqueue.monitor import readings
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.server import given
-from pubqueue.stores.memory import MemoryStore
+from pubqueue.stores import store_at
 
 TASKS = [reaper.TASK, other_processes.LEASE, other_processes.LOOK]
 
@@ -86,7 +86,7 @@ async def service(monkeypatch):
     for module, names in ((reaper, ("LONGEST",)), (other_processes, ("PERIOD", "GAP"))):
         for name in names:
             monkeypatch.setattr(module, name, 0.001)
-    inner = MemoryStore()
+    inner = store_at("memory:")
     await inner.open()
     store = Held(inner)
     watcher = Reaper(clock=lambda: NOW)
