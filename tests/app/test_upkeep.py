@@ -25,7 +25,7 @@ from pubqueue.monitor.health import Health
 from pubqueue.monitor.server import given
 from pubqueue.stores import store_at
 
-TASKS = [reaper.TASK, other_processes.LEASE, other_processes.LOOK]
+TASKS = sorted([reaper.TASK, other_processes.LEASE, other_processes.LOOK])
 
 
 class Seconds:

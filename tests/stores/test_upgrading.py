@@ -11,7 +11,7 @@ import pytest
 from harness import furnished_then
 from harness.store_contents import everything
 from stores.steps import EMPTY, add, make
-from stores.test_copying import Unwatched, empty_database
+from stores.test_copying import empty_database
 
 from pubqueue.app.ports import ForeignStoreError, Instance, StoreError, UnreachableStoreError
 from pubqueue.core import changes as c
@@ -26,6 +26,16 @@ from pubqueue.stores.sqlite.alone import alone
 
 SERVED = "a process of another version serves from it; stop that first"
 LIVES = "SELECT pg_advisory_lock_shared(%s, 7)"
+
+
+class Unwatched:
+    """Nobody looks on."""
+
+    def begin(self, rows):
+        """Pass over it."""
+
+    def step(self, what, rows):
+        """Pass over it."""
 
 
 class OnSqlite:

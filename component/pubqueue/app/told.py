@@ -14,6 +14,7 @@ from pubqueue.core.changes import (
     EndSubscription,
     EndSubscriptions,
     GiveUp,
+    HearOf,
     NoteResource,
     Release,
 )
@@ -69,7 +70,7 @@ def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
     """Log what these decisions have done; they are committed."""
     deaths: list[GiveUp] = []
     for request, decision in zip(requests, decisions, strict=True):
-        if type(request) in TOLD and decision.changes:
+        if type(request) in TOLD and any(type(change) is not HearOf for change in decision.changes):
             _tell_of_people(request, decision)
             deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
     if deaths:

@@ -163,7 +163,7 @@ def test_an_item_that_ripens_and_is_too_old_dies():
 def test_who_comes_back_is_handed_out_to_again():
     away = window(available=False)
     facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
-    changes = (SetAvailable(JOBS, ANN, available=True),)
+    changes = (HearOf(ANN), SetAvailable(JOBS, ANN, available=True))
     assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
 
 
@@ -353,5 +353,5 @@ class TestSilence:
 
     def test_presence_sets_it_right(self):
         facts = ArriveFacts((window(unanswered=3),), (ANN,))
-        changes = (SetAvailable(JOBS, ANN, available=True),)
+        changes = (HearOf(ANN), SetAvailable(JOBS, ANN, available=True))
         assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
