@@ -65,7 +65,7 @@ class OfRelational:
         for name in ("locked", "odd"):
             await lock(store, name)
         await self.ask(store, "UPDATE item SET headers = 'no list' WHERE id IN ('odd', 'old')")
-        await self.ask(store, f"UPDATE subscription SET several = '[1]' WHERE jid = '{ANN}'")
+        await self.ask(store, f"UPDATE subscription SET several = '[1, 2]' WHERE jid = '{ANN}'")
         due = await store.batch(lambda tx: tx.due(Millis(NOW + 1_000_000), 99))
         assert [item.id for item in (*due.locks, *due.lives)] == ["locked", "living"]
         assert [one.jid for one in due.leases] == [BOB]
