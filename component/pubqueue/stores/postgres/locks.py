@@ -34,8 +34,12 @@ def nobody_serves(connection: Connection, schema: int) -> bool:
 
     Whoever begins takes the lock of their epoch first, and then looks at the gate: so one of the two sees the other.
     """
-    questions = [("SELECT pg_try_advisory_xact_lock($1::int, $2::int)", (LOCK, GATE))]
-    questions += [(NOBODY, (LOCK, GATE)), *([(OVER, ())] if schema >= OF_LEASES else [])]
+    questions: list[tuple[str, tuple[int, ...]]] = [
+        ("SELECT pg_try_advisory_xact_lock($1::int, $2::int)", (LOCK, GATE)),
+        (NOBODY, (LOCK, GATE)),
+    ]
+    if schema >= OF_LEASES:
+        questions.append((OVER, ()))
     for question, values in questions:
         row = connection.execute(question, values, prepare=False).fetchone()
         if row is None or not row[0]:
