@@ -127,6 +127,10 @@ def dead(etl):
     return dead
 
 
+async def everything(etl, node="jobs"):
+    return [it async for it in Reader(etl, SERVICE).items(node)]
+
+
 async def left(etl, node="jobs"):
     return [it.id async for it in Reader(etl, SERVICE).items(node)]
 
@@ -231,7 +235,10 @@ async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):
         async with asyncio.timeout(PATIENCE):
             while not worker.said:
                 await left(etl)
-        (waits,) = [it async for it in Reader(etl, SERVICE).items("jobs")]
+        async with asyncio.timeout(PATIENCE):
+            while not [it for it in await everything(etl) if it.error]:
+                pass
+        (waits,) = await everything(etl)
         assert (waits.error, waits.failed) == ("no handler for {x}mail", 0)
     async with working(new):
         await done.wait()

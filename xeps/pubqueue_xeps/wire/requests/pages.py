@@ -76,7 +76,10 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ReadItem:
-    """An item as it was when it was read. `size` is that of its payload in bytes."""
+    """An item as it was when it was read. `size` is that of its payload in bytes.
+
+    `error` is why it failed or was given back last, where that is not the reason of its death.
+    """
 
     id: str
     node: str
@@ -98,6 +101,7 @@ class ReadItem:
     headers: dict[str, str] = field(default_factory=dict)
     payload: Element | None = None
     group: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +301,7 @@ def _item(element: Element, node: str) -> ReadItem:
         headers={h.get("name", ""): h.text or "" for h in element.iterfind(_HEADER)},
         payload=None if payload is None or not len(payload) else payload[0],
         group=element.get("group"),
+        error=element.get("error"),
     )
 
 
