@@ -14,7 +14,6 @@ stanza's own.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
 
@@ -26,6 +25,7 @@ from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.faces.xmpp.parse.publishing import ANSWER
 from pubqueue.faces.xmpp.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
 from pubqueue.faces.xmpp.payload import DEEPEST
+from pubqueue.faces.xmpp.remembering import remembered
 from pubqueue.faces.xmpp.text import attribute, echo
 from pubqueue_xeps.wire import ns
 
@@ -42,6 +42,10 @@ LARGEST: Final = 1 << 18
 
 LONGEST_TAG: Final = 512
 """Bytes of a start tag whose meaning is remembered."""
+
+SENDERS: Final = 2 << 20
+WORDS: Final = 1 << 20
+"""Bytes of what is remembered of senders, of verbs, and of first tags, each with what it was read from."""
 
 SHALLOW: Final = 7 * DEEPEST
 """Bytes of a payload that cannot be too deep: a level takes seven, `<a></a>`."""
@@ -236,7 +240,7 @@ def _split(words: bytes) -> tuple[Sender, bytes] | None:
     return None if sender is None else (sender, found[1] or found[2])
 
 
-@lru_cache(maxsize=4096)
+@remembered(SENDERS)
 def _sender(before: bytes, behind: bytes) -> Sender | None:
     """Read the attributes of an IQ, those before its id and those behind it, of type set."""
     first, second = _start_tag(b"<iq%b/>" % before), _start_tag(b"<iq%b/>" % behind)
@@ -251,7 +255,7 @@ def _sender(before: bytes, behind: bytes) -> Sender | None:
     return Sender(Jid(theirs), mine, address.encode())
 
 
-@lru_cache(maxsize=1024)
+@remembered(WORDS)
 def _verb(words: bytes) -> _Verb | None:
     """Read the attributes of publish or retract."""
     tag = _start_tag(b"<verb%b/>" % words)
@@ -268,7 +272,7 @@ def _verb(words: bytes) -> _Verb | None:
     )
 
 
-@lru_cache(maxsize=1024)
+@remembered(WORDS)
 def _root(tag: bytes) -> tuple[str, bytes | None] | None:
     """Return the namespace of a payload's first tag, and what its end tag begins with if it has one.
 

@@ -1,0 +1,57 @@
+"""What was read of words that come again and again is remembered, within a bound of bytes: anybody chooses the words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+COPIES: Final = 6
+"""As often as the words themselves: their meaning, and an answer in which each character may be an entity."""
+
+ENTRY: Final = 600
+"""Bytes of an entry beside its words: the objects of Python that it is made of."""
+
+
+class Remembered(Generic[P, R]):
+    """A function of bytes whose answers are kept, so many bytes of them; the oldest go first."""
+
+    def __init__(self, read: Callable[P, R], most: int) -> None:
+        self._read = read
+        self._most = most
+        self._known: dict[tuple[object, ...], R] = {}
+        self.octets = 0
+
+    def __call__(self, *words: P.args, **none: P.kwargs) -> R:
+        """Return what the words mean."""
+        try:
+            return self._known[words]
+        except KeyError:
+            return self._keep(words, self._read(*words, **none))
+
+    def _keep(self, words: tuple[object, ...], meaning: R) -> R:
+        self._known[words] = meaning
+        self.octets += _octets(words)
+        while self.octets > self._most:
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self.octets -= _octets(oldest)
+        return meaning
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        self._known.clear()
+        self.octets = 0
+
+
+def remembered(most: int) -> Callable[[Callable[P, R]], Remembered[P, R]]:
+    """Keep answers of the function, about so many bytes of them with what they were read from."""
+    return lambda read: Remembered(read, most)
+
+
+def _octets(words: tuple[object, ...]) -> int:
+    return ENTRY + COPIES * sum(len(part) for part in words if isinstance(part, bytes))
