@@ -162,6 +162,21 @@ def of_accounts(apps):
     )
 
 
+def of_the_known(tables):
+    """Return the rows of those who are here and have an affiliation or a subscription, or hold an item."""
+
+    def values(table, *names):
+        columns, rows = tables[table]
+        places = [columns.index(name) for name in names]
+        return {tuple(row[place] for place in places) for row in rows}
+
+    known = {jid for (jid,) in values("affiliation", "jid") | values("subscription", "account")}
+    known |= {holder for holder, state in values("item", "holder", "state") if state == "locked"}
+    columns, rows = tables["resource"]
+    jid, account = columns.index("jid"), columns.index("account")
+    return columns, [row for row in rows if {row[jid], row[account]} & known]
+
+
 async def test_every_row_of_every_table_is_as_it_was(earlier):
     number, before = earlier.number(), dump(earlier)
     assert [table for table, (_, rows) in before.items() if not rows] == []
@@ -170,6 +185,8 @@ async def test_every_row_of_every_table_is_as_it_was(earlier):
     after = dump(earlier, only=before)
     if number < OF_ACCOUNTS[earlier.kind]:
         before["txn_app"] = of_accounts(before["txn_app"])
+    if number < OF_THE_KNOWN[earlier.kind]:
+        before["resource"] = of_the_known(before)
     before["node"] = as_they_become(before["node"], earlier, number)
     after["node"] = as_they_become(after["node"], earlier, earlier.newest)
     assert after == before
