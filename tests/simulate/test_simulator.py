@@ -65,7 +65,7 @@ def test_all_promises_are_kept_on_postgresql_in_a_short_run():
 
 
 def test_a_run_whose_clocks_were_only_set_back_has_its_time_to_drain():
-    assert go(18, LONGER).violation == ""
+    assert go(18, minutes=LONGER).violation == ""
 
 
 def test_a_seed_replays_to_the_same_word_and_others_do_not():

@@ -247,8 +247,8 @@ async def test_presence_of_strangers_goes_and_that_of_others_stays(earlier):
         "INSERT INTO affiliation (node_id, jid, affiliation) SELECT max(id), 'own@x', 'owner' FROM node"
     )
     earlier.ask(
-        "INSERT INTO subscription (id, node_id, jid, account, subid, queue_requests)"
-        " SELECT 900, max(id), 'fan@far', 'fan@far', 'fan', 1 FROM node"
+        "INSERT INTO subscription (node_id, jid, account, subid, queue_requests)"
+        " SELECT max(id), 'fan@far', 'fan@far', 'fan', 1 FROM node"
     )
     stays = earlier.number() >= OF_THE_KNOWN[earlier.kind]
     async with opened(earlier):
