@@ -1,7 +1,7 @@
 """One batch: requests in one transaction, then items to whoever is free."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, touches, unlocks
+from harness.asks import a_queue, joins, publishes, publishes_all, retracts, touches, unlocks
 from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.shell import Shell
 from harness.store_contents import everything, recount
@@ -69,7 +69,7 @@ def rounds(shell, result):
 
 def test_more_items_than_a_batch_hands_out_follow_in_the_next(shell):
     names = [f"i{number}" for number in range(2100)]
-    result = shell.batch(a_queue(), joins(ANN, 1000), joins(BOB, 1000), publishes(*names))
+    result = shell.batch(a_queue(), joins(ANN, 1000), joins(BOB, 1000), *publishes_all(names))
     parts = rounds(shell, result)
     assert [len(part) for part in parts] == [MOST, MOST, 0]
     assert [name for part in parts for _, name in part] == names[:2000]
@@ -85,7 +85,7 @@ def test_more_payload_than_a_batch_hands_out_follows_in_the_next(shell):
 def test_no_queue_waits_for_another_to_be_empty(shell):
     names = [f"i{number}" for number in range(2100)]
     for node in (JOBS, OTHER):
-        shell.batch(a_queue(node, max_queue_requests=2000), publishes(*names, node=node))
+        shell.batch(a_queue(node, max_queue_requests=2000), *publishes_all(names, node=node))
     first = shell.batch(joins(ANN, 2000), joins(BOB, 2000, node=OTHER))
     assert first.rest == (OTHER, JOBS)
     assert [part[0][0] for part in rounds(shell, first) if part] == [ANN, BOB, ANN, BOB]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
+from harness.asks import a_queue, joins, publishes, publishes_all, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
 from harness.patience import PATIENCE
 from harness.store_reader import StoreReader
@@ -185,7 +185,7 @@ async def test_a_batch_has_a_bound_and_the_rest_follows_in_order(stage):
 
 async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody_listens(stage):
     names = [f"i{number}" for number in range(2 * MOST + 1)]
-    await stage.do(publishes(*names))
+    await stage.do(*publishes_all(names))
     say = stage.face.speak
 
     def say_and_be_full(notices):

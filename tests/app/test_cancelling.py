@@ -18,6 +18,7 @@ from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading import deaths
 from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.read import ReadItems
+from pubqueue.core.request_sizes import MOST_NAMED
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 
@@ -98,8 +99,8 @@ def test_a_plain_node_has_nothing_to_cancel_and_a_request_has_a_bound(shell):
     shell.do(Declare(ADMIN, plain, Settings({"queueing": False}), (BOSS,), ()))
     assert shell.do(Cancel(OWNER, plain, ids("a"))).refusal is Refusal.NOT_A_QUEUE
     assert shell.do(Cancel(OWNER, NodeName("none"), ids("a"))).refusal is Refusal.NODE_NOT_FOUND
-    many = ids(*map(str, range(cancel.MOST + 1)))
-    assert shell.do(Cancel(OWNER, JOBS, many)).refusal is Refusal.BAD_REQUEST
+    many = ids(*map(str, range(MOST_NAMED + 1)))
+    assert shell.do(Cancel(OWNER, JOBS, many)).refusal is Refusal.TOO_MANY_ITEMS
     assert shell.do(Cancel(OWNER, JOBS, ids("a", "a"))).refusal is Refusal.BAD_REQUEST
 
 

@@ -313,7 +313,7 @@ def test_a_long_group_costs_a_batch_no_more_than_a_short_one(shell):
 def _steps(shell, name):
     """Have the items before this one done; return the steps that it takes itself."""
     while stored(shell, name).holder is None:
-        (before,) = shell.look(lambda tx: tx.held_by(ANN))
+        ((before,), _) = shell.look(lambda tx: tx.held_by(ANN))
         shell.batch(retracts(ANN, before.id))
     steps = []
     shell.connection.set_progress_handler(lambda: steps.append(1), 1)

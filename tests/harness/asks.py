@@ -13,8 +13,11 @@ from pubqueue.core.nodes.subscribe import Options, Subscribe
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.queue.touch import Touch
+from pubqueue.core.request_sizes import MOST_PUBLISHED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pubqueue.core.model import NodeName
 
 
@@ -33,6 +36,12 @@ def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -
     spans = {key: Millis(round(facts.pop(key) * 1000)) for key in ("delay", "ttl") if key in facts}
     drafts = tuple(draft(name, **spans, **facts) for name in names)
     return Publish(who(by), node, drafts)
+
+
+def publishes_all(names: Sequence[str], **facts: Any) -> list[Publish]:
+    """Publish items of any number, in as few requests as may be."""
+    parts = (names[at : at + MOST_PUBLISHED] for at in range(0, len(names), MOST_PUBLISHED))
+    return [publishes(*part, **facts) for part in parts]
 
 
 def retracts(jid: str, *names: str, node: NodeName = JOBS) -> Settle:

@@ -20,8 +20,8 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import Items, Locks, LocksFromLast, Stride
-from pubqueue.app.rows import BEGINNING, Due, Passed, Reach, Ready
+from pubqueue.app.listings import HeldBy, Items, Locks, LocksFromLast, Stride, Total
+from pubqueue.app.rows import BEGINNING, HELD, Due, Passed, Reach, Ready
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
 
@@ -286,6 +286,51 @@ class OfTime:
         assert second not in found
         await make(store, release(first))
         assert [item.id for item in await load_held(store, ANN, ANN_ACCOUNT)] == ["d"]
+
+    async def test_of_who_holds_much_some_are_loaded_and_one_more(self, store):
+        names_ = [f"i{number}" for number in range(HELD + 9)]
+        await make(store, *map(add, names_))
+        for token, name in enumerate(names_, 1):
+            await lock(store, name, token=token)
+        await make(store, add("other"))
+        other = await lock(store, "other", BOB, token=HELD + 99)
+        found = await load_held(store, ANN, BOB)
+        assert sorted(item.holder for item in found) == [ANN] * (HELD + 1) + [BOB]
+        assert other in found
+
+    async def test_what_somebody_holds_comes_in_pages_the_oldest_first(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abcd"))
+        await make(store, add("x", node=DEAD))
+        for token, name in enumerate("cabd", 1):
+            await lock(store, name, BOB if name == "b" else ANN, token=token)
+        (x,) = await items(store, "x", node=DEAD)
+        await make(store, c.Lock(x, ANN, 9, after(9), NOW))
+        a, _, c_, _ = await items(store, *"abcd")
+        held, here = HeldBy(ANN), HeldBy(ANN, JOBS)
+        assert names(await listed(store, held, None, 9)) == "acdx"
+        assert names(await listed(store, held, None, 2)) == "ac"
+        assert names(await listed(store, held, c_.seq, 9)) == "dx"
+        assert names(await listed(store, here, a.seq, 9)) == "cd"
+        assert (await listed(store, held, None, 1))[0] == a
+        assert names(await listed(store, HeldBy(ANN_ACCOUNT), None, 9)) == ""
+        counts = {of: await listed(store, Total(of)) for of in (held, here, HeldBy(BOB, DEAD))}
+        assert counts == {held: [4], here: [3], HeldBy(BOB, DEAD): [0]}
+        await make(store, release(c_))
+        assert names(await listed(store, held, None, 9)) == "adx"
+
+    async def test_what_is_nobody_s_any_more_is_held_by_nobody(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))
+        names_ = [f"i{number}" for number in range(HELD + 9)]
+        await make(store, *map(add, names_))
+        for token, name in enumerate(names_, 1):
+            await lock(store, name, token=token)
+        (x,) = await items(store, "x", node=DEAD)
+        await make(store, c.Lock(x, ANN, 9_999, after(9), NOW))
+        await make(store, c.PurgeNode(JOBS))
+        assert await load_held(store, ANN) == await listed(store, HeldBy(ANN), None, 1)
+        assert names(await listed(store, HeldBy(ANN), None, 1)) == "x"
+        assert await listed(store, Total(HeldBy(ANN))) == [1]
+        assert await listed(store, HeldBy(ANN, JOBS), None, 9) == []
 
     async def test_items_are_read_in_pages(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))

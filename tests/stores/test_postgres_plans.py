@@ -105,6 +105,8 @@ PLANS = {
     "numbers": "item_pkey (seq)",
     "held": "item_held (left)",
     "held_numbers": "item_held (left)",
+    "held_by": "item_held (left)",
+    "count_held_by": "item_held (left)",
     "payloads": "item_pkey (seq)",
     "receipts": "receipt_of_item (seq)",
     "finished": "finished_pkey (node_id id)",

@@ -476,6 +476,8 @@ PLANS = {
     "locks": "item_deadline",
     "locks_from_last": "item_deadline",
     "held_numbers": "item_held",
+    "held_by": "item_held (holder=? AND rowid>?)",
+    "count_held_by": "item_held (holder=?)",
     "shown_dead": "item_death",
     "count_queued": "item_ready (node_id=? AND priority=? AND <expr>>?)",
     "queued_end": "item_ready (node_id=? AND priority=? AND <expr>>?)",
@@ -549,7 +551,7 @@ async def test_a_long_queue_costs_no_more_than_a_short_one(store, query, index):
         ),
         *("shown_dead", "records", "records_of_app", "records_of_owner", "appear", "dead"),
         *("item_ids", "oldest", "newest", "shown", "stride", "page_nodes_with", "ready_nodes"),
-        *("numbered", "held_numbers", "locks_from_last"),
+        *("numbered", "held_numbers", "held_by", "locks_from_last"),
     ],
 )
 async def test_what_comes_in_order_is_read_in_order(store, query):

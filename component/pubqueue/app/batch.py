@@ -22,6 +22,7 @@ from pubqueue.app.rules import AHEAD_OF, RULES
 from pubqueue.app.turns import give_turns
 from pubqueue.core.changes import SetAvailable
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
+from pubqueue.core.request_sizes import too_many
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -153,7 +154,8 @@ class Batch:
         rows.gathering = True
         for request in requests:
             try:
-                AHEAD_OF[type(request)](self._context, request)
+                if too_many(request) is None:
+                    AHEAD_OF[type(request)](self._context, request)
             except Exception:  # noqa: S112  # it fails again when its turn comes, and is told
                 continue
         rows.gathering = False
@@ -161,6 +163,8 @@ class Batch:
 
 def decided(context: Context, request: Request) -> Decision | None:
     """Decide a request on what is known, None if more is needed."""
+    if (no := too_many(request)) is not None:
+        return Decision(no)
     facts_of, rule = RULES[type(request)]
     facts = facts_of(context, request)
     if context.rows.lacking:

@@ -19,7 +19,7 @@ from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
 from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import SERVICE, Context
-from pubqueue.app.long_work import LongWork, at_the_end
+from pubqueue.app.long_work import LongWork, at_the_end, so_far
 from pubqueue.app.newcomers import Newcomers
 from pubqueue.app.news import CrowdNews
 from pubqueue.app.outbox import Outbox
@@ -27,11 +27,11 @@ from pubqueue.app.ports import FencedError, Instance, StaleError, StoreError, Un
 from pubqueue.app.rates import Rates
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
-from pubqueue.app.share import LARGEST, share
+from pubqueue.app.share import MOST_ITEMS, share
 from pubqueue.app.speaking import Speaker
 from pubqueue.app.stalled import no_longer_behind
 from pubqueue.app.told import tell
-from pubqueue.app.unrepeated import SHOWING, Acquaintances, Unrepeated
+from pubqueue.app.unrepeated import SHOWING, Acquaintances, Unrepeated, Word
 from pubqueue.app.unsaid import Unsaid
 from pubqueue.app.upkeep import Upkeep
 from pubqueue.app.watching import Careful, Nobody, Took, Waiting
@@ -40,7 +40,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
-from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.queue.expire import Arrive, Expire, Leave
 from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -297,7 +297,7 @@ class Broker:
         self._reader.refuse_waiting()
         left, self._waiting = self._waiting, []
         for request, answer in left:
-            if isinstance(request, Arrive | Leave | Bounce):
+            if isinstance(request, Word):
                 self._waiting.append((request, answer))  # said once: nobody would repeat it
             else:
                 answer_with(answer, at_the_end(request))
@@ -344,7 +344,7 @@ class Broker:
 
     async def _one_batch(self) -> None:
         if self._unrepeated.is_due:  # alone: what it meets is nobody else's
-            taken, kicked = self._unrepeated.some(LARGEST), False
+            taken, kicked = self._unrepeated.some(MOST_ITEMS), False
         else:
             count = share(self._waiting)
             taken, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -426,11 +426,11 @@ class Broker:
 
     def _refuse(self, taken: Sequence[Taken], refusal: Refusal = Refusal.STORE_FAILED) -> None:
         for request, answer in taken:
-            if isinstance(request, Arrive | Leave | Bounce) and refusal is Refusal.STORE_FAILED:
+            if isinstance(request, Word) and refusal is Refusal.STORE_FAILED:
                 self._keep(request)
-            answer_with(answer, Refused(refusal))
+            answer_with(answer, so_far(request) or Refused(refusal))
 
-    def _keep(self, word: Arrive | Leave | Bounce) -> None:
+    def _keep(self, word: Word) -> None:
         """Keep what nobody repeats, and try it again in a while."""
         self._unrepeated.keep(word)
         if self._retry is None and not self._stopping:

@@ -44,6 +44,7 @@ class Gathered:
         self._reaches = reaches
         self._cache = rows.cache
         rows.flush, rows.is_unwritten = self.flush, self.is_unwritten
+        rows.next_token = self.next_token
         self._tokens = Numbers("token")
         self._numbers = Numbers("item")
         self.now = Millis(0)

@@ -39,7 +39,7 @@ class Listing(Struct, Generic[R], frozen=True, gc=False):
 
 
 class Total(Listing[int], frozen=True, gc=False):
-    """One row: how many rows a listing has in all; of nodes, of people and of subscriptions."""
+    """One row: how many rows a listing has in all; of nodes, of people, of subscriptions and of what somebody holds."""
 
     of: Listing[Any]
 
@@ -239,6 +239,13 @@ class LocksFromLast(Listing[Item], frozen=True, gc=False):
 
 class Locks(Listing[Item], frozen=True, gc=False):
     """Every locked item, by deadline and then number; `after` is such a pair."""
+
+
+class HeldBy(Listing[Item], frozen=True, gc=False):
+    """Items locked to exactly this JID, in any node or in one, oldest first; `after` is a number."""
+
+    holder: Jid
+    node: NodeName | None = None
 
 
 class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 from pubqueue.app.boundaries import answer_with
 from pubqueue.app.reader import ENDING
-from pubqueue.core.decision import Done
+from pubqueue.core.decision import Cancelled, Done, Redriven
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.trimming import TrimItems
 from pubqueue.core.notices import ToAll, ToEach
+from pubqueue.core.queue.cancel import Discard
+from pubqueue.core.queue.free import FreeHeld
+from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.reading.overviews import Freed
 from pubqueue.core.transactions.moving import MoveWinners
 
 if TYPE_CHECKING:
@@ -97,4 +101,17 @@ def at_the_end(request: Request) -> Reply:
     """Return the answer to what is not done when the service stops: what is committed goes on at the next start."""
     if isinstance(request, MoveWinners | ReviewSubscribers | TrimItems):
         return request.reply or Done()
-    return ENDING
+    return so_far(request) or ENDING
+
+
+def so_far(request: Request) -> Reply | None:
+    """Return the answer to work that does not go on, if some of its slices are done: it is true of what is committed."""
+    match request:
+        case FreeHeld():
+            return Freed(request.node, request.freed)
+        case Redrive() if request.after:
+            return Redriven(request.node, request.count, request.after)
+        case Discard() if request.after:
+            return Cancelled(request.node, request.count, through=request.after)
+        case _:
+            return None

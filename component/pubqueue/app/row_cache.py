@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.rows import Passed, rank
+from pubqueue.app.rows import HELD, Passed, rank
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
 
@@ -62,6 +62,8 @@ class RowCache:
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
         self.numbered: dict[int, Item | None] = {}
         self.held: dict[Jid, dict[int, Item]] = {}
+        self.hoarders: set[Jid] = set()
+        """Those of them that hold more than was loaded; good for one batch."""
         self.payloads: dict[int, bytes] = {}
         self.receipts: dict[int, dict[Jid, None]] = {}
         self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
@@ -130,6 +132,7 @@ class RowCache:
         self.finished.update(((done.node, done.id), done) for done in found.finished)
         for schedule in found.schedules:
             self.schedules[schedule.name] = schedule
+        self.hoarders.update(jid for jid in asked.held if len(self.held[jid]) > HELD)
         self._fill_staging(found)
 
     def _fill_absent(self, asked: Needs) -> None:
@@ -236,6 +239,9 @@ class RowCache:
     def _let_pass(self) -> None:
         """Keep nothing of who is a stranger: anybody can send presence, under addresses of any length."""
         self.people.clear()
+        for jid in self.hoarders:
+            del self.held[jid]
+        self.hoarders.clear()
         for jid, node in self.passers_by:
             if node is not None and not self.of_account.get((node, account_of(jid)), True):
                 del self.of_account[node, account_of(jid)]

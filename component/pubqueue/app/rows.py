@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+HELD: Final = 50
+"""Items of one holder that are loaded with the rows of a batch; more of them come in pages (`HeldBy`)."""
+
+
 class AffiliationRow(Struct, frozen=True, gc=False):
     """What the account is to the node; there is no row for NONE."""
 
@@ -112,7 +116,7 @@ class Needs(Struct):
     numbers: set[int] = field(default_factory=set)
     """Items by their sequence number."""
     held: set[Jid] = field(default_factory=set)
-    """All items locked to exactly this JID, in any node."""
+    """Items locked to exactly this JID, in any node: `HELD` of them, whichever, and one more if there are more."""
     payloads: set[int] = field(default_factory=set)
     """By the sequence number of an item that is there."""
     receipts: set[int] = field(default_factory=set)

@@ -107,6 +107,7 @@ Request = (
     | oversee.AskService
     | free.FreeLocks
     | free.Dismiss
+    | free.FreeHeld
     | staging.StagePublish
     | staging.AbortVersion
     | staging.AskLastVersion
@@ -128,6 +129,7 @@ Request = (
     | expire.Expire
     | expire.ListOverdue
     | expire.Leave
+    | expire.FreeLeft
     | expire.Bounce
     | recover.Recover
     | resend.Resend
@@ -207,6 +209,7 @@ RULES: Final[dict[type, Rule]] = {
     oversee.AskService:          _rule(overseeing.for_service, oversee.ask_service),
     free.FreeLocks:              _rule(overseeing.for_free, free.free_locks, validity.of_free),
     free.Dismiss:                _rule(overseeing.for_free, free.dismiss, validity.of_node),
+    free.FreeHeld:               _rule(overseeing.for_free_held, free.free_held),
     staging.StagePublish:        _rule(publishing.for_stage, staging.stage, validity.of_stage),
     staging.AbortVersion:        _rule(committing.for_abort, staging.abort, validity.of_abort),
     staging.AskLastVersion:      _rule(committing.for_app, staging.last_version, validity.of_app),
@@ -228,6 +231,7 @@ RULES: Final[dict[type, Rule]] = {
     expire.Expire:               _rule(expiring.for_expiry, expire.expire),
     expire.ListOverdue:          _rule(expiring.for_list, expire.list_overdue),
     expire.Leave:                _rule(expiring.for_leave, expire.leave),
+    expire.FreeLeft:             _rule(expiring.for_free_left, expire.free_left),
     expire.Bounce:               _rule(expiring.for_bounce, expire.bounce),
     recover.Recover:             _rule(expiring.for_recovery, recover.recover),
     resend.Resend:               _rule(expiring.for_resend, resend.resend),

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.committing import MOST_WINNERS
+from pubqueue.app.facts.expiring import AT_ONCE
 from pubqueue.app.facts.moving import SLICE
+from pubqueue.app.rows import HELD
 from pubqueue.core.nodes.crowd import TellFormer
 from pubqueue.core.nodes.review import ReviewSubscribers
-from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.expire import FreeLeft, Leave
+from pubqueue.core.queue.free import Dismiss, FreeHeld
+from pubqueue.core.request_sizes import size_of
 from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
 from pubqueue.core.transactions.moving import MoveWinners
-from pubqueue.core.transactions.staging import StagePublish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,23 +26,36 @@ LARGEST: Final = 512
 """Requests in one batch."""
 
 MOST_ITEMS: Final = 2000
-"""Items that are published or moved in one batch; the last request may exceed that, for it is taken whole."""
+"""Items that are published, moved, settled or freed in one batch; the last request may exceed that, for it is taken whole."""
+
+WEIGHTS: Final[dict[type, int]] = {
+    LookAtWinners: SLICE,
+    MoveWinners: SLICE,
+    Leave: HELD,
+    FreeLeft: AT_ONCE,
+    Dismiss: AT_ONCE,
+    FreeHeld: AT_ONCE,
+    ReviewSubscribers: MOST_ITEMS,  # up to a page of subscriptions goes
+    TellFormer: MOST_ITEMS,
+}
+"""Requests that are about as many items as are there, up to so many."""
+
+
+def weight(request: Request) -> int:
+    """Return how many items a request may be about, or what is as much work."""
+    found = WEIGHTS.get(type(request))
+    if found is not None:
+        return found
+    if isinstance(request, CommitVersion):
+        return min(sum(part.items for part in request.parts), MOST_WINNERS)
+    return size_of(request)
 
 
 def share(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
     """Return how many of the requests, from the first, go into the next batch."""
     items = 0
     for at, (request, _) in enumerate(waiting[:LARGEST], 1):
-        if isinstance(request, StagePublish):
-            items += len(request.publish.drafts)
-        elif isinstance(request, Publish):
-            items += len(request.drafts)
-        elif isinstance(request, CommitVersion):
-            items += min(sum(part.items for part in request.parts), MOST_WINNERS)
-        elif isinstance(request, LookAtWinners | MoveWinners):
-            items += SLICE
-        elif isinstance(request, ReviewSubscribers | TellFormer):
-            items += MOST_ITEMS  # up to a page of subscriptions goes
+        items += weight(request)
         if items >= MOST_ITEMS:
             return at
     return min(len(waiting), LARGEST)

@@ -25,7 +25,7 @@ from pubqueue.core.nodes.pending import Answer
 from pubqueue.core.nodes.review import ReviewSubscribers
 from pubqueue.core.nodes.subscribe import Subscribe, Unsubscribe
 from pubqueue.core.nodes.subscribers import SetSubscriptions
-from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.queue.expire import Arrive, Bounce, Expire, FreeLeft, Leave
 from pubqueue.core.queue.free import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import Settle
 
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 TOLD: Final[frozenset[type]] = frozenset(
     {
-        *(Arrive, Leave, Bounce, Expire),
+        *(Arrive, Leave, FreeLeft, Bounce, Expire),
         *(Subscribe, Unsubscribe, Settle),
         *(Configure, SetAffiliations, Declare, ReviewSubscribers),
         *(Dismiss, FreeLocks),
@@ -70,6 +70,9 @@ def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
     """Log what these decisions have done; they are committed."""
     deaths: list[GiveUp] = []
     for request, decision in zip(requests, decisions, strict=True):
+        if type(request) is FreeLeft and decision.then is None:
+            locks = request.freed + _freed(decision)
+            log.info("worker.freed", jid=request.jid, locks=locks)
         if type(request) in TOLD and any(type(change) is not HearOf for change in decision.changes):
             _tell_of_people(request, decision)
             deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
@@ -79,13 +82,13 @@ def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
 
 def _tell_of_people(request: Request, decision: Decision) -> None:
     match request:
-        case Settle():
+        case Settle() | FreeLeft():
             return
         case Arrive():
             log.info("worker.arrived", jid=request.jid)
         case Leave():
-            freed = sum(isinstance(change, Release | GiveUp) for change in decision.changes)
-            log.info("worker.left", jid=request.jid, locks=freed)
+            more = {} if decision.then is None else {"more": True}  # told of when they are free
+            log.info("worker.left", jid=request.jid, locks=_freed(decision), **more)
         case FreeLocks():
             log.info(
                 "locks.ended", node=request.node, locks=len(request.ids), by=request.by.account
@@ -104,6 +107,11 @@ def _tell_of_people(request: Request, decision: Decision) -> None:
             log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
         elif isinstance(change, NoteResource) and not isinstance(request, Arrive):
             log.info("worker.arrived", jid=change.jid)
+
+
+def _freed(decision: Decision) -> int:
+    """Return how many locks have ended."""
+    return sum(isinstance(change, Release | GiveUp) for change in decision.changes)
 
 
 def _is_of_a_queue(decision: Decision) -> bool:

@@ -14,25 +14,28 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pubqueue.app.share import weight
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import AddSubscription, NoteResource, SetAvailable, SetWindow
 from pubqueue.core.decision import Recovered
 from pubqueue.core.nodes.subscribe import Subscribe
 from pubqueue.core.nodes.subscribers import SetSubscriptions
-from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.queue.expire import Arrive, Bounce, FreeLeft, Leave
 from pubqueue.core.queue.recover import Recover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Jid
 
     Taken = tuple[Request, Callable[[Reply], None]]
-    Word = Arrive | Leave | Bounce
 
 log = structlog.get_logger(__name__)
+
+Word = Arrive | Leave | FreeLeft | Bounce
+"""What nobody says twice, and what is left to do of it."""
 
 STRANGERS: Final = 1 << 20
 """Bytes of words of strangers that are kept at most, about; who was first heard of is given up first."""
@@ -142,11 +145,14 @@ class Unrepeated:
             log.error("unrepeated.given_up", strangers=room is self._strangers)
 
     def some(self, most: int) -> list[Taken]:
-        """Return so many of the words or a few more, to be tried now; those that fail are to be kept again."""
+        """Return words about so many items or a few more, to be tried now; those that fail are to be kept again."""
         found: list[Taken] = []
+        size = 0
         for room in (self._people, self._strangers):
-            while room.of and len(found) < most:
-                found += self._take(next(iter(room.of)))
+            while room.of and size < most:
+                taken = self._take(next(iter(room.of)))
+                size += sum(weight(word) for word, _ in taken)
+                found += taken
         self.is_due = bool(self)
         if not self:
             self._has_given_up = False
@@ -166,7 +172,7 @@ class Unrepeated:
         """Take out what is kept of the address; it may have been a stranger's and be so no more."""
         return self._people.take(address) or self._strangers.take(address)
 
-    def _take(self, address: Jid) -> Iterable[Taken]:
+    def _take(self, address: Jid) -> list[Taken]:
         return [(word, _ignore) for word in self._words_of(address)]
 
 
@@ -176,11 +182,11 @@ def _weight(address: Jid, words: list[Word]) -> int:
 
 def _merge(words: list[Word], word: Word) -> None:
     """Add a word. Of presence the last two suffice: that it left, and that it is here again, or the reverse."""
-    if isinstance(word, Bounce):
+    if isinstance(word, Bounce | FreeLeft):
         if word not in words:
             words.append(word)
         return
-    presence = [at for at, known in enumerate(words) if not isinstance(known, Bounce)]
+    presence = [at for at, known in enumerate(words) if isinstance(known, Arrive | Leave)]
     if presence and type(words[presence[-1]]) is type(word):
         return
     words.append(word)
@@ -190,7 +196,7 @@ def _merge(words: list[Word], word: Word) -> None:
 
 def _address_of(request: Request) -> Jid | None:
     """Return who asks, None if it is the service itself."""
-    if isinstance(request, Arrive | Leave):
+    if isinstance(request, Arrive | Leave | FreeLeft):
         return request.jid
     if isinstance(request, Bounce):
         return request.to

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from pubqueue.app.listings import HeldBy, Total
 from pubqueue.app.row_cache import ABSENT, RowCache
-from pubqueue.app.rows import Due, Needs, NotedKey, StagedKey
+from pubqueue.app.rows import HELD, Due, Needs, NotedKey, StagedKey
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 from pubqueue.core.nodes.names import standing
@@ -56,6 +57,8 @@ class WorkingSet:
         """Writes what the batch has done so far."""
         self.is_unwritten: Callable[[], bool] = _never
         """Says whether there is anything of that."""
+        self.next_token: Callable[[], int] = _none_known
+        """Says below which token all locks are that were given, 0 if the store has to be asked."""
         self._to_write = False
         self._of_one = _OfOneRequest()
 
@@ -264,14 +267,25 @@ class WorkingSet:
             return None
         return row.digest if row is not None and row.until > now else None
 
-    def held_by(self, jid: Jid) -> list[Item]:
-        """Return the items locked to exactly this JID, in any node, the oldest first."""
+    def held_by(self, jid: Jid) -> tuple[list[Item], bool]:
+        """Return items locked to exactly this JID, in any node, `HELD` of them at most, and whether there may be more."""
         group = self.cache.held.get(jid)
         if group is None:
             self.needs.held.add(jid)
             self.lacking = True
-            return []
-        return [group[seq] for seq in sorted(group)]
+            return [], False
+        return [group[seq] for seq in sorted(group)[:HELD]], len(group) > HELD
+
+    def count_held(self, jid: Jid, node: NodeName) -> int:
+        """Return how many items of the node are locked to exactly this JID."""
+        self.held_by(jid)
+        if jid in self.cache.hoarders:
+            return sum(self.page(Total(HeldBy(jid, node))))
+        return sum(item.node == node for item in self.cache.held.get(jid, {}).values())
+
+    def unused_token(self) -> int:
+        """Return a token that no lock has yet, lower than those of all locks to come."""
+        return self.next_token() or self.next_number("token")
 
     # --- what waits for a commit ---
 
@@ -429,3 +443,7 @@ def _nothing() -> None:
 
 def _never() -> bool:
     return False
+
+
+def _none_known() -> int:
+    return 0

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pubqueue.core import changes as c
 from pubqueue.core.events import Event, EventKind, LogEntry, PublishedByCommit
 from pubqueue.core.model import Millis
-from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
-from pubqueue.core.queue.free import Dismiss, FreeLocks
+from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, FreeLeft, Leave
+from pubqueue.core.queue.free import Dismiss, FreeHeld, FreeLocks
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, holds
 from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t
@@ -80,9 +80,9 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(EventKind.UNLOCKED, item, now, asked.reason)
         case Settle():
             return _of(EventKind.UNLOCKED, item, now, asked.reason or UNEXPLAINED)
-        case Leave():
+        case Leave() | FreeLeft():
             return _of(EventKind.UNLOCKED, item, now, WORKER_LOST)
-        case FreeLocks() | Dismiss():
+        case FreeLocks() | Dismiss() | FreeHeld():
             return _of(EventKind.UNLOCKED, item, now, BY_OWNER)
         case Bounce():
             return _of(EventKind.UNLOCKED, item, now, CAME_BACK)

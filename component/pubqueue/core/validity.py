@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import LONGEST_ID, NO_TIME, seconds
-from pubqueue.core.queue.cancel import MOST as MOST_CANCELLED
 from pubqueue.core.transactions.model import OnTaken, name_of
 
 if TYPE_CHECKING:
@@ -179,9 +178,7 @@ def of_free(request: FreeLocks) -> Refused | None:
 
 
 def of_cancel(request: Cancel) -> Refused | None:
-    """Refuse a name beyond its bounds, an id that comes twice, and more items than one request takes."""
-    if len(request.ids) > MOST_CANCELLED:
-        return Refused(Refusal.BAD_REQUEST, f"a request takes {MOST_CANCELLED} items at most")
+    """Refuse a name beyond its bounds, and an id that comes twice."""
     return of_node(request) or _distinct(request.ids)
 
 

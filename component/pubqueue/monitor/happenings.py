@@ -6,7 +6,7 @@ from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.core import changes as c
-from pubqueue.core.queue.expire import Bounce, Expire, Leave
+from pubqueue.core.queue.expire import Bounce, Expire, FreeLeft, Leave
 from pubqueue.core.queue.settle import Outcome, Settle, holds
 from pubqueue.core.transactions import model as t
 
@@ -113,7 +113,7 @@ def _why(asked: object) -> Why:
             return Why.REPORTED
         case Expire():
             return Why.TIMED_OUT
-        case Leave():
+        case Leave() | FreeLeft():
             return Why.WORKER_LOST
         case Bounce():
             return Why.BOUNCED

@@ -303,7 +303,7 @@ def stage_items(number):
 
 async def test_what_is_told_to_many_is_cut_where_a_message_would_be_too_large(stage):
     await an_audience(stage, count=3)
-    names = [f"{number:04}{'x' * 1000}" for number in range(600)]
+    names = [f"{number:04}{'x' * 1015}" for number in range(500)]
     for part in (names[:200], names[200:400], names[400:]):
         items = "".join(f"<item id='{name}'><x xmlns='x'/></item>" for name in part)
         assert await stage.ask("all", f"<publish node='news'>{items}</publish>") == "result"

@@ -6,7 +6,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.dying import places
-from pubqueue.app.listings import Forgettable, Locks, LocksFromLast, Sweepable
+from pubqueue.app.listings import Forgettable, HeldBy, Locks, LocksFromLast, Sweepable
 from pubqueue.app.resending import told
 from pubqueue.app.rows import Due
 from pubqueue.core.addresses import account_of
@@ -18,6 +18,7 @@ from pubqueue.core.queue.expire import (
     ArriveFacts,
     BounceFacts,
     ExpireFacts,
+    FreeLeftFacts,
     LeaveFacts,
     OverdueFacts,
     of_item,
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
     from pubqueue.core.model import Item, Node, Subscription
-    from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave, ListOverdue
+    from pubqueue.core.queue.expire import (
+        Arrive,
+        Bounce,
+        Expire,
+        FreeLeft,
+        Leave,
+        ListOverdue,
+    )
     from pubqueue.core.queue.recover import Recover
     from pubqueue.core.queue.resend import Resend
 
@@ -147,13 +155,24 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
     here = rows.resources(account)
     is_here = request.jid in here
     paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
+    held = {jid: rows.held_by(jid) for jid in jids}
+    more = tuple(jid for jid, (_, goes_on) in held.items() if goes_on)
     return LeaveFacts(
         now=context.now,
-        held=_cases(context, [item for jid in jids for item in rows.held_by(jid)]),
+        held=_cases(context, [item for items, _ in held.values() for item in items]),
         subscriptions=tuple((one, node) for one, node in paired if node is not None),
         is_here=is_here,
         is_last=is_here and len(here) == 1,
+        more=more,
+        unused=rows.unused_token() if more else 0,
     )
+
+
+def for_free_left(context: Context, request: FreeLeft) -> FreeLeftFacts:
+    """Return the next of what a holder has left behind."""
+    held = context.rows.page(HeldBy(request.holders[0]), request.after, AT_ONCE)
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    return FreeLeftFacts(context.now, _cases(context, held), last)
 
 
 def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.rows import AffiliationRow
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Item, Jid, Node, NodeName
+    from pubqueue.core.model import Item, Jid, Node
     from pubqueue.core.nodes.manage import SetAffiliations
     from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.core.nodes.subscribe import GetDefaultOptions, SetOptions, Unsubscribe
@@ -51,7 +51,7 @@ def for_subscription(
         node=node,
         affiliation=rows.affiliation(request.node, request.by.account),
         subscription=subscription,
-        held=0 if subscription else _held_in(rows, request.node, request.jid),
+        held=0 if subscription else rows.count_held(request.jid, request.node),
         of_account=counted(rows.subscriptions_in(request.node, request.by.account)),
         most=context.most_subscriptions,
         last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
@@ -86,11 +86,6 @@ def for_defaults(context: Context, request: GetDefaultOptions) -> DefaultFacts:
     rows = context.rows
     affiliation = rows.affiliation(request.node, request.by.account)
     return DefaultFacts(rows.node(request.node), affiliation)
-
-
-def _held_in(rows: WorkingSet, node: NodeName, jid: Jid) -> int:
-    """Count what the JID still holds of the node, of an earlier subscription."""
-    return sum(item.node == node for item in rows.held_by(jid))
 
 
 def for_node(

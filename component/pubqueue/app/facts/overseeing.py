@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.listings import DeadItems, Nodes, NodesOfAccount, SubscriptionsOf, Total
+from pubqueue.app.facts.expiring import AT_ONCE
+from pubqueue.app.listings import DeadItems, HeldBy, Nodes, NodesOfAccount, SubscriptionsOf, Total
 from pubqueue.core.addresses import account_of
 from pubqueue.core.limits import limits
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.queue.free import Dismiss, FreeFacts, FreeLocks
+from pubqueue.core.queue.free import Dismiss, FreeFacts, FreeHeld, FreeLocks
 from pubqueue.core.reading.deaths import SLICE, ReasonFacts
 from pubqueue.core.reading.oversee import (
     PeekFacts,
@@ -23,7 +24,7 @@ from pubqueue.core.reading.overviews import ServiceState, Worker
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
-    from pubqueue.core.model import Jid, NodeName, Subscription
+    from pubqueue.core.model import ItemId, Jid, NodeName, Subscription
     from pubqueue.core.reading.deaths import ReadReasons
     from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 
@@ -73,10 +74,15 @@ def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[W
         if looked_up > LOOKED_UP:
             workers.append(Worker(one, None))
             continue
-        held = rows.held_by(one.jid) if one.in_flight else []
-        ids = [item.id for item in held if item.node == one.node]
-        workers.append(Worker(one, tuple(ids[:SHOWN])))
+        workers.append(Worker(one, tuple(_some_held(rows, one)) if one.in_flight else ()))
     return tuple(workers)
+
+
+def _some_held(rows: WorkingSet, one: Subscription) -> list[ItemId]:
+    held, more = rows.held_by(one.jid)
+    if more:
+        held = rows.page(HeldBy(one.jid, one.node), None, SHOWN)
+    return [item.id for item in held if item.node == one.node][:SHOWN]
 
 
 def for_peek(context: Context, request: Peek) -> PeekFacts:
@@ -126,5 +132,16 @@ def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
 def _of_worker(rows: WorkingSet, known: FreeFacts, node: NodeName, jid: Jid) -> FreeFacts:
     """Return what the JID holds of the node, and whether it subscribes."""
     mine = [one.jid for one in rows.subscriptions_in(node, account_of(jid))]
-    held = tuple(item for item in rows.held_by(jid) if item.node == node)
-    return FreeFacts(known.now, known.node, known.affiliation, held, jid in mine)
+    held = tuple(rows.page(HeldBy(jid, node), None, AT_ONCE))
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    unused = 0 if last is None else rows.unused_token()
+    return FreeFacts(known.now, known.node, known.affiliation, held, jid in mine, last, unused)
+
+
+def for_free_held(context: Context, request: FreeHeld) -> FreeFacts:
+    """Return the next of what a worker held of a node."""
+    rows = context.rows
+    node = rows.node(request.node)
+    held = tuple(rows.page(HeldBy(request.jid, request.node), request.after, AT_ONCE))
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    return FreeFacts(context.now, node, items=held, last=last)

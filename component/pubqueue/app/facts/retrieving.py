@@ -178,8 +178,7 @@ def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:
     """Count what the asker sees of a node: all that is there, or what it holds."""
     if holders is None:
         return node.items
-    held = (item for holder in set(holders) for item in rows.held_by(holder))
-    return sum(item.node == node.name for item in held)
+    return sum([rows.count_held(holder, node.name) for holder in set(holders)])
 
 
 def _goes_on(rows: WorkingSet, listing: Items, shown: Rows) -> bool:

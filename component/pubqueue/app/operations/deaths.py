@@ -21,12 +21,12 @@ from pubqueue.app.operations.model import (
 from pubqueue.app.operations.nodes import node_of
 from pubqueue.app.operations.words import count
 from pubqueue.core.model import ItemId, NodeName, State
-from pubqueue.core.queue.cancel import MOST as MOST_CANCELLED
 from pubqueue.core.queue.cancel import Cancel, Discard
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.overviews import Power
 from pubqueue.core.reading.read import ReadItems
+from pubqueue.core.request_sizes import MOST_NAMED
 
 if TYPE_CHECKING:
     from pubqueue.app.operations.given import Given
@@ -187,7 +187,7 @@ REDRIVE: Final = Operation(
 
 def _ask_discard(by: Asker, given: Given) -> Request:
     if _chosen(given):
-        return Cancel(by, node_of(given), named(given, MOST_CANCELLED), dead=True)
+        return Cancel(by, node_of(given), named(given, MOST_NAMED), dead=True)
     return Discard(by, node_of(given), given.one("reason"), given.number("after") or 0)
 
 

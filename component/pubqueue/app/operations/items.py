@@ -20,12 +20,12 @@ from pubqueue.app.operations.nodes import node_of
 from pubqueue.app.operations.words import count
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.queue.cancel import MOST as MOST_CANCELLED
 from pubqueue.core.queue.cancel import Cancel
 from pubqueue.core.queue.free import FreeLocks
 from pubqueue.core.reading.oversee import Peek
 from pubqueue.core.reading.overviews import Power
 from pubqueue.core.reading.read import ReadEvents, ReadItems
+from pubqueue.core.request_sizes import MOST_NAMED
 
 if TYPE_CHECKING:
     from pubqueue.app.operations.given import Given
@@ -302,7 +302,7 @@ CANCEL: Final = Operation(
     Power.NODES,
     (NODE, Parameter("item", Kind.LINES, "Items, by their ids, one a line", required=True)),
     TAKEN_OUT,
-    lambda by, given: Cancel(by, node_of(given), named(given, MOST_CANCELLED)),
+    lambda by, given: Cancel(by, node_of(given), named(given, MOST_NAMED)),
     lambda reply, _given: taken_out(reply, "cancelled", "Not there, perhaps done already"),
     single=True,
     changes=True,

@@ -16,7 +16,7 @@ from pubqueue.cli.operations import show
 from pubqueue.cli.operations.options import NODE, answering, confirm, run, sure, words
 from pubqueue.core.decision import Cancelled
 from pubqueue.core.model import ItemId, NodeName
-from pubqueue.core.queue.cancel import MOST
+from pubqueue.core.request_sizes import MOST_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,7 +175,7 @@ def _take_out(
     as_json: bool,
 ) -> None:
     """Have items taken out, any number, and say how many went and which were not there."""
-    parts = [items[at : at + MOST] for at in range(0, len(items), MOST)] or [()]
+    parts = [items[at : at + MOST_NAMED] for at in range(0, len(items), MOST_NAMED)] or [()]
     missing: list[str] = []
 
     async def work(link: Link) -> None:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Node, NodeName
     from pubqueue.core.queue.settle import SettleFacts
 
-MOST: Final = 500
-"""Items of one request."""
-
 SLICE: Final = 500
 """Dead items that are looked at in one step."""
 

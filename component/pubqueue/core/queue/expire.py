@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import (
@@ -34,7 +35,7 @@ from pubqueue.core.several import apart, named
 from pubqueue.core.transactions.model import Abort, Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
 
@@ -160,9 +161,10 @@ class Leave(Struct, frozen=True, gc=False):
 
 
 class LeaveFacts(Struct, frozen=True, gc=False):
-    """What the leaver and its account hold and subscribe to.
+    """What the leaver and its account subscribe to, and some of what they hold; who is in `more` may hold more than that.
 
-    We saw the leaver come if it `is_here`; it `is_last` if it is the only one of its account that we saw.
+    We saw the leaver come if it `is_here`; it `is_last` if it is the only one of its account that we saw. All locks that
+    were given are below the token `unused`, which is known where it matters.
     """
 
     now: Millis
@@ -170,6 +172,29 @@ class LeaveFacts(Struct, frozen=True, gc=False):
     subscriptions: tuple[tuple[Subscription, Node], ...]
     is_here: bool = False
     is_last: bool = False
+    more: tuple[Jid, ...] = ()
+    unused: int = 0
+
+
+class FreeLeft(Struct, frozen=True, gc=False):
+    """Go on with what `jid` left behind: the next of what the first of `holders` holds behind `after`, under tokens below `unused`.
+
+    So what somebody is given who has come back meanwhile is not meant. `freed` were freed in the slices before.
+    """
+
+    jid: Jid
+    holders: tuple[Jid, ...]
+    unused: int
+    after: int = 0
+    freed: int = 0
+
+
+class FreeLeftFacts(Struct, frozen=True, gc=False):
+    """The next items of the holder; behind the number `last` there may be more of them, None at the end."""
+
+    now: Millis
+    held: tuple[Case, ...]
+    last: int | None = None
 
 
 class Bounce(Struct, frozen=True, gc=False):
@@ -304,12 +329,11 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     """Free what the leaver holds and end its subscriptions; it is not told, for it is gone.
 
     The account goes with the last of its resources that we saw come (row 21); one that we never
-    saw is gone alone.
+    saw is gone alone. Nothing is handed to it from now on; what it holds beyond a slice is freed in the next ones.
     """
     gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
-    ends = [fail(case, facts.now, WORKER_LOST) for case in held]
-    changes: list[Change] = [*in_their_places(ends, held)]
+    changes: list[Change] = [*_lost(held, facts.now)]
     if facts.is_here:
         changes.append(ForgetResource(request.jid))
     for subscription, node in facts.subscriptions:
@@ -325,7 +349,27 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
         changes += [EndSubscription(one.node, one.jid, one.subid) for one in ending]
         if node.config.queueing:
             changes.append(SetAvailable(subscription.node, subscription.jid, available=False))
-    return Decision(Done(), tuple(changes))
+    rest = tuple(jid for jid in facts.more if jid in gone)
+    then = FreeLeft(request.jid, rest, facts.unused, freed=len(held)) if rest else None
+    return Decision(Done(), tuple(changes), then=then)
+
+
+def free_left(request: FreeLeft, facts: FreeLeftFacts) -> Decision:
+    """Free a slice of what was held when the leaver went.
+
+    What is left when the service is killed stays locked until the server says again that the holder is gone, or the
+    lock times out.
+    """
+    meant = [case for case in facts.held if case.item.token < request.unused]
+    freed = request.freed + len(meant)
+    rest = request.holders if facts.last is not None else request.holders[1:]
+    then = replace(request, holders=rest, after=facts.last or 0, freed=freed) if rest else None
+    return Decision(Done(), tuple(_lost(meant, facts.now)), then=then)
+
+
+def _lost(held: Sequence[Case], now: Millis) -> Iterator[Change]:
+    """End the locks of who has gone."""
+    return in_their_places([fail(case, now, WORKER_LOST) for case in held], held)
 
 
 def bounce(request: Bounce, facts: BounceFacts) -> Decision:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.core.changes import EndSubscription
 from pubqueue.core.decision import Decision, Refusal, refuse
-from pubqueue.core.model import State
+from pubqueue.core.model import Affiliation, State
 from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue.ending import release
 from pubqueue.core.reading.oversee import OWNERS, objection
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import Asker, Item, ItemId, Jid, Millis, Node, NodeName
 
 NOT_LOCKED: Final = "nobody holds item {}"
 
@@ -51,14 +52,32 @@ class Dismiss(Struct, frozen=True, gc=False):
     freeing: bool = True
 
 
+class FreeHeld(Struct, frozen=True, gc=False):
+    """Go on with what the JID held of the node when it was dismissed: behind `after`, under tokens below `unused`.
+
+    `freed` were freed in the slices before.
+    """
+
+    node: NodeName
+    jid: Jid
+    unused: int
+    after: int
+    freed: int
+
+
 class FreeFacts(Struct, frozen=True, gc=False):
-    """The node, and the items that are named or held; None for what is not there. `subscribed` is about the JID."""
+    """The node, and the items that are named or held; None for what is not there. `subscribed` is about the JID.
+
+    Behind the number `last` it may hold more, None at the end; all locks that were given are below the token `unused`.
+    """
 
     now: Millis
     node: Node | None
-    affiliation: Affiliation
+    affiliation: Affiliation = Affiliation.NONE
     items: tuple[Item | None, ...] = ()
     subscribed: bool = False
+    last: int | None = None
+    unused: int = 0
 
 
 def free_locks(request: FreeLocks, facts: FreeFacts) -> Decision:
@@ -85,7 +104,22 @@ def dismiss(request: Dismiss, facts: FreeFacts) -> Decision:
     if not facts.subscribed:
         return refuse(Refusal.NOT_SUBSCRIBED, f"{request.jid} does not subscribe to {node.name}")
     items = [item for item in facts.items if item is not None and request.freeing]
-    return _freed(node, items, facts, (EndSubscription(node.name, request.jid),))
+    done = _freed(node, items, facts, (EndSubscription(node.name, request.jid),))
+    if facts.last is None or not request.freeing:
+        return done
+    rest = FreeHeld(node.name, request.jid, facts.unused, facts.last, len(items))
+    return replace(done, then=rest)
+
+
+def free_held(request: FreeHeld, facts: FreeFacts) -> Decision:
+    """Free a slice of what is left. What is left when the service is killed stays locked until settled or timed out."""
+    if facts.node is None:
+        return Decision(Freed(request.node, request.freed))
+    items = [item for item in facts.items if item is not None and item.token < request.unused]
+    count = request.freed + len(items)
+    done = _freed(facts.node, items, facts, ())
+    then = None if facts.last is None else replace(request, after=facts.last, freed=count)
+    return replace(done, reply=Freed(request.node, count), then=then)
 
 
 def _managed(by: Asker, facts: FreeFacts) -> Node | Decision:

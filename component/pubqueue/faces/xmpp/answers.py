@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.stanza import Stanza
 
 TOO_LARGE: Final = StanzaError(
-    "wait", "resource-constraint", text="the answer would be larger than servers relay"
+    "modify", "resource-constraint", text="the answer would be larger than servers relay"
 )
+"""Never *wait*: what is asked again would be answered so again, and what is done would be done twice."""
 
 
 class Answers:

@@ -17,7 +17,7 @@ from pubqueue.app.rules import READS
 from pubqueue.core.budgets import EVERYBODY, Used, payers
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
-from pubqueue.core.queue.touch import Touch
+from pubqueue.core.request_sizes import size_of
 from pubqueue.core.transactions.staging import StagePublish
 
 if TYPE_CHECKING:
@@ -37,15 +37,6 @@ class Load(Struct, frozen=True):
     items: int
     reads: int
     used: tuple[Used, ...]
-
-
-def items_of(request: Request) -> int:
-    """Return how many items the request is about."""
-    if isinstance(request, StagePublish):
-        return len(request.publish.drafts)
-    if isinstance(request, Publish):
-        return len(request.drafts)
-    return len(request.ids) if isinstance(request, Settle | Touch) else 1
 
 
 def told_of(request: object) -> NodeName | None:
@@ -102,7 +93,7 @@ class Intake:
     def take(self, by: Asker, octets: int, request: Request | None = None) -> Load:
         """Count a request that has been taken; without one it is about a single item."""
         used = tuple([self._of(who) for who, _ in self._payers(by)])
-        items = 1 if request is None else items_of(request)
+        items = 1 if request is None else size_of(request)
         load = Load(octets, items, int(type(request) in READS), used)
         for one in used:
             one.requests += 1

@@ -77,9 +77,12 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE node_id = n.key::bigint AND id = k.
 SELECT %(item)s FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
--- held: what is locked to exactly these JIDs
+-- held: some of what is locked to exactly these JIDs
 SELECT %(item)s FROM json_array_elements_text($1::json) k(value)
-CROSS JOIN LATERAL (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) i;
+CROSS JOIN LATERAL (
+    SELECT h.* FROM (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) h
+    CROSS JOIN LATERAL (SELECT FROM contents WHERE id = h.node_id AND node_id IS NOT NULL OFFSET 0) c LIMIT $2
+) i;
 
 -- payloads: payloads as they were published, by the items' numbers
 SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value)

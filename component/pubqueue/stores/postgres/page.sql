@@ -201,6 +201,16 @@ WHERE i.node_id = $1 AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq
     WHERE i.state = 'locked' AND i.deadline > $1 ORDER BY i.deadline, i.seq LIMIT $3
 ) LIMIT $3;
 
+-- held_by: what is locked to a JID, in any node or in one, behind a number; what it holds is sorted for each page
+SELECT %(item)s FROM (SELECT * FROM item WHERE left(holder, 500) = left($1, 500) AND holder = $1 OFFSET 0) i
+CROSS JOIN LATERAL (SELECT FROM contents WHERE id = i.node_id AND node_id IS NOT NULL OFFSET 0) c
+WHERE i.seq > $2 AND ($3::bigint IS NULL OR i.node_id = $3) ORDER BY i.seq LIMIT $4;
+
+-- count_held_by: how much that is
+SELECT count(*) FROM (SELECT * FROM item WHERE left(holder, 500) = left($1, 500) AND holder = $1 OFFSET 0) i
+CROSS JOIN LATERAL (SELECT FROM contents WHERE id = i.node_id AND node_id IS NOT NULL OFFSET 0) c
+WHERE $2::bigint IS NULL OR i.node_id = $2;
+
 -- shown: a page of a node's items, with their sizes
 SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
     SELECT p.seq, CASE WHEN $5 THEN sum(p.size) OVER (ORDER BY p.seq) - p.size ELSE 0 END AS before FROM (

@@ -109,6 +109,11 @@ def _locks(
     return items_of(session, session.rows("locks", *(after or (0, 0)), limit))
 
 
+def _held_by(session: Session, which: li.HeldBy, after: int | None, limit: int) -> list[Item]:
+    contents = None if which.node is None else session.contents_of(which.node)
+    return items_of(session, session.rows("held_by", which.holder, after or 0, contents, limit))
+
+
 def _shown(
     session: Session, which: li.ItemEntries, after: int | None, limit: int
 ) -> list[ItemEntry]:
@@ -164,6 +169,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.DeadItems:             _dead,
     li.LocksFromLast:         _locks_from_last,
     li.Locks:                 _locks,
+    li.HeldBy:                _held_by,
     li.ItemEntries:           _shown,
     li.Stride:                _stride,
     li.NewestItem:            _newest,

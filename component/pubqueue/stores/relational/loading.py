@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.rows import AffiliationRow, Finished, NotedKey, Rows, StagedKey
+from pubqueue.app.rows import HELD, AffiliationRow, Finished, NotedKey, Rows, StagedKey
 from pubqueue.core.model import Affiliation, Jid
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 from pubqueue.stores.relational.columns import items_of, node_of, subscription_of
@@ -105,7 +105,7 @@ def _items(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     if needs.numbers:
         asked.append(_keyed(session, "numbers", needs.numbers))
     if needs.held:
-        asked.append(_keyed(session, "held", needs.held))
+        asked.append(session.ask("held", packed_keys(needs.held), HELD + 1))
     yield
     if len(asked) == 1:
         rows.items = items_of(session, list(asked[0]))

@@ -73,6 +73,9 @@ def _total(session: Session, which: li.Total, _after: object, limit: int) -> lis
             row = session.row("count_subscriptions_of", session.id(node), state.value)
         case li.SubscriptionsOfAccount(account=account, node=node):
             row = session.row("count_subscriptions_of_account", account, node)
+        case li.HeldBy(holder=holder, node=node):
+            contents = None if node is None else session.contents_of(node)
+            row = session.row("count_held_by", holder, contents)
         case other:
             raise TypeError(f"{type(other).__name__} is not counted")
     return [int(row[0])][:limit]

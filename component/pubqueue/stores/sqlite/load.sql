@@ -59,8 +59,11 @@ CROSS JOIN item i ON i.node_id = CAST(n.key AS INTEGER) AND i.id = k.value;
 -- numbers: items by their numbers
 SELECT %(item)s FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
--- held: what is locked to exactly these JIDs
-SELECT %(item)s FROM json_each(?) k CROSS JOIN item i ON i.holder = k.value AND i.state = 'locked';
+-- held: some of what is locked to exactly these JIDs
+SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+    SELECT h.seq FROM item h CROSS JOIN contents c ON c.id = h.node_id AND c.node_id IS NOT NULL
+    WHERE h.holder = k.value AND h.state = 'locked' LIMIT ?2
+);
 
 -- payloads: payloads as they were published, by the items' numbers
 SELECT i.seq, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;

@@ -169,6 +169,14 @@ SELECT * FROM (
     WHERE i.state = 'locked' AND i.deadline > ?1 ORDER BY i.deadline, i.seq LIMIT ?3
 ) LIMIT ?3;
 
+-- held_by: what is locked to a JID, in any node or in one, behind a number
+SELECT %(item)s FROM item i INDEXED BY item_held CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+WHERE i.state = 'locked' AND i.holder = ?1 AND i.seq > ?2 AND (?3 IS NULL OR +i.node_id = ?3) ORDER BY i.seq LIMIT ?4;
+
+-- count_held_by: how much that is
+SELECT count(*) FROM item i INDEXED BY item_held CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+WHERE i.state = 'locked' AND i.holder = ?1 AND (?2 IS NULL OR +i.node_id = ?2);
+
 -- shown: a page of a node's items, with their sizes
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
 WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state = ?4) ORDER BY i.seq LIMIT ?6;

@@ -1,0 +1,254 @@
+"""Who holds very much and leaves, or is dismissed: its locks end slice by slice, and others are served in between."""
+
+import pytest
+from harness.asks import a_queue, joins, publishes
+from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.shell import Shell
+from harness.witness import WatchedFace, WatchedStore
+from structlog.testing import capture_logs
+
+from pubqueue.app import broker as broker_module
+from pubqueue.app.broker import Broker
+from pubqueue.app.facts.expiring import AT_ONCE
+from pubqueue.app.listings import HeldBy, Total
+from pubqueue.app.long_work import at_the_end
+from pubqueue.app.rows import HELD
+from pubqueue.app.share import MOST_ITEMS, share
+from pubqueue.app.told import tell
+from pubqueue.app.unrepeated import Acquaintances, Unrepeated
+from pubqueue.core.addresses import account_of
+from pubqueue.core.changes import EndSubscription, GiveUp, Release
+from pubqueue.core.events import EventKind
+from pubqueue.core.model import Jid
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.notices import Deliver, Unlocked
+from pubqueue.core.queue.expire import WORKER_LOST, Arrive, FreeLeft, Leave
+from pubqueue.core.queue.free import Dismiss, FreeHeld
+from pubqueue.core.reading.overviews import Freed
+from pubqueue.stores.sqlite import SqliteStore
+
+MANY = 2 * AT_ONCE + 30
+ACCOUNT = account_of(ANN)
+TABLET = Jid(f"{ACCOUNT}/tablet")
+
+
+def lay(shell, holder=ANN, **settings):
+    """Have a worker hold very many items."""
+    shell.do(a_queue(max_failures=9, max_queue_requests=10_000, **settings))
+    names = [f"i{number}" for number in range(MANY)]
+    for at in range(0, MANY, AT_ONCE):
+        shell.do(publishes(*names[at : at + AT_ONCE]))
+    rest = shell.batch(joins(holder, 10_000)).rest
+    while rest:
+        rest = shell.batch(rest=rest).rest
+    shell.do(Arrive(ANN))
+    assert held_by(shell, holder) == MANY
+
+
+def held_by(shell, jid):
+    return sum(shell.look_within(lambda tx: tx.page(Total(HeldBy(jid)))))
+
+
+def steps(shell, request):
+    """Do a request slice by slice."""
+    while request is not None:
+        (decision,) = shell.batch(request).decisions
+        yield decision
+        request = decision.then
+
+
+def ends(decision):
+    return sum(isinstance(change, Release | GiveUp) for change in decision.changes)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    yield shell
+    shell.close()
+
+
+def test_no_slice_ends_more_locks_than_a_batch_takes_and_all_of_them_end(shell):
+    lay(shell)
+    first, *others = steps(shell, Leave(ANN))
+    assert (ends(first), EndSubscription(JOBS, ANN) in first.changes) == (HELD, True)
+    assert all(ends(one) <= AT_ONCE for one in others)
+    assert ends(first) + sum(map(ends, others)) == MANY
+    assert held_by(shell, ANN) == 0
+
+
+def test_of_an_account_whose_last_resource_leaves_all_that_it_holds_is_freed(shell):
+    lay(shell, holder=ACCOUNT)
+    for _ in steps(shell, Leave(ANN)):
+        pass
+    assert held_by(shell, ACCOUNT) == 0
+
+
+def test_while_another_resource_is_here_the_account_keeps_what_it_holds(shell):
+    lay(shell, holder=ACCOUNT)
+    shell.do(Arrive(TABLET))
+    (only,) = steps(shell, Leave(ANN))
+    assert (ends(only), held_by(shell, ACCOUNT)) == (0, MANY)
+
+
+def test_between_two_slices_nothing_is_handed_to_the_leaver(shell):
+    lay(shell, unsubscribe_on_unavailable=False)
+    slices = 0
+    request = Leave(ANN)
+    while request is not None:
+        done = shell.batch(request, everywhere=True)
+        assert not done.deliveries
+        request, slices = done.decisions[0].then, slices + 1
+    assert slices > MANY // AT_ONCE
+
+
+def test_who_is_back_between_two_slices_keeps_what_it_is_given_since(shell):
+    lay(shell, unsubscribe_on_unavailable=False)
+    rest = shell.batch(Leave(ANN)).decisions[0].then
+    back = shell.batch(Arrive(ANN), publishes("new", "newer"))
+    given = {notice.item.id for notice in back.deliveries}
+    assert {"new", "newer"} <= given
+    assert {notice.to for notice in back.deliveries} == {ANN}
+    for decision in steps(shell, rest):
+        assert not {one.item.id for one in decision.changes} & given
+    kept = shell.look_within(lambda tx: tx.page(HeldBy(ANN), None, MANY))
+    assert given <= {item.id for item in kept}
+    assert all(item.token >= rest.unused for item in kept)
+
+
+def test_a_kill_between_two_slices_loses_nothing_and_the_rest_times_out(shell, tmp_path):
+    lay(shell)
+    shell.batch(Leave(ANN))
+    shell.close()
+    again = Shell(tmp_path / "queue.db")
+    assert held_by(again, ANN) == MANY - HELD
+    for _ in steps(again, Leave(ANN)):  # the server says it again, or else the locks time out
+        pass
+    assert held_by(again, ANN) == 0
+    assert len(again.look(lambda tx: tx.contents(JOBS))) == MANY
+    again.close()
+
+
+def test_the_slices_are_told_as_what_they_are(shell):
+    lay(shell)
+    lines = []
+    request = Leave(ANN)
+    while request is not None:
+        with capture_logs() as logged:
+            decisions = shell.batch(request).decisions
+            tell([request], decisions)
+        lines += logged
+        request = decisions[0].then
+    people = [line for line in lines if line["event"] != "worker.unsubscribed"]
+    assert people == [
+        {"event": "worker.left", "jid": ANN, "locks": HELD, "more": True, "log_level": "info"},
+        {"event": "worker.freed", "jid": ANN, "locks": MANY, "log_level": "info"},
+    ]
+
+
+def test_each_item_has_its_event_with_the_reason(shell):
+    lay(shell, event_log=True)
+    for _ in steps(shell, Leave(ANN)):
+        pass
+    failures = shell.connection.execute("SELECT failed, count(*) FROM item GROUP BY failed")
+    assert list(failures) == [(1, MANY)]
+    told = shell.connection.execute(
+        "SELECT kind, detail, count(*) FROM event GROUP BY kind, detail"
+    )
+    assert (EventKind.UNLOCKED.value, WORKER_LOST, MANY) in list(told)
+
+
+def test_who_is_dismissed_is_told_of_all_and_the_answer_has_their_number(shell):
+    lay(shell)
+    decisions = list(steps(shell, Dismiss(who(BOSS), JOBS, ANN)))
+    assert [ends(one) for one in decisions] == [AT_ONCE, AT_ONCE, MANY - 2 * AT_ONCE]
+    assert decisions[-1].reply == Freed(JOBS, MANY)
+    told = [notice for one in decisions for notice in one.notices]
+    assert {type(notice) for notice in told} == {Unlocked}
+    assert sum(len(notice.ids) for notice in told) == MANY
+    assert at_the_end(decisions[0].then) == Freed(JOBS, AT_ONCE), "what is committed"
+
+
+def test_who_subscribes_again_while_it_holds_very_much_has_that_in_flight(shell):
+    lay(shell)
+    shell.batch(Dismiss(who(BOSS), JOBS, ANN, freeing=False))
+    shell.do(joins(ANN, 10_000))
+    (row,) = shell.look(lambda tx: tx.subscribers(JOBS))
+    assert row.in_flight == MANY
+
+
+def test_a_batch_takes_as_many_leavers_as_it_has_room_for():
+    leaves = [(Leave(Jid(f"bot{number}@x/1")), print) for number in range(512)]
+    assert share(leaves) * HELD == MOST_ITEMS
+    assert share([(FreeLeft(ANN, (ANN,), 9), print)] * 9) * AT_ONCE == MOST_ITEMS
+    assert share([(FreeHeld(JOBS, ANN, 9, 0, 0), print)] * 9) * AT_ONCE == MOST_ITEMS
+    words = Unrepeated(Acquaintances())
+    for leave, _ in leaves:
+        words.keep(leave)
+    assert len(words.some(MOST_ITEMS)) * HELD == MOST_ITEMS
+
+
+def test_what_is_left_to_free_is_kept_beside_who_comes_and_goes():
+    words = Unrepeated(Acquaintances())
+    rest = FreeLeft(ANN, (ANN,), 9)
+    for word in (rest, Arrive(ANN), Leave(ANN), Arrive(ANN), Leave(ANN)):
+        words.keep(word)
+    assert [word for word, _ in words.some(1 << 30)] == [rest, Arrive(ANN), Leave(ANN)]
+
+
+async def test_a_store_that_fails_between_two_slices_leaves_nothing_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr(broker_module, "RETRY", 0.01)
+    shell = Shell(tmp_path / "queue.db")
+    lay(shell)
+    shell.close()
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    log = []
+    watched = WatchedStore(store, log)
+    broker = Broker(
+        watched,
+        clock=lambda: NOW,
+        policy=CreationPolicy.ANYONE,
+        same_payload=bytes.__eq__,
+    )
+    WatchedFace(broker, log)
+    broker.start()
+
+    def fail_next(_reply):
+        watched.failures = 2
+
+    broker.submit(Leave(ANN), print)
+    broker.submit(publishes("other"), fail_next)  # answered when the first slice is committed
+    while sum(await store.read(lambda tx: tx.page(Total(HeldBy(ANN))))):
+        await broker.settled()
+    assert log.count("failure") == 2
+    await broker.stop()
+    await store.close()
+
+
+async def test_others_are_served_between_the_slices(tmp_path):
+    shell = Shell(tmp_path / "queue.db")
+    lay(shell)
+    shell.close()
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    log = []
+    broker = Broker(
+        WatchedStore(store, log),
+        clock=lambda: NOW,
+        policy=CreationPolicy.ANYONE,
+        same_payload=bytes.__eq__,
+    )
+    face = WatchedFace(broker, log)
+    broker.start()
+    face.up()
+    await broker.settled()
+    log.clear()
+    broker.submit(Leave(ANN), lambda _reply: log.append("left"))
+    broker.submit(joins(BOB, 1), lambda _reply: log.append("joined"))
+    await broker.settled()
+    assert log.index("joined") < log.index("left")
+    assert any(isinstance(one, Deliver) and one.to == BOB for one in log[: log.index("left")])
+    assert log[: log.index("left")].count("commit") > MANY // AT_ONCE
+    await broker.stop()
+    await store.close()

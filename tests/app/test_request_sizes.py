@@ -1,0 +1,124 @@
+"""What names too much is refused before anything of it is loaded, whoever asks, and nothing of it is done."""
+
+from typing import get_args
+
+import pytest
+from harness.asks import a_queue, publishes, retracts, touches, unlocks
+from harness.facts import ANN, BOSS, JOBS, who
+from harness.shell import Shell
+
+from pubqueue.app import rules
+from pubqueue.app.working_set import WorkingSet
+from pubqueue.core.decision import Refusal
+from pubqueue.core.model import Affiliation, ItemId, Jid
+from pubqueue.core.nodes.manage import SetAffiliations
+from pubqueue.core.nodes.subscribers import SetSubscriptions, Wish
+from pubqueue.core.queue.cancel import Cancel
+from pubqueue.core.queue.free import FreeLocks
+from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.request_sizes import (
+    MOST_ENTRIES,
+    MOST_NAMED,
+    MOST_PUBLISHED,
+    SIZES,
+    size_of,
+    too_many,
+)
+from pubqueue.core.transactions.model import Mark
+from pubqueue.core.transactions.staging import StagePublish
+
+BY = who(BOSS, admin=True)
+
+
+def names(count):
+    return tuple(ItemId(f"i{number}") for number in range(count))
+
+
+def stages(count):
+    return StagePublish(publishes(*names(count)), Mark("app", 1))
+
+
+def affiliates(count):
+    return SetAffiliations(
+        BY, JOBS, tuple((Jid(f"{n}@x"), Affiliation.MEMBER) for n in names(count))
+    )
+
+
+def subscribes(count):
+    wishes = tuple(Wish(Jid(f"{n}@x"), "subscribed", None, f"s{n}") for n in names(count))
+    return SetSubscriptions(BY, JOBS, wishes)
+
+
+# fmt: off
+MAKES = {
+    "publish":       (MOST_PUBLISHED, lambda count: publishes(*names(count))),
+    "staged":        (MOST_PUBLISHED, stages),
+    "retract":       (MOST_NAMED,     lambda count: retracts(ANN, *names(count))),
+    "unlock":        (MOST_NAMED,     lambda count: unlocks(ANN, *names(count))),
+    "touch":         (MOST_NAMED,     lambda count: touches(ANN, *names(count))),
+    "cancel":        (MOST_NAMED,     lambda count: Cancel(BY, JOBS, names(count))),
+    "release":       (MOST_NAMED,     lambda count: FreeLocks(BY, JOBS, names(count))),
+    "redrive":       (MOST_NAMED,     lambda count: Redrive(BY, JOBS, names(count))),
+    "affiliations":  (MOST_ENTRIES,   affiliates),
+    "subscriptions": (MOST_ENTRIES,   subscribes),
+}
+# fmt: on
+
+BOUNDED_ELSEWHERE = {
+    "Declare",  # the file of the operator
+    "DeclareSchedules",
+    "Retrieve",  # a page, whatever is named
+    "ReadNodes",
+    "ReadSamples",
+    "KeepSamples",  # by the service itself
+    "ReadReasons",
+    "Expire",
+    "FreeLeft",
+    "Recover",
+    "Resend",
+    "CommitVersion",  # by the slice, whatever the parts have
+    "LookAtWinners",
+    "AbortVersion",
+}
+"""Requests that name several things, and how much of that one batch does is bounded by something else."""
+
+
+@pytest.mark.parametrize(("most", "make"), MAKES.values(), ids=MAKES)
+def test_so_many_are_taken_and_of_more_nothing_is_loaded(most, make, tmp_path, monkeypatch):
+    shell = Shell(tmp_path / "queue.db")
+    shell.do(a_queue())
+    assert too_many(make(most)) is None
+    assert size_of(make(most)) == most
+    before = shell.dump()
+    shell.rows.cache.forget()
+
+    def load(_rows):
+        raise AssertionError("something was loaded")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WorkingSet, "load", load)
+        done = shell.batch(make(most + 1), make(most + 1)).decisions
+    assert {one.reply.refusal for one in done} <= {Refusal.TOO_MANY_ITEMS, Refusal.BAD_REQUEST}
+    assert {one.changes for one in done} == {()}
+    said = {str(one.reply.limit or one.reply.reason) for one in done}
+    assert all(str(most) in words for words in said)
+    assert shell.dump() == before
+    shell.close()
+
+
+def test_every_request_that_names_many_has_its_bound():
+    kinds = {kind.__name__: kind for kind in get_args(rules.Request)}
+    several = {
+        name
+        for name, kind in kinds.items()
+        if any("tuple[" in str(of) or of == "Publish" for of in kind.__annotations__.values())
+    }
+    assert several - {kind.__name__ for kind in SIZES} <= BOUNDED_ELSEWHERE
+    assert not BOUNDED_ELSEWHERE & {kind.__name__ for kind in SIZES}
+    assert {type(make(1)) for _, make in MAKES.values()} == set(SIZES)
+
+
+def test_a_request_about_one_thing_has_the_size_of_one():
+    assert size_of(Redrive(BY, JOBS)) == 0
+    assert size_of(a_queue()) == 1
+    assert size_of(retracts(ANN, "a")) == 1
