@@ -512,8 +512,9 @@ async def plan(store, query):
 
 
 def scans(steps):
-    """Return the steps that walk all of a table; lists that come with the question are none."""
+    """Return the steps that walk all of a table; lists that come with the question, and what another step yields, are none."""
     short = (
+        *(step.replace("CO-ROUTINE", "SCAN") for step in steps if step.startswith("CO-ROUTINE ")),
         "VIRTUAL TABLE",
         "SCAN (subquery",
         "SCAN CONSTANT ROW",
