@@ -21,6 +21,7 @@ from pubqueue import cli, config
 from pubqueue.config import (
     ENVIRONMENT,
     ConfigError,
+    LimitSettings,
     NodeSettings,
     ScheduleSettings,
     Settings,
@@ -30,6 +31,7 @@ from pubqueue.config import (
 )
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
+from pubqueue.core.quotas import USUAL, Quota, Quotas
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
@@ -54,7 +56,13 @@ def docstrings(kind):
     }
 
 
-@pytest.mark.parametrize("kind", [Settings, NodeSettings, ScheduleSettings, TransactionSettings])
+KINDS = [
+    *(Settings, NodeSettings, ScheduleSettings, TransactionSettings, LimitSettings),
+    config.AccountLimits,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_key_is_documented(kind):
     found = docstrings(kind)
     assert set(found) == set(kind.__struct_fields__)
@@ -67,6 +75,9 @@ def test_the_example_has_every_key():
     ]
     told = tomllib.loads(example.partition("```")[0])
     assert set(told) == set(Settings.__struct_fields__) - {"secret"}
+    usual = {key: value for key, value in told["limits"].items() if key != "accounts"}
+    assert convert(usual, LimitSettings) == LimitSettings()
+    assert set(told["limits"]) == set(LimitSettings.__struct_fields__)
     assert set(told["node"][0]) == set(NodeSettings.__struct_fields__)
     assert convert(told["transactions"], TransactionSettings) == TransactionSettings()
     assert set(told["transactions"]) == set(TransactionSettings.__struct_fields__)
@@ -422,6 +433,48 @@ def test_the_defaults():
     assert settings.node_creation is CreationPolicy.LOCAL
     assert (settings.admins, settings.node) == ((), ())
     assert {path[0] for path in ENVIRONMENT.values()} == set(config.Settings.__struct_fields__)
+
+
+def test_limits_of_accounts_are_what_the_rules_take(tmp_path):
+    assert load(None, GOOD, {}).limits.quotas() == Quotas()
+    text = """jid = "queue.example"
+        secret = "x"
+        [limits]
+        nodes = 7
+        bytes = 0
+        [limits.accounts."Importer@Example.org"]
+        items = 9
+        [limits.accounts."example.net"]
+        nodes = 1"""
+    read = from_file(tmp_path, text).limits.quotas()
+    usual = Quota(7, USUAL.items, 0)
+    assert read.usual == usual
+    assert read.of("importer@example.org") == replace(usual, items=9)
+    assert read.of("anybody@example.net") == replace(usual, nodes=1)
+
+
+def test_limits_come_from_variables_as_well():
+    named = {
+        "PUBQUEUE_LIMITS_ITEMS": "5",
+        "PUBQUEUE_LIMITS_ACCOUNTS": '{"a@b": {"bytes": 6}}',
+    }
+    read = load(None, GOOD, named).limits.quotas()
+    assert (read.usual.items, read.of("a@b")) == (5, replace(USUAL, items=5, bytes=6))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[limits]\nnodes = -1",
+        "[limits]\nitem = 1",
+        "[limits.accounts.'a@b']\nitem = 1",
+        "[limits.accounts.'a@b']\nitems = -1",
+        "[limits.accounts.'a@b/c']\nitems = 1",
+    ],
+)
+def test_a_limit_that_is_none_refuses_to_start(tmp_path, text):
+    with pytest.raises(ConfigError, match=r"limits|bare JID"):
+        from_file(tmp_path, f'jid = "queue.example"\nsecret = "x"\n{text}\n')
 
 
 def test_quotas_of_transactions_are_what_the_rules_take(tmp_path):

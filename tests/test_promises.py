@@ -14,7 +14,9 @@ SHOWN = {
     "What is promised": {
         "a publish that is confirmed is on disk": "stores/test_power_loss.py e2e/test_fault_points.py",
         "an item is with one worker at a time": "app/test_machine.py e2e/test_faults_run.py",
-        "no item is dropped": "scenarios/queue-full.txt core/queue/test_expire.py::test_the_last_failure_allowed_is_the_end",
+        "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt app/test_quotas.py::"
+                              "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
+                              "core/queue/test_expire.py::test_the_last_failure_allowed_is_the_end",
         "each item is done at least once": "e2e/test_faults_run.py simulate/test_simulator.py",
         "a publish may be repeated": "scenarios/publish-known-answers.txt core/queue/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",

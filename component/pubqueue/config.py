@@ -18,6 +18,7 @@ from pubqueue.config_errors import explained
 from pubqueue.core.model import LONGEST_ID, seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.quotas import USUAL, Quota, Quotas
 from pubqueue.core.schedules.model import LONGEST_NAME
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.stores import WANTED, store_at
@@ -116,6 +117,48 @@ class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         )
 
 
+_Bound = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of one account, or of each account of a domain; what is not named is as for all."""
+
+    nodes: _Bound | None = None
+    """Nodes that it may have made."""
+    items: _Bound | None = None
+    """Items in all of these."""
+    bytes: _Bound | None = None
+    """Bytes of payloads and headers in all of these."""
+
+
+class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What each account may keep here, in the nodes that it has made; 0 is no bound.
+
+    Administrators and the service itself, which makes the declared nodes, have none.
+    """
+
+    nodes: _Bound = USUAL.nodes
+    """Nodes that an account may have made. One more is refused with `policy-violation` of type `wait`."""
+    items: _Bound = USUAL.items
+    """Items in all the nodes that an account has made. One more is refused with `resource-constraint` of type `wait`."""
+    bytes: _Bound = USUAL.bytes
+    """Bytes of payloads and headers in all the nodes that an account has made; refused in the same way."""
+    accounts: dict[str, AccountLimits] = {}
+    """Other limits for some: tables `[limits.accounts."importer@example.org"]`, or `[limits.accounts."example.org"]` for each account
+    of a domain, with `nodes`, `items` and `bytes`; JSON in the variable."""
+
+    def quotas(self) -> Quotas:
+        """Return these as the rules take them."""
+        usual = Quota(self.nodes, self.items, self.bytes)
+        others = {JID(name).bare: _quota(usual, mine) for name, mine in self.accounts.items()}
+        return Quotas(usual, others)
+
+
+def _quota(usual: Quota, mine: AccountLimits) -> Quota:
+    named = {key: value for key, value in msgspec.structs.asdict(mine).items() if value is not None}
+    return msgspec.structs.replace(usual, **named)
+
+
 USUAL_STORE: Final = "sqlite:///var/lib/pubqueue/pubqueue.db"
 
 
@@ -166,6 +209,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Events that are kept at most, of all nodes together; each needs some 200 bytes of disk."""
     transactions: TransactionSettings = TransactionSettings()
     """How much may wait for the commits of its publishers, and for how long; the table `[transactions]`."""
+    limits: LimitSettings = LimitSettings()
+    """What each account may keep here; the table `[limits]`."""
     node: tuple[NodeSettings, ...] = ()
     """Nodes that are made at start, or brought to what is declared; tables `[[node]]` in the file, JSON in the
     variable."""
@@ -383,7 +428,7 @@ def _check(settings: Settings) -> None:
     if settings.log_format not in {"logfmt", "json"}:
         raise ConfigError("log_format has to be logfmt or json")
     people = [*settings.admins, *(jid for n in settings.node for jid in n.people)]
-    for jid in people:
+    for jid in (*people, *settings.limits.accounts):
         if "/" in jid or not _is_jid(jid):
             raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
     _check_names("node", [node.name for node in settings.node])

@@ -64,6 +64,6 @@ def given(kind: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[st
 def _value(text: str, key_type: Any) -> Any:  # noqa: ANN401  # a type, and what is of it
     if key_type == tuple[str, ...]:
         return [name for part in text.split(",") if (name := part.strip())]
-    if getattr(key_type, "__origin__", None) is tuple:
+    if getattr(key_type, "__origin__", None) in {tuple, dict}:
         return msgspec.to_builtins(msgspec.json.decode(text, type=key_type))
     return msgspec.to_builtins(msgspec.convert(text, key_type, strict=False))

@@ -106,6 +106,7 @@ async def _take_over(
         most_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
         operators=(Jid(admin) for admin in settings.admins),
+        quotas=settings.limits.quotas(),
     )
     reaper.adopt(trim_of(settings))
     for face in faces:

@@ -187,6 +187,7 @@ def _broker(
         service=_service(settings),
         operators=(Jid(account) for account in settings.admins),
         space_of=space_of,
+        quotas=settings.limits.quotas(),
         watch=watch,
     )
     return broker, reaper

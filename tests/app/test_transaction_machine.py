@@ -5,6 +5,7 @@ publisher and a worker are there too. What is visible is the winners, each once,
 """
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS
 from harness.replay import there, told
 from harness.shell import Shell
-from harness.store_contents import recount
+from harness.store_contents import misweighed, out_of_step, recount
 from harness.transactions import aborts, commits, in_slices, left_over, stages
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -175,7 +176,8 @@ class Transactions(RuleBasedStateMachine):
                 held |= {(node, item.id)} if item.holder else set()
         assert found == self.seen
         self.locked = held
-        assert self.shell.look_within(recount) == []
+        for look in (recount, misweighed, partial(out_of_step, self.shell.rows.cache)):
+            assert self.shell.look_within(look) == []
 
     @invariant()
     def the_event_log_tells_what_is_there(self):

@@ -57,6 +57,7 @@ CHANGES = {
             priority=3,
             due=after(5),
             expires=after(9),
+            size=6,
         ),
     ),
     "it is locked": (
@@ -133,7 +134,7 @@ CHANGES = {
     ),
     "its payload is replaced": (
         c.ReplacePayload(FREE, b"<new/>", Jid("eve@x"), (("b", "2"),)),
-        replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),)),
+        replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8),
     ),
     "it shall live no longer": (c.SetLife(LOCKED, after(5)), replace(LOCKED, expires=after(5))),
     "its lock is extended": (c.Extend(LOCKED, after(999)), replace(LOCKED, deadline=after(999))),
@@ -234,7 +235,7 @@ def test_a_change_makes_of_an_item(change, expected):
 def test_another_payload_keeps_all_but_headers_and_publisher():
     rich = replace(FREE, due=after(5), expires=after(60), group="g", turn=4, failed=2)
     now = a.after(c.ReplacePayload(rich, b"<new/>", Jid("eve@x"), (("b", "2"),)))
-    assert now == replace(rich, publisher=Jid("eve@x"), headers=(("b", "2"),))
+    assert now == replace(rich, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8)
 
 
 def test_every_change_of_an_item_is_here():

@@ -527,6 +527,9 @@ async def test_a_doctor_finds_what_is_wrong(server, tmp_path):
             assert found[fine]["level"] == "good", found[fine]
         assert {"TLS", "rate", "server clock"} <= found.keys()
         await root.does("node", "set", "jobs", "dead_letter_node=graves")
+        assert found["quotas"]["says"].startswith(
+            "an account may have 10000 nodes, 4000000 items, "
+        )
         said = await root.says("doctor")
         assert said.code == 1
         assert "bad           dead-letter nodes: not there: graves of jobs" in said.out.splitlines()

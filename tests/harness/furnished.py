@@ -74,6 +74,7 @@ def _people(draw: Random) -> Rows:
         config = NodeConfig(title=_name(draw), queueing=number % 2 == 0, event_log=number == 2)
         facts = {"created": draw.randrange(HIGHEST), "items": number, "subscriptions": 2}
         facts["spent"] = (0, HIGHEST)[number % 2]
+        facts["bytes"] = (1 << 40, 7, 0)[number % 3]
         who = {"name": f"{_name(draw)}/{number}", "creator": "boss@x"}
         yield "node", {"id": number, "config": packed_config(config), **who, **facts}
         purged = number == 1
@@ -185,6 +186,7 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
         "acquired": draw.randrange(9),
         "failed": max(draw.randrange(9), int(seq % 5 == 0)),
         "failure": "no seat\nyet" if seq % 5 == 0 else None,
+        "size": (0, seq, HIGHEST)[seq % 3],
         "released": draw.randrange(9),
         "holder": "bot1@x/ä" if held else None,
         "deadline": time if held else None,

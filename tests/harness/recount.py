@@ -25,6 +25,9 @@ WRONG: Final = (
     "SELECT 'a row of ' || \"table\" || ' belongs to nothing' FROM pragma_foreign_key_check",
     """SELECT name || ' counts ' || items || ' items' FROM node
        WHERE items != (SELECT count(*) FROM item WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
+    """SELECT name || ' counts ' || bytes || ' bytes' FROM node WHERE bytes != (SELECT coalesce(sum(size), 0) FROM item
+       WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
+    """SELECT 'item ' || id || ' counts for ' || size || ' bytes' FROM item WHERE headers IS NULL AND size != length(payload)""",
     """SELECT name || ' counts ' || subscriptions || ' subscriptions' FROM node
        WHERE subscriptions != (SELECT count(*) FROM subscription WHERE node_id = node.id)""",
     """SELECT jid || ' counts ' || in_flight || ' items' FROM subscription AS s WHERE in_flight !=

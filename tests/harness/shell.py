@@ -13,6 +13,7 @@ from pubqueue.app.facts.context import Context
 from pubqueue.app.working_set import WorkingSet
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
+from pubqueue.core.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
@@ -45,7 +46,7 @@ class Shell:
     def __init__(self, path: Path) -> None:
         self._open(path)
         self.now = NOW
-        self.limits = DEFAULTS
+        self.limits, self.quotas = DEFAULTS, QUOTAS
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
         self.policy, self.creation = CreationPolicy.ANYONE, AutoCreation.NEVER
         self.operators: frozenset[Jid] = frozenset()
@@ -135,4 +136,5 @@ class Shell:
             auto_creation=self.creation,
             operators=self.operators,
             space_of=self.space_of,
+            quotas=self.quotas,
         )

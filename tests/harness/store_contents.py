@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.listings import AffiliationsOf, Items, Nodes
 from pubqueue.app.rows import Needs
 from pubqueue.core.model import State
+from pubqueue.core.quotas import Holding, weight
 
 if TYPE_CHECKING:
     from pubqueue.app.ports import Transaction
-    from pubqueue.core.model import Item, Node, NodeName, Subscription
+    from pubqueue.app.row_cache import RowCache
+    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
 
 ALL: Final = 1_000_000
 
@@ -54,13 +56,48 @@ def recount(tx: Transaction) -> list[str]:
     for node in nodes(tx):
         items = [item for item, _ in contents(tx, node.name)]
         people = subscribers(tx, node.name)
-        counted = len(items), len(people)
-        if (node.items, node.subscriptions) != counted:
-            wrong.append(f"{node.name} counts {node.items, node.subscriptions} for {counted}")
+        counted = len(items), sum(item.size for item in items), len(people)
+        if (node.items, node.bytes, node.subscriptions) != counted:
+            counts = node.items, node.bytes, node.subscriptions
+            wrong.append(f"{node.name} counts {counts} for {counted}")
         holds = Counter(item.holder for item in items if item.state is State.LOCKED)
         wrong += [
             f"{one.jid} counts {one.in_flight} for {holds[one.jid]}"
             for one in people
             if one.in_flight != holds[one.jid]
         ]
-    return wrong
+    return wrong + overpaid(tx)
+
+
+def overpaid(tx: Transaction) -> list[str]:
+    """Return a sentence for every account for which the store adds up something else than is in its nodes."""
+    held: dict[Jid, Holding] = {}
+    for node in nodes(tx):
+        known = held.get(node.creator) or Holding(node.creator)
+        held[node.creator] = known.more(1, node.items, node.bytes)
+    found = {one.account: one for one in tx.load(Needs(holdings={*held})).holdings}
+    return [
+        f"{one} is added up as {found.get(jid)}"
+        for jid, one in held.items()
+        if found.get(jid) != one
+    ]
+
+
+def out_of_step(cache: RowCache, tx: Transaction) -> list[str]:
+    """Return a sentence for every account of which a process believes something else than the store adds up."""
+    found = {one.account: one for one in tx.load(Needs(holdings={*cache.holdings})).holdings}
+    return [
+        f"{one} is believed, and {found.get(jid)} is there"
+        for jid, one in cache.holdings.items()
+        if one != found.get(jid, Holding(jid))
+    ]
+
+
+def misweighed(tx: Transaction) -> list[str]:
+    """Return a sentence for every item that counts for something else than its payload and its headers."""
+    return [
+        f"item {item.id} of {node.name} counts for {item.size} bytes"
+        for node in nodes(tx)
+        for item, payload in contents(tx, node.name)
+        if item.size != weight(payload, item.headers)
+    ]

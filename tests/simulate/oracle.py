@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from harness.replay import Replay, there
-from harness.store_contents import ALL, contents, nodes, recount, subscribers
+from harness.store_contents import (
+    ALL,
+    contents,
+    misweighed,
+    nodes,
+    recount,
+    subscribers,
+)
 
 from pubqueue.app.listings import Events
 from pubqueue.core.after import has_room
@@ -209,7 +216,7 @@ class Oracle:
                 )
 
     def _count(self, tx: Transaction) -> None:
-        for wrong in recount(tx):
+        for wrong in (*recount(tx), *misweighed(tx)):
             self.broken(f"counts are wrong: {wrong}")
         if (found := there(tx)) != self._replay.items:
             differ = sorted(found.items() ^ self._replay.items.items(), key=repr)

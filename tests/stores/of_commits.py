@@ -161,7 +161,7 @@ class OfCommits:
         assert set(found) == {"same", "like", "other", "locked", "bad", "new"}
         assert await items(store, "same", "like", "locked", "bad") == before
         facts = {"publisher": ETL, "transaction": ("app", 1), "headers": (("h", "1"),)}
-        assert await items(store, "other") == [replace(other, **facts)]
+        assert await items(store, "other") == [replace(other, size=4, **facts)]
         assert await losers(store, other) == [ANN]
         assert (await node_row(store)).items == 6
 

@@ -52,6 +52,7 @@ class OfItems:
             priority=-2,
             headers=said,
             transaction=("app", 4),
+            size=len(given["payload"]) + 3 + 1 + len("ä<&>\n".encode()),
         )
         assert await load(store, numbers={item.seq}) == Rows(items=[item])
         expected = Rows(payloads=[(item.seq, given["payload"])])
@@ -149,7 +150,7 @@ class OfItems:
         await make(store, add("i1"), add("i2"))
         (item,) = await items(store, "i1")
         await make(store, c.ReplacePayload(item, b"<new/>", Jid("eve@x"), (("a", "1"),)))
-        expected = replace(item, publisher=Jid("eve@x"), headers=(("a", "1"),))
+        expected = replace(item, publisher=Jid("eve@x"), headers=(("a", "1"),), size=8)
         assert await items(store, "i1") == [expected]
         assert await payloads(store) == {"i1": b"<new/>", "i2": b"<job/>"}
 
@@ -190,7 +191,7 @@ class OfItems:
             store,
             items=[Write(None, new), Write(old, moved)],
             payloads={new.seq: b"<new/>"},
-            nodes=[Write(more, replace(more, items=1))],
+            nodes=[Write(more, replace(more, items=1, bytes=old.size))],
         )
         assert await items(store, "a") == [new]
         assert await items(store, "a", node=DEAD) == [moved]
@@ -338,7 +339,7 @@ class OfItems:
         (moved,) = await items(store, "i1", node=DEAD)
         letter = DeadLetter(moved.dead_letter.number, NOW, "worn out", JOBS, ANN)
         expected = {"token": item.token, "headers": (("a", "1"),), "dead_letter": letter}
-        assert moved == waiting(item.seq, id="i1", node=DEAD, **expected)
+        assert moved == waiting(item.seq, id="i1", node=DEAD, size=8, **expected)
         assert await listed(store, DeadItems(DEAD)) == [moved]
         assert await losers(store, moved) == []
         assert (await ids(store), await payloads(store, DEAD)) == ([], {"i1": b"<job/>"})
@@ -350,7 +351,7 @@ class OfItems:
         (dead,) = await items(store, "i1")
         await make(store, c.Revive(dead, JOBS))
         (revived, _) = await items(store, "i1", "i2")
-        assert revived == waiting(item.seq, id="i1", token=item.token)
+        assert revived == waiting(item.seq, id="i1", token=item.token, size=6)
         assert await listed(store, DeadItems(JOBS)) == []
         assert await losers(store, revived) == []
         rows = await store.batch(lambda tx: tx.ready({JOBS: 9}, NOW, 999).rows)

@@ -47,6 +47,7 @@ from pubqueue.core.model import (
     PublishModel,
 )
 from pubqueue.core.queue.dispatch import place as turn
+from pubqueue.core.quotas import Holding
 
 OTHER = NodeName("other")
 BOB_ACCOUNT = Jid("bob@x")
@@ -60,6 +61,9 @@ async def ready_nodes(store):
     """Return the queues that are ready, in the order in which a store finds them."""
     looks = await listed(store, ReadyNodes())
     return [look.node for look in looks if look.node is not None]
+
+
+EVE_ACCOUNT = Jid("eve@x")
 
 
 class OfNodes:
@@ -272,11 +276,14 @@ class OfNodes:
         moved = replace(item, node=DEAD)
         await write(
             store,
-            nodes=[Write(await node_row(store), None), Write(other, replace(other, items=1))],
+            nodes=[
+                Write(await node_row(store), None),
+                Write(other, replace(other, items=1, bytes=6)),
+            ],
             items=[Write(item, moved)],
             subscriptions=[Write(window(), None)],
         )
-        expected = [replace(other, items=1), moved, b"<job/>"]
+        expected = [replace(other, items=1, bytes=6), moved, b"<job/>"]
         assert await store.batch(everything) == expected
 
     async def test_a_node_can_be_made_anew_at_once(self, store):
@@ -385,7 +392,7 @@ class OfNodes:
         await write(
             store,
             subscriptions=[Write(None, row)],
-            nodes=[Write(await node_row(store), replace(EMPTY, items=2, subscriptions=1))],
+            nodes=[Write(node := await node_row(store), replace(node, subscriptions=1))],
         )
         assert await window_row(store, ANN) == row
 
@@ -469,16 +476,31 @@ class OfNodes:
         await make(store, c.AddSubscription(subscription), *map(add, "abc"))
         node = await node_row(store)
         one, two, three = (await load(store, items={(JOBS, name) for name in "abc"})).items
-        fewer = Write(node, replace(node, items=2))
+        fewer = Write(node, replace(node, items=2, bytes=node.bytes - 6))
         await write(store, nodes=[fewer], items=[Write(one, None)])
         await write(store, nodes=[fewer], items=[Write(two, None)])
-        assert await node_row(store) == replace(node, items=1)
+        assert await node_row(store) == replace(node, items=1, bytes=6)
         taken = after_change(c.Lock(three, ANN, 7, IN_TIME, NOW))
         more = Write(subscription, replace(subscription, in_flight=1))
         await write(store, subscriptions=[more])  # somebody else's lock, which
         await write(store, subscriptions=[more], items=[Write(three, taken)])
         await write(store, subscriptions=[Write(more.after, subscription)])  # has ended
         assert await window_row(store, ANN) == more.after
+
+    async def test_what_accounts_have_made_is_added_up(self, store):
+        others = [replace(EMPTY, name=NodeName(name), creator=EVE_ACCOUNT) for name in ("a", "b")]
+        await make(store, *map(c.CreateNode, others), add("i1"))
+        await make(store, add("i2", node=others[0].name), add("i3", node=others[1].name))
+        asked = {EVE_ACCOUNT, EMPTY.creator, ANN_ACCOUNT}
+        found = await load(store, holdings=asked)
+        assert {one.account: one for one in found.holdings} == {
+            EVE_ACCOUNT: Holding(EVE_ACCOUNT, 2, 2, 12),
+            EMPTY.creator: Holding(EMPTY.creator, 1, 1, 6),
+        }
+        before = await node_row(store, others[0].name)
+        await write(store, nodes=[Write(before, replace(before, creator=EMPTY.creator))])
+        await make(store, c.PurgeNode(JOBS), c.DeleteNode(others[1].name))
+        assert (await load(store, holdings=asked)).holdings == [Holding(EMPTY.creator, 2, 1, 6)]
 
     async def test_plain_nodes_and_queues_live_side_by_side(self, store):
         node = replace(plain(), name=NodeName("news"))

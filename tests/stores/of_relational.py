@@ -6,7 +6,7 @@ import pytest
 from harness.facts import ANN, BOB, JOBS, NOW, held, window
 from harness.store_contents import everything, recount
 from msgspec.structs import replace
-from stores.steps import DEAD, EMPTY, add, do, items, lock, make
+from stores.steps import DEAD, EMPTY, add, do, items, load, lock, make
 
 from pubqueue.app.listings import Nodes
 from pubqueue.app.ports import StaleError, StoreError, UnfitError
@@ -42,6 +42,8 @@ class OfRelational:
             "UPDATE item SET group_name = 'g' WHERE id = 'held'",
             "UPDATE node SET items = -1",
             "UPDATE node SET spent = -1",
+            "UPDATE node SET bytes = -1",
+            "UPDATE item SET size = -1",
             "UPDATE subscription SET in_flight = -1",
             "UPDATE subscription SET queue_requests = 0",
             "UPDATE sequence SET next = 0",
@@ -141,7 +143,9 @@ class OfRelational:
         await make(store, add("a"), add("a", node=DEAD, payload=b"<dead/>"))
         (here,), (there,) = await items(store, "a"), await items(store, "a", node=DEAD)
         moves = [Write(here, replace(here, node=DEAD)), Write(there, replace(there, node=JOBS))]
-        await store.batch(lambda tx: tx.write(Writes(NOW, items=moves)))
+        nodes = (await load(store, nodes={JOBS, DEAD})).nodes
+        octets = [Write(one, replace(one, bytes=13 - one.bytes)) for one in nodes]
+        await store.batch(lambda tx: tx.write(Writes(NOW, items=moves, nodes=octets)))
         assert await items(store, "a") == [replace(there, node=JOBS)]
         assert await items(store, "a", node=DEAD) == [replace(here, node=DEAD)]
 

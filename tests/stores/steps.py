@@ -214,6 +214,7 @@ class Desk:
         for item, by in ((before, -1), (now, 1)):
             if item is not None:
                 self._count(item.node, "items", by)
+                self._count(item.node, "bytes", by * item.size)
                 if item.holder is not None:
                     self._count_lock(item, by, gone=now is None)
 

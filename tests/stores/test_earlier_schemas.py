@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing
 import psycopg
 import pytest
 from harness import furnished_then as then
-from harness.store_contents import everything
+from harness.store_contents import everything, misweighed
 from msgspec import json
 
 from pubqueue.app.rows import Needs
@@ -276,3 +276,14 @@ async def test_both_stores_show_the_same(tmp_path, database):
         async with opened(one) as store:
             shown.append(await store.batch(everything))
     assert shown[0] == shown[1]
+
+
+async def test_what_items_weigh_is_known_since_and_added_up_for_each_node(earlier):
+    async with opened(earlier) as store:
+        assert await store.batch(misweighed) == []
+    ((wrong,),) = earlier.ask(
+        "SELECT count(*) FROM node WHERE bytes <> (SELECT coalesce(sum(i.size), 0) FROM contents c"
+        " JOIN item i ON i.node_id = c.id WHERE c.node_id = node.id)"
+    )[1]
+    ((total,),) = earlier.ask("SELECT sum(bytes) FROM node")[1]
+    assert (wrong, total > 0) == (0, True)

@@ -118,6 +118,7 @@ PLANS = {
     "due_locks": "item_deadline (deadline)",
     "due_lives": "item_expires (expires)",
     "due_delayed": "item_due (due)",
+    "holdings": "node_creator (creator)",
     "page_nodes": "node_name_key (name)",
     "free_subscriptions": "subscription_free (node_id)",
     "numbered": "item_pkey (seq)",

@@ -463,6 +463,8 @@ PLANS = {
     "due_delayed": "item_due",
     "due_versions": "txn_open",
     "nodes_of_account": "affiliation_account",
+    "holdings": "node_creator (creator=?)",
+    "node_sums": "node_creator (creator>?)",
     "page_nodes_with": "node_access (<expr>=? AND name>?)",
     "count_nodes_with": "node_access",
     "ready_nodes": "subscription_free",

@@ -41,6 +41,7 @@ from pubqueue.core.model import digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Expire, Leave
+from pubqueue.core.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.reading.overviews import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Asker, Jid, Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.core.quotas import Quotas
     from pubqueue.core.reading.overviews import About
     from pubqueue.core.transactions.model import Limits
 
@@ -96,11 +98,12 @@ class Broker:
         service: Asker = SERVICE,
         operators: Iterable[Jid] = (),
         space_of: Callable[[bytes], str] = lambda _payload: "",
+        quotas: Quotas = QUOTAS,
     ) -> None:
         self._store, self._clock, self._on_moment = store, clock, on_moment
         self._same_payload, self._fingerprint, self._about = same_payload, fingerprint, about
         self._service, self._operators = service, frozenset(operators)
-        self._space_of = space_of
+        self._space_of, self._quotas = space_of, quotas
         self._policy, self._limits = policy, limits
         self._auto_creation, self._most_subscriptions = auto_creation, most_subscriptions
         self._rates = Rates()
@@ -148,9 +151,10 @@ class Broker:
         most_subscriptions: int,
         auto_creation: AutoCreation,
         operators: Iterable[Jid] = (),
+        quotas: Quotas = QUOTAS,
     ) -> None:
         """Judge by these from the next batch on."""
-        self._operators = frozenset(operators)
+        self._operators, self._quotas = frozenset(operators), quotas
         self._policy, self._limits = policy, limits
         self._auto_creation = auto_creation
         self._most_subscriptions = most_subscriptions
@@ -558,6 +562,7 @@ class Broker:
             service=self._service,
             operators=self._operators,
             space_of=self._space_of,
+            quotas=self._quotas,
         )
 
     def _rate(self, node: NodeName) -> float:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rows import BulkChange
     from pubqueue.core.changes import Change, SubscriptionChange
+    from pubqueue.core.model import Node
 
 
 _OF_PEOPLE = c.PartWith | c.BeginReview | c.EndReview
@@ -68,9 +69,11 @@ class ChangeApplier(ItemChanges):
         if (before is None) != isinstance(change, c.CreateNode):
             raise StaleError(f"node {name} is there, or not, against what was believed")
         self._tell(asked, change, None, None)
+        now = node_after(change, before)
         if isinstance(change, c.DeleteNode):
             self.flush()
-        self._put_node(name, node_after(change, before))
+        self._put_node(name, now)
+        self._pay(before, now)
         self.touched[name] = None
         if isinstance(change, c.DeleteNode):
             if change.telling:
@@ -80,6 +83,14 @@ class ChangeApplier(ItemChanges):
             self._write()
             self._cache.forget()
             self.unsure = True  # what was in it is to be swept
+
+    def _pay(self, before: Node | None, now: Node | None) -> None:
+        """Note whose a new node is; where one is another account's since, the store has to add up anew."""
+        if before is None and now is not None:
+            self._hold(now.creator, 1, 0, 0)
+        elif before is not None and now is not None and before.creator != now.creator:
+            self._cache.holdings.pop(before.creator, None)
+            self._cache.holdings.pop(now.creator, None)
 
     def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
         key = change.node, change.jid

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     Holder = tuple[NodeName, Jid]
 
 
+class Inside(Struct, gc=False):
+    """So many items more in a node, and bytes that they count for."""
+
+    items: int = 0
+    bytes: int = 0
+
+
 class Locks(Struct, gc=False):
     """So many locks more of one holder, the highest token among them, and whether one of them was retracted."""
 
@@ -37,16 +44,25 @@ class Counters:
     """Differences of counts, until they are taken."""
 
     def __init__(self) -> None:
-        self._items: defaultdict[NodeName, int] = defaultdict(int)
+        self._items: defaultdict[NodeName, Inside] = defaultdict(Inside)
+        self._unpaid: defaultdict[NodeName, Inside] = defaultdict(Inside)
         self._locks: dict[Holder, Locks] = {}
 
     def __bool__(self) -> bool:
         """Say whether anything is counted."""
         return bool(self._items or self._locks)
 
-    def item(self, node: NodeName, by: int) -> None:
-        """Count items of a node."""
-        self._items[node] += by
+    def item(self, node: NodeName, by: int, size: int) -> None:
+        """Count items of a node, and their bytes."""
+        inside = self._items[node]
+        inside.items += by
+        inside.bytes += size
+
+    def unpaid(self, node: NodeName, by: int, size: int) -> None:
+        """Count the same for the account that has made the node, which is not known yet."""
+        inside = self._unpaid[node]
+        inside.items += by
+        inside.bytes += size
 
     def lock(
         self, node: NodeName, jid: Jid, by: int, *, token: int = 0, reached: bool = False
@@ -75,10 +91,17 @@ class Counters:
 
     def take_nodes(self, cache: RowCache) -> Iterator[tuple[Node, Node]]:
         """Return each node that is there, before and after; nothing of it is counted here any more."""
-        counts, self._items = self._items, defaultdict(int)
-        for name, by in counts.items():
-            if (row := cache.nodes.get(name)) is not None and by:
-                yield row, replace(row, items=row.items + by)
+        counts, self._items = self._items, defaultdict(Inside)
+        for name, more in counts.items():
+            if (row := cache.nodes.get(name)) is not None and (more.items or more.bytes):
+                yield row, replace(row, items=row.items + more.items, bytes=row.bytes + more.bytes)
+
+    def take_unpaid(self, cache: RowCache) -> Iterator[tuple[Jid, int, int]]:
+        """Return who pays for what was not known to be theirs: items and bytes; nothing of it is counted here any more."""
+        unpaid, self._unpaid = self._unpaid, defaultdict(Inside)
+        for name, more in unpaid.items():
+            if (row := cache.nodes.get(name)) is not None:
+                yield row.creator, more.items, more.bytes
 
     def take_subscriptions(self, cache: RowCache) -> Iterator[tuple[Subscription, Subscription]]:
         """Return each subscription that is there, before and after; a retract shows that deliveries arrive.

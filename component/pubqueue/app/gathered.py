@@ -112,13 +112,24 @@ class Gathered:
 
     # --- rows that others depend on ---
 
-    def _count(self, node: NodeName, by: int) -> None:
-        """Count items of a node; at once where a bound is to be held, else with the others of the batch."""
+    def _count(self, node: NodeName, by: int, size: int) -> None:
+        """Count items of a node, and their bytes; at once where a bound is to be held, else with the others of the batch."""
         row = self._cache.nodes.get(node)
-        if row is not None and row.config.max_items is not None:
-            self._put_node(node, replace(row, items=row.items + by))
+        if row is None:
+            self._counters.unpaid(node, by, size)
         else:
-            self._counters.item(node, by)
+            self._hold(row.creator, 0, by, size)
+        if row is not None and row.config.max_items is not None:
+            now = replace(row, items=row.items + by, bytes=row.bytes + size)
+            self._put_node(node, now)
+        else:
+            self._counters.item(node, by, size)
+
+    def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
+        """Keep what an account has here in step, if that is known: the store adds it up from the nodes."""
+        holdings = self._cache.holdings
+        if (known := holdings.get(account)) is not None:
+            holdings[account] = known.more(nodes, items, size)
 
     def resolve(self) -> None:
         """Put what is counted into its rows, loading those that are not known."""
@@ -129,6 +140,8 @@ class Gathered:
             cache.fill(needs, self._rows.tx.load(needs))
         for node, counted in counters.take_nodes(cache):
             self._put_node(node.name, counted)
+        for payer, items, size in counters.take_unpaid(cache):
+            self._hold(payer, 0, items, size)
         for before, now in counters.take_subscriptions(cache):
             self._put_subscription(before, now)
 

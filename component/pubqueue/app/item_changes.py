@@ -99,6 +99,8 @@ class ItemChanges(Gathered):
             self._take_out(before, now, gone=moves)
         if now is not None:
             self._put_in(before, now, new=moves)
+        if before is not None and now is not None and before.size != now.size and not moves:
+            self._count(now.node, 0, now.size - before.size)
         if before is not None and now is not None:
             self._note_receipts(before, now)
 
@@ -117,7 +119,7 @@ class ItemChanges(Gathered):
         if gone:
             cache.items[node, before.id] = None
             cache.passing.append((node, before.id, seq))
-            self._count(node, -1)
+            self._count(node, -1, -before.size)
         held = before.holder
         if held is not None:
             if (group := cache.held.get(held)) is not None:
@@ -132,7 +134,7 @@ class ItemChanges(Gathered):
         cache.items[node, now.id] = now
         cache.passing.append((node, now.id, seq))
         if new:
-            self._count(node, 1)
+            self._count(node, 1, now.size)
         if is_ready(now):
             cache.ready[node][seq] = now
             self.touched[node] = None

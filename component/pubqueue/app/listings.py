@@ -24,6 +24,7 @@ from pubqueue.core.model import (
     Subscription,
     SubscriptionState,
 )
+from pubqueue.core.quotas import Holding
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 from pubqueue.core.reading.sampled import Sample
 from pubqueue.core.schedules.model import Schedule
@@ -145,6 +146,14 @@ class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], froze
 
 class Reviews(Listing[NodeName], frozen=True, gc=False):
     """Nodes whose subscribers are to be looked through, by name; `after` is a name."""
+
+
+class NodeSums(Listing[tuple[int, Holding]], frozen=True, gc=False):
+    """What accounts have made, by account: with the number of the last node that counts in it.
+
+    `after` is an account and such a number. The limit is that of nodes that are looked at, so the last account of a page may go on
+    in the next one.
+    """
 
 
 class GroupTurns(Listing[int], frozen=True, gc=False):

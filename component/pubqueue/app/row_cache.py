@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.rows import HELD, Passed, rank
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
+from pubqueue.core.quotas import Holding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,6 +75,8 @@ class RowCache:
         self.staged: dict[StagedKey, int | None] = {}
         self.noted: dict[NotedKey, tuple[bytes, bool] | None] = {}
         self.schedules: dict[str, Schedule | None] = {}
+        self.holdings: dict[Jid, Holding] = {}
+        """What is in the nodes that accounts have made, kept in step with each change."""
         self.ready: defaultdict[NodeName, dict[int, Item]] = defaultdict(dict)
         """Items that can be handed out and are not written yet."""
         self.idle: set[NodeName] = set()
@@ -133,6 +136,7 @@ class RowCache:
         for schedule in found.schedules:
             self.schedules[schedule.name] = schedule
         self.hoarders.update(jid for jid in asked.held if len(self.held[jid]) > HELD)
+        self.holdings.update((holding.account, holding) for holding in found.holdings)
         self._fill_staging(found)
 
     def _fill_absent(self, asked: Needs) -> None:
@@ -165,6 +169,7 @@ class RowCache:
         self.staged.update(dict.fromkeys(asked.staged))
         self.noted.update(dict.fromkeys(asked.noted))
         self.schedules.update(dict.fromkeys(asked.schedules))
+        self.holdings.update((account, Holding(account)) for account in asked.holdings)
 
     def _fill_subscription(self, row: Subscription) -> None:
         account = account_of(row.jid)
@@ -260,6 +265,7 @@ class RowCache:
             len(self.of_jid)
             + len(self.resources)
             + len(self.held)
+            + len(self.holdings)
             + sum(map(len, self.in_node.values()))
         )
         if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
@@ -279,6 +285,6 @@ class RowCache:
 def _octets(asked: Needs) -> int:
     """Return the bytes, about, of the names and addresses under which is kept what was found, and what was not."""
     one_by_one = (asked.nodes, asked.subscribers, asked.accounts, asked.jids, asked.resources)
-    size = sum(len(name) for names in (*one_by_one, asked.held) for name in names)
+    size = sum(len(name) for names in (*one_by_one, asked.held, asked.holdings) for name in names)
     pairs = (asked.affiliations, asked.subscriptions)
     return size + sum(len(node) + len(account) for keys in pairs for node, account in keys)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Subscription,
     )
     from pubqueue.core.queue.expire import Key
+    from pubqueue.core.quotas import Holding
     from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import (
         Abort,
@@ -131,6 +132,8 @@ class Needs(Struct):
     noted: set[NotedKey] = field(default_factory=set)
     schedules: set[str] = field(default_factory=set)
     """By name."""
+    holdings: set[Jid] = field(default_factory=set)
+    """What is in the nodes that these accounts have made, together; there is no row for who has made none."""
 
 
 class Rows(Struct):
@@ -159,6 +162,7 @@ class Rows(Struct):
     noted: list[tuple[NotedKey, bytes, bool]] = field(default_factory=list)
     """With a payload, and whether the node knew the id before the version."""
     schedules: list[Schedule] = field(default_factory=list)
+    holdings: list[Holding] = field(default_factory=list)
 
 
 class Write(Struct, Generic[R], frozen=True, gc=False):

@@ -19,6 +19,7 @@ from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 from pubqueue.core.nodes.names import standing
 from pubqueue.core.notices import Several
+from pubqueue.core.quotas import Holding
 from pubqueue.core.several import subids_of
 from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 
@@ -82,9 +83,9 @@ class WorkingSet:
         """Load what has been asked for in vain: a step of the batch, for all whose needs are noted by now."""
         asked, self.needs, self.lacking = self.needs, Needs(), False
         whole = asked.subscriptions or asked.subscribers or asked.accounts or asked.jids
-        if self._to_write or whole or asked.held:
+        if self._to_write or whole or asked.held or asked.holdings:
             self._to_write = False
-            self.flush()  # whole groups, as they are by now
+            self.flush()  # whole groups and sums, as they are by now
         self.cache.fill(asked, self.tx.load(asked))
         self._of_one.load(self.tx)
 
@@ -104,6 +105,15 @@ class WorkingSet:
             self.lacking = True
             return None
         return row  # type: ignore[no-any-return]  # what the table holds
+
+    def holding(self, account: Jid) -> Holding:
+        """Return what is in the nodes that the account has made, as the requests before this one have left it."""
+        row = self.cache.holdings.get(account)
+        if row is None:
+            self.needs.holdings.add(account)
+            self.lacking = True
+            return Holding(account)
+        return row
 
     def counted(self, name: NodeName) -> Node | None:
         """Return the node, its counts as the requests before this one have left them."""

@@ -39,6 +39,7 @@ from pubqueue.core.changes import (
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState, Terms
+from pubqueue.core.quotas import weight
 from pubqueue.core.several import terms_of, together
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
@@ -74,7 +75,7 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  #
         case Release():
             return _released(change)
         case ReplacePayload():
-            return replace(change.item, publisher=change.publisher, headers=change.headers)
+            return _with_payload(change)
         case Extend():
             return replace(change.item, deadline=change.deadline)
         case SetLife():
@@ -102,6 +103,11 @@ def _next(item: Item, event: Transition) -> State:
     return item.state if found == GONE else State(found)
 
 
+def _with_payload(change: ReplacePayload) -> Item:
+    facts = {"publisher": change.publisher, "headers": change.headers}
+    return replace(change.item, **facts, size=weight(change.payload, change.headers))
+
+
 def _added(change: AddItem) -> Item:
     draft = change.draft
     return Item(
@@ -117,6 +123,7 @@ def _added(change: AddItem) -> Item:
         headers=draft.headers,
         transaction=change.transaction,
         group=draft.group,
+        size=weight(draft.payload, draft.headers),
     )
 
 
@@ -148,6 +155,7 @@ def _locked(change: Lock) -> Item:
         was.group,
         was.turn,
         was.failure,
+        was.size,
     )
 
 

@@ -109,6 +109,10 @@ class Refusal(Enum):
     """The payload is of another namespace than the node's (`type`)."""
     UNSUPPORTED = auto()
     """The service does nothing of the kind; its name, which faces know, is in `setting`."""
+    TOO_MUCH_KEPT = auto()
+    """The account that has made the node has as many items here as it may, or as many bytes (`[limits]`)."""
+    TOO_MANY_NODES = auto()
+    """The account has made as many nodes as it may (`[limits]`)."""
     TOO_MUCH_STAGED = auto()
     """So much waits for commits that no more may be staged now."""
     STILL_TELLING = auto()

@@ -281,6 +281,7 @@ class Node(Struct, frozen=True, gc=False):
     """A node as stored. The counts are kept by the store with every change.
 
     `spent` is until when its rate is used up, in microseconds since 1970 (`core.queue.rate`); 0 before the first item.
+    `bytes` is what its items count for together (`Item.size`).
     """
 
     name: NodeName
@@ -290,6 +291,7 @@ class Node(Struct, frozen=True, gc=False):
     items: int = 0
     subscriptions: int = 0
     spent: int = 0
+    bytes: int = 0
 
 
 class Terms(Struct, frozen=True, gc=False):
@@ -371,7 +373,8 @@ class Item(Struct, frozen=True, gc=False):
     and the version that published it, if it came in a transaction. `group` is the group of the node's items that it is of,
     empty if it is of none; `turn` is set while it is the group's turn with this item: it is ready, in work, or waits for
     another try, and stands at this number in the order of what is ready (`core.queue.groups`). `failure` is why it
-    failed last, or was given back last with a reason, in the life that it has.
+    failed last, or was given back last with a reason, in the life that it has. `size` is how many
+    bytes it counts for (`core.quotas.weight`).
     """
 
     seq: int
@@ -398,6 +401,7 @@ class Item(Struct, frozen=True, gc=False):
     group: str = ""
     turn: int = 0
     failure: str | None = None
+    size: int = 0
 
     @property
     def error(self) -> str:

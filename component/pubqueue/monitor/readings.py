@@ -39,6 +39,24 @@ QUEUES: Final = (
 )
 
 
+ACCOUNTS: Final = (
+    ("accounts", "Accounts that have made nodes."),
+    ("items", "Items in all nodes."),
+    ("item_bytes", "Bytes of payloads and headers in all nodes."),
+    ("accounts_near_limit", "Accounts that have 90 % or more of what they may keep."),
+    (
+        "account_fullest_ratio",
+        "How much the account that is nearest to its limit has of that; 1 is all.",
+    ),
+)
+
+
+LIMIT: Final = (
+    "account_limit",
+    "What an account may keep, unless another limit is set for it; 0: any number.",
+)
+
+
 async def of_nodes(ask: Ask, by: Asker) -> list[Metric]:
     """Return what is in the nodes.
 
@@ -50,20 +68,35 @@ async def of_nodes(ask: Ask, by: Asker) -> list[Metric]:
     state = await ask(AskService(by))
     if not isinstance(state, ServiceState):
         raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
-    *of_each, total = families()
+    every = families()
+    of_each, total = every[: len(QUEUES)], every[len(QUEUES)]
     for entry in entries:
         values = _values(entry, now)
         for (name, _), family in zip(QUEUES, of_each, strict=True):
             if name in values:
                 family.add_metric([entry.node.name], values[name])
     total.add_metric([], state.nodes)
-    return [*of_each, total]
+    _fill_accounts(every[len(QUEUES) + 1 :], state)
+    return list(every)
 
 
 def families() -> list[GaugeMetricFamily]:
-    """Return what there is to say of nodes, the number of all of them last; without any value yet."""
+    """Return what there is to say of nodes, of their number and of accounts, in this order; without any value yet."""
     of_each = [_gauge(name, words, "node") for name, words in QUEUES]
-    return [*of_each, _gauge("nodes", "Nodes in the store.")]
+    of_accounts = [_gauge(name, words) for name, words in ACCOUNTS]
+    return [*of_each, _gauge("nodes", "Nodes in the store."), *of_accounts, _gauge(*LIMIT, "what")]
+
+
+def _fill_accounts(families: Sequence[GaugeMetricFamily], state: ServiceState) -> None:
+    """Say what is kept here and what an account may keep: sums and a maximum, and no label for an account."""
+    *sums, limit = families
+    kept = state.kept
+    fullest = max((one.share for one in kept.nearest), default=0.0)
+    values = kept.accounts, kept.items, kept.bytes, kept.near, fullest
+    for family, value in zip(sums, values, strict=True):
+        family.add_metric([], value)
+    for what in state.quota.__struct_fields__:
+        limit.add_metric([what], getattr(state.quota, what))
 
 
 async def _entries(ask: Ask, by: Asker) -> tuple[list[NodeEntry], Millis]:

@@ -141,7 +141,7 @@ class Monitor:
             return None
         try:
             async with asyncio.timeout(PATIENCE):
-                reply = await self._broker.handle(AskService(self._by))
+                reply = await self._broker.handle(AskService(self._by, summing=False))
         except TimeoutError:
             return f"no answer in {PATIENCE:g} seconds"
         return reply.reason or "it cannot be read" if isinstance(reply, Refused) else None

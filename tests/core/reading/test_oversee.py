@@ -6,6 +6,7 @@ from harness.facts import ANN, BOSS, JOBS, NOW, held, queue, who, window
 from pubqueue.core.decision import Refusal
 from pubqueue.core.model import Affiliation, ItemId
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.quotas import Holding, Quota, Quotas
 from pubqueue.core.reading.oversee import (
     FOR,
     AskPowers,
@@ -105,3 +106,23 @@ def test_the_state_of_the_service_is_for_administrators():
     assert ask_service(AskService(who(ANN, admin=True)), ServiceFacts(state)).reply == state
     refused = ask_service(AskService(who(ANN)), ServiceFacts(state)).reply
     assert refused.refusal is Refusal.FORBIDDEN
+
+
+def test_what_accounts_keep_is_added_up_in_slices_and_the_nearest_are_named():
+    """An account whose nodes stand in two slices is one; who may have any number is near to nothing."""
+    state = ServiceState(About("1", "memory:", NOW), NOW, 7)
+    quotas = Quotas(Quota(10, 100, 0), {"d@x": Quota(0, 0, 0)})
+    slices = (
+        ((Holding("a@x", 1, 5, 50), Holding("b@x", 2, 60, 9)), ("b@x", 4)),
+        ((Holding("b@x", 1, 35, 1),), ("b@x", 9)),
+        ((Holding("b@x", 7, 0, 0), Holding("c@x", 1, 99, 0), Holding("d@x", 99, 999, 9)), None),
+    )
+    request, exempt = AskService(who(BOSS, admin=True)), frozenset({"c@x"})
+    for holdings, after in slices:
+        decided = ask_service(request, ServiceFacts(state, holdings, after, quotas, exempt))
+        request = decided.then
+    kept = decided.reply.kept
+    assert (kept.accounts, kept.items, kept.bytes, kept.near) == (4, 1198, 69, 1)
+    seen = [(one.holding.account, one.share, one.what) for one in kept.nearest]
+    assert seen == [("b@x", 1.0, "nodes"), ("a@x", 0.1, "nodes"), ("d@x", 0.0, "nodes")]
+    assert decided.reply.quota == quotas.usual

@@ -113,6 +113,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
         audience=heard,
         drafts=() if behind or not heard else tuple(rows.page(WinningDrafts(name), None, ALL)),
         behind=behind,
+        allowance=None if node is None else context.allowance(node.creator),
     )
 
 

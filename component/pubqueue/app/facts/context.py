@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.core.allowance import Allowance
 from pubqueue.core.model import Asker, Jid, digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.quotas import DEFAULTS as QUOTAS
+from pubqueue.core.quotas import Quotas
 from pubqueue.core.reading.overviews import UNKNOWN, About, Round
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -54,3 +57,10 @@ class Context(Struct, frozen=True):
     """The accounts that administer the service."""
     space_of: Callable[[bytes], str] = lambda _payload: ""
     """The namespace of a payload."""
+    quotas: Quotas = QUOTAS
+
+    def allowance(self, account: Jid) -> Allowance | None:
+        """Return what the account has here and may have; None for the service and who administers it."""
+        if account in self.operators or account == self.service.account:
+            return None
+        return Allowance(self.rows.holding(account), self.quotas.of(account))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.listings import AffiliationsOf
 from pubqueue.core.model import Affiliation, Asker, NodeName, PublishModel
 from pubqueue.core.queue.dead_letters import Heritage, Owner, refusal
-from pubqueue.core.queue.ending import DeadLetterPlace, room_in
+from pubqueue.core.queue.ending import DeadLetterPlace, room_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,8 @@ def _place(
     if not taken and not rows.lacking:
         space = context.space_of(payload) if heritage.place.config.type else ""
         no = refusal(heritage, item, len(payload), space)
-    return DeadLetterPlace(name, exists=True, taken=taken, room=room_in(heritage.place), refuses=no)
+    room, left = room_for(heritage.place, node, context.allowance(heritage.place.creator))
+    return DeadLetterPlace(name, exists=True, taken=taken, room=room, refuses=no, left=left)
 
 
 def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:

@@ -99,6 +99,8 @@ def for_node(
     if isinstance(request, Create | Declare | Configure):
         before = NodeConfig() if node is None else node.config
         known = replace(known, others=others(context, by, before, request.settings))
+    if isinstance(request, Create) and access.may_create(by, context.policy):
+        known = replace(known, allowance=context.allowance(by.account))
     if node is None or isinstance(request, Create):
         return known
     if isinstance(request, Describe) and not request.manage:

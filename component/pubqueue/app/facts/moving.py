@@ -44,11 +44,14 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
     names = dict.fromkeys(row.node for row in winners)
     if request.taken and commit.dead_letter_node is not None:
         facts = replace(facts, dead_letters=_place(context, commit.dead_letter_node, account))
+    nodes = {name: rows.node(name) for name in (*names, *(name for name, _ in request.added))}
+    payers = {name: node.creator for name, node in nodes.items() if node is not None}
     return LookFacts(
         facts,
         tuple([_met(context, row) for row in winners]),
         {n: (rows.affiliation(n, account), rows.subscribed(n, account)) for n in names},
-        {name: rows.node(name) for name in (*names, *(name for name, _ in request.added))},
+        nodes,
+        {} if winners else {name: context.allowance(payer) for name, payer in payers.items()},
     )
 
 
@@ -56,7 +59,9 @@ def _place(context: Context, name: NodeName, account: Jid) -> CommitNodeFacts:
     """Return a node for dead letters, and what the asker is to it."""
     rows = context.rows
     rights = rows.affiliation(name, account), rows.subscribed(name, account)
-    return CommitNodeFacts(name, rows.node(name), *rights, rows=0, ids=0)
+    node = rows.node(name)
+    allowance = None if node is None else context.allowance(node.creator)
+    return CommitNodeFacts(name, node, *rights, rows=0, ids=0, allowance=allowance)
 
 
 def _met(context: Context, row: WinnerRow) -> MetWinner:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.expiring import AT_ONCE
-from pubqueue.app.listings import DeadItems, HeldBy, Nodes, NodesOfAccount, SubscriptionsOf, Total
+from pubqueue.app.listings import (
+    DeadItems,
+    HeldBy,
+    Nodes,
+    NodesOfAccount,
+    NodeSums,
+    SubscriptionsOf,
+    Total,
+)
 from pubqueue.core.addresses import account_of
 from pubqueue.core.limits import limits
 from pubqueue.core.nodes import access
@@ -38,6 +46,9 @@ MOST_WORKERS: Final = 50
 
 LOOKED_UP: Final = 2_000
 """Held items that are looked up for one answer; of further workers only their number is told."""
+
+SUMMED: Final = 5_000
+"""Nodes that are added up at a time."""
 
 SHOWN: Final = 10
 """Items that are named of each worker."""
@@ -108,11 +119,20 @@ def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
 
 
 def for_service(context: Context, request: AskService) -> ServiceFacts:
-    """Return the state of this process, and how many nodes there are."""
-    nodes = sum(context.rows.page(Total(Nodes()))) if request.by.admin else 0
+    """Return the state of this process, how many nodes there are, and what the next of them hold."""
+    if not request.by.admin:
+        return ServiceFacts(ServiceState(context.about(), context.now, 0))
+    rows = context.rows.page(NodeSums(), request.after, SUMMED) if request.summing else []
+    last = rows[-1] if rows and sum(one.nodes for _, one in rows) == SUMMED else None
+    nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # asked once, at the end
     held_to = limits(context.limits, context.most_subscriptions)
-    state = ServiceState(context.about(), context.now, nodes, held_to, context.rounds())
-    return ServiceFacts(state)
+    return ServiceFacts(
+        ServiceState(context.about(), context.now, nodes, held_to, context.rounds()),
+        tuple([holding for _, holding in rows]),
+        None if last is None else (last[1].account, last[0]),
+        context.quotas,
+        context.operators | {context.service.account},
+    )
 
 
 def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pubqueue.app.facts.oldest import oldest
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, NodeConfig, NodeFull
+from pubqueue.core.nodes.access import AutoCreation, may_create
 from pubqueue.core.nodes.crowd import CROWD
 from pubqueue.core.nodes.nodeconfig import Settings, configure
 from pubqueue.core.nodes.references import NOTHING_NAMED, Other, Others, named
@@ -20,6 +21,7 @@ from pubqueue.core.transactions.staging import StageFacts, done
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set import WorkingSet
+    from pubqueue.core.allowance import Allowance
     from pubqueue.core.model import Asker, Draft, Item, Jid, Node, NodeName, Subscription
     from pubqueue.core.notices import Audience, Everybody
     from pubqueue.core.queue.publication import Publish
@@ -36,6 +38,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
             policy=context.policy,
             creation=context.auto_creation,
             others=others(context, request.by, NodeConfig(), request.options),
+            allowance=_of_maker(context, request.by),
         )
     account = request.by.account
     plain = not node.config.queueing
@@ -47,7 +50,14 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         tuple([existing(context, node, draft) for draft in request.drafts]),
         audience(rows, node) if plain else (),
         _oldest(rows, node, request) if plain else (),
+        allowance=context.allowance(node.creator),
     )
+
+
+def _of_maker(context: Context, by: Asker) -> Allowance | None:
+    """Return what somebody may have who would make a node by publishing to it."""
+    makes = context.auto_creation is not AutoCreation.NEVER and may_create(by, context.policy)
+    return context.allowance(by.account) if makes else None
 
 
 def others(context: Context, by: Asker, config: NodeConfig, wanted: Settings | None) -> Others:

@@ -61,6 +61,9 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
         },
         looked=looked,
         through=through,
+        allowances={
+            name: context.allowance(target.creator) for name, target in nodes if target is not None
+        },
     )
 
 

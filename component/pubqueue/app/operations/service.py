@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.limits import Limit, Whose
     from pubqueue.core.model import Asker
-    from pubqueue.core.reading.overviews import Freed, ServiceState, Worker, WorkerPage
+    from pubqueue.core.reading.overviews import (
+        Freed,
+        Fullness,
+        ServiceState,
+        Worker,
+        WorkerPage,
+    )
 
 HERE, AWAY = "available", "away or silent"
 
@@ -99,12 +105,15 @@ END_SUBSCRIPTION: Final = Operation(
 
 
 def _state(state: ServiceState, _given: Given) -> Answer:
-    about = state.about
+    about, quota, kept = state.about, state.quota, state.kept
     held_to = tuple(map(_sentence, by_whose(state.limits).items()))
     ago = max((one.ago for one in state.rounds), default=0.0)
     late = tuple(one.task for one in state.rounds if one.late)
-    who = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
-    return Answer("", ((*who, round(ago, 1), late),), now=state.now)
+    facts = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
+    may = quota.nodes, quota.items, quota.bytes
+    nearest = tuple(map(_fullness, kept.nearest))
+    holds = kept.accounts, kept.items, kept.bytes, *may, kept.near, nearest
+    return Answer("", ((*facts, round(ago, 1), late, *holds),), now=state.now)
 
 
 def _sentence(of: tuple[Whose, list[Limit]]) -> str:
@@ -125,10 +134,14 @@ def _limit(limit: Limit) -> str:
             assert_never(limit.unit)
 
 
+def _fullness(one: Fullness) -> str:
+    return f"{one.holding.account} ({one.share:.0%} of {one.what})"
+
+
 SERVICE: Final = Operation(
     "service",
     "About the service",
-    "What runs here, since when, and where it keeps items.",
+    "What runs here, since when, where it keeps items, and what accounts may keep (0: any number).",
     Power.SERVICE,
     (),
     (
@@ -143,6 +156,14 @@ SERVICE: Final = Operation(
             "longest_round", "Seconds since each of its tasks has come round, at most", Cell.RATE
         ),
         Column("late", "Tasks that should have come round since", Cell.NAMES),
+        Column("accounts", "Accounts that have made nodes", Cell.COUNT),
+        Column("items", "Items", Cell.COUNT),
+        Column("bytes", "Bytes of items", Cell.COUNT),
+        Column("nodes_limit", "Nodes of an account, at most", Cell.COUNT),
+        Column("items_limit", "Items of an account, at most", Cell.COUNT),
+        Column("bytes_limit", "Bytes of an account, at most", Cell.COUNT),
+        Column("near", "Accounts near their limits", Cell.COUNT),
+        Column("nearest", "Nearest to their limits", Cell.NAMES),
     ),
     lambda by, _given: AskService(by),
     _state,

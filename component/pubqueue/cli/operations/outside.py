@@ -97,6 +97,7 @@ async def _service(link: Link) -> AsyncIterator[Finding]:
     limits = row["limits"]
     for sentence in limits if isinstance(limits, tuple) else ():
         yield good("limits", sentence)
+    yield kept(row)
 
 
 def _alive(late: Value) -> Finding | None:
@@ -117,6 +118,18 @@ def store_clock(ahead: Value) -> Finding:
     side = "behind" if ahead > 0 else "ahead of"
     says = f"the service's machine is {span(abs(ahead))} {side} its store, whose clock deadlines go by; its log has other times"
     return look(about, says)
+
+
+def kept(row: dict[str, Value]) -> Finding:
+    """Return what an account may keep, and who is near to it."""
+    bounds = [
+        f"{row[f'{what}_limit'] or 'any number of'} {what}" for what in ("nodes", "items", "bytes")
+    ]
+    says = f"an account may have {', '.join(bounds)}"
+    nearest = row["nearest"]
+    names = [str(name) for name in nearest] if isinstance(nearest, (list, tuple)) else []
+    says += f"; nearest to that: {', '.join(names)}" if names else ""
+    return look("quotas", says) if row["near"] else good("quotas", says)
 
 
 async def _clock(link: Link, who: str, about: str) -> Finding:

@@ -47,6 +47,7 @@ from pubqueue.core.reading.listing import WHOLE, Page, Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pubqueue.core.allowance import Allowance
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import ItemId, Subscription
     from pubqueue.core.notices import Audience, News
@@ -153,6 +154,8 @@ class NodeFacts(Struct, frozen=True, gc=False):
     after_missing: bool = False
     others: Others = NOTHING_NAMED
     """The nodes that the wanted settings name."""
+    allowance: Allowance | None = None
+    """Of whoever makes a node; None where it may make any number."""
 
 
 class NodeListFacts(Struct, frozen=True, gc=False):
@@ -170,6 +173,8 @@ def create(request: Create, facts: NodeFacts) -> Decision:
         return Decision(no)
     if facts.node is not None:
         return refuse(Refusal.NODE_EXISTS)
+    if facts.allowance is not None and (no := facts.allowance.refuses_node()) is not None:
+        return Decision(no)
     people = {request.by.account: Affiliation.OWNER}
     wanted = request.node, request.settings, request.by
     return make_node(*wanted, facts.now, people, facts.others)

@@ -20,13 +20,15 @@ from pubqueue.core.lifecycle import backoff, exhausted, waiting
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pubqueue.core.allowance import Allowance
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName
 
 
 class DeadLetterPlace(Struct, frozen=True, gc=False):
     """The dead-letter node of an item: whether it is there, and whether it has the id already.
 
-    `room` is how many more items it takes, None for any number. `refuses` says why it does not take this one, empty if
+    `room` is how many more items it takes, None for any number, and `left` how many more bytes: what the node takes, and
+    the account that has made it, if that did not make the item's node. `refuses` says why it does not take this one, empty if
     it does (`dead_letters.refusal`).
     """
 
@@ -35,6 +37,7 @@ class DeadLetterPlace(Struct, frozen=True, gc=False):
     taken: bool
     room: int | None = None
     refuses: str = ""
+    left: int | None = None
 
     @property
     def obstacle(self) -> str:
@@ -98,20 +101,26 @@ def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[C
 
     That is one item to an id, and as many as the dead-letter node takes.
     """
-    rooms = {case.place.name: case.place.room for case in cases if case.place is not None}
+    places = [case.place for case in cases if case.place is not None]
+    rooms = {place.name: place.room for place in places}
+    left = {place.name: place.left for place in places}
     taken: set[tuple[NodeName, ItemId]] = set()
     for end in ends:
         if not isinstance(end, GiveUp) or end.to is None:
             yield end
             continue
-        place, room = (end.to, end.item.id), rooms.get(end.to)
-        if place in taken or (room is not None and room <= 0):
+        place, size = (end.to, end.item.id), end.item.size
+        room, octets = rooms.get(end.to), left.get(end.to)
+        full = (room is not None and room <= 0) or (octets is not None and octets < size)
+        if place in taken or full:
             obstacle = "it has this id" if place in taken else "it is full"
             yield replace(end, to=None, reason=_stays(end.reason, end.to, obstacle))
             continue
         taken.add(place)
         if room is not None:
             rooms[end.to] = room - 1
+        if octets is not None:
+            left[end.to] = octets - size
         yield end
 
 
@@ -119,3 +128,16 @@ def room_in(node: Node) -> int | None:
     """Return how many more items the node takes, None for any number."""
     limit = node.config.max_items
     return None if limit is None else max(0, limit - node.items)
+
+
+def room_for(place: Node, node: Node, allowance: Allowance | None) -> tuple[int | None, int | None]:
+    """Return how many more items, and bytes, a dead-letter node takes from another node; None for any number.
+
+    Where both are of one account nothing of what it has here changes, and only the node itself may be full.
+    """
+    room = room_in(place)
+    if allowance is None or place.creator == node.creator:
+        return room, None
+    items, octets = allowance.left()
+    known = [one for one in (room, items) if one is not None]
+    return min(known, default=None), octets

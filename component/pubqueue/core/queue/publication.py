@@ -11,6 +11,7 @@ from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.references import NOTHING_NAMED, Others
 
 if TYPE_CHECKING:
+    from pubqueue.core.allowance import Allowance
     from pubqueue.core.model import Affiliation, Asker, Draft, Item, Millis, Node, NodeName
     from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.core.notices import Audience
@@ -61,3 +62,5 @@ class PublishFacts(Struct, frozen=True, gc=False):
     policy: CreationPolicy = CreationPolicy.ADMINS
     creation: AutoCreation = AutoCreation.NEVER
     others: Others = NOTHING_NAMED
+    allowance: Allowance | None = None
+    """Of the account that has made the node, or is to make it; None where it may have any number."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.core.allowance import overdrawn
 from pubqueue.core.changes import (
     AddItem,
     Change,
@@ -84,6 +85,14 @@ OF_QUEUES: Final = "delay, priority and group mean something on queues alone"
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:
     """Decide a publish. The items count as published only once the changes are committed."""
+    decision = _publish(request, facts)
+    if facts.allowance is None or facts.node is None:
+        return decision
+    no = overdrawn(facts.allowance, decision.changes)
+    return decision if no is None else Decision(no)
+
+
+def _publish(request: Publish, facts: PublishFacts) -> Decision:
     node = facts.node
     if node is None:
         return _publish_anew(request, facts)
@@ -132,7 +141,10 @@ def _publish_anew(request: Publish, facts: PublishFacts) -> Decision:
     )
     if not makes or not access.may_create(request.by, facts.policy):
         return refuse(Refusal.NODE_NOT_FOUND)
-    if (no := names.taken(request.by, request.node)) is not None:
+    no = names.taken(request.by, request.node)
+    if no is None and facts.allowance is not None:
+        no = facts.allowance.refuses_node()
+    if no is not None:
         return Decision(no)
     people = {request.by.account: Affiliation.OWNER}
     settings = wanted or Settings()

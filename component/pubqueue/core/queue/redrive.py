@@ -25,7 +25,8 @@ from pubqueue.core.queue.publish import turned_away
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Millis, Node, NodeName
+    from pubqueue.core.allowance import Allowance
+    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Millis, Node, NodeName
 
 
 class Redrive(Struct, frozen=True, gc=False):
@@ -76,6 +77,40 @@ class RedriveFacts(Struct, frozen=True, gc=False):
     targets: Mapping[NodeName, tuple[Node, Affiliation]]
     looked: int = 0
     through: int = 0
+    allowances: Mapping[NodeName, Allowance | None] = {}
+    """Of the accounts that have made the nodes that they may go to; None where they may have any number."""
+
+
+class _Rooms:
+    """How much more each node takes, and each account that pays for some of them."""
+
+    def __init__(self, facts: RedriveFacts) -> None:
+        self._facts = facts
+        self._nodes = {name: room_in(target) for name, (target, _) in facts.targets.items()}
+        self._taken: dict[Jid, tuple[int, int]] = {}
+
+    def take(self, item: Item, to: NodeName) -> Refusal | None:
+        """Take room for the item in another node, or return why there is none."""
+        if to == item.node:
+            return None
+        room, allowance = self._nodes[to], self._facts.allowances.get(to)
+        if room is not None and room <= 0:
+            return Refusal.NODE_FULL
+        if allowance is not None and self._is_another(allowance):
+            account = allowance.holding.account
+            items, size = self._taken.get(account, (0, 0))
+            taken = items + 1, size + item.size
+            if (no := allowance.refuses(*taken)) is not None:
+                return no.refusal
+            self._taken[account] = taken
+        if room is not None:
+            self._nodes[to] = room - 1
+        return None
+
+    def _is_another(self, allowance: Allowance) -> bool:
+        """Say whether another account pays for the item where it goes."""
+        node = self._facts.node
+        return node is None or node.creator != allowance.holding.account
 
 
 def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
@@ -92,10 +127,10 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     if request.to is not None and request.to not in facts.targets:
         return refuse(Refusal.NODE_NOT_FOUND)
     changes: list[Revive] = []
-    rooms = {name: room_in(target) for name, (target, _) in facts.targets.items()}
+    rooms = _Rooms(facts)
     for candidate in facts.candidates:
         to = request.to or candidate.origin or candidate.item.node
-        no = _obstacle(request, facts, candidate, to) or _take_room(rooms, candidate.item, to)
+        no = _obstacle(request, facts, candidate, to) or rooms.take(candidate.item, to)
         if no is None:
             changes.append(Revive(candidate.item, to))
         elif request.ids is not None:
@@ -149,12 +184,3 @@ def _sentence(no: Refusal, item: Item, to: NodeName) -> str:
     if no is Refusal.ITEM_NOT_FOUND:
         return f"item {item.id} is not dead"
     return f"item {item.id} cannot go to {to}"
-
-
-def _take_room(rooms: dict[NodeName, int | None], item: Item, to: NodeName) -> Refusal | None:
-    """Take room for the item in another node, or return why there is none."""
-    room = None if to == item.node else rooms[to]
-    if room is None:
-        return None
-    rooms[to] = room - 1
-    return None if room > 0 else Refusal.NODE_FULL

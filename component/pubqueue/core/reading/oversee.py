@@ -5,19 +5,26 @@ It is for owners of the node that is asked about, and for administrators of the 
 
 from __future__ import annotations
 
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from pubqueue.core.decision import Decision, Refusal, refuse
+from pubqueue.core.allowance import Allowance
+from pubqueue.core.decision import Decision, Done, Refusal, refuse
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.reading.overviews import Peeked, Power, Powers, ServiceState, WorkerPage
+from pubqueue.core.quotas import DEFAULTS
+from pubqueue.core.reading.overviews import Kept, Peeked, Power, Powers, WorkerPage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Node, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
-    from pubqueue.core.reading.overviews import Worker
+    from pubqueue.core.quotas import Holding, Quotas
+    from pubqueue.core.reading.overviews import ServiceState, Worker
 
 FOR: Final = {
     Power.SERVICE: "this is for administrators of the service",
@@ -25,6 +32,12 @@ FOR: Final = {
     Power.CREATE: "this is for those who own nodes here and may create others",
 }
 """Whom each power is for, in words."""
+
+NEAREST: Final = 5
+"""Accounts that are named which have most of what they may."""
+
+NEAR: Final = 0.9
+"""From this share on an account is near what it may have."""
 
 OWNERS: Final = "this is for the node's owners and administrators of the service"
 
@@ -79,15 +92,31 @@ class PeekFacts(Struct, frozen=True, gc=False):
 
 
 class AskService(Struct, frozen=True, gc=False):
-    """Ask for the state of the service."""
+    """Ask for the state of the service.
+
+    What accounts keep is added up in slices: behind `after`, an account and a number of a node, with `known` of those before, and
+    `going_on` what the last account has so far.
+    """
 
     by: Asker
+    summing: bool = True
+    """Whether to add up at all: who looks after this every few seconds need not."""
+    after: tuple[Jid, int] | None = None
+    known: Kept = Kept()
+    going_on: Holding | None = None
 
 
 class ServiceFacts(Struct, frozen=True, gc=False):
-    """That state."""
+    """That state, with the next accounts: what these have made, those first of whom more may be behind `after`; None at the end.
+
+    `quotas` says what they may have, but for `exempt`, who may have any number.
+    """
 
     state: ServiceState
+    holdings: tuple[Holding, ...] = ()
+    after: tuple[Jid, int] | None = None
+    quotas: Quotas = DEFAULTS
+    exempt: frozenset[Jid] = frozenset()
 
 
 def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal | None:
@@ -135,4 +164,30 @@ def ask_service(request: AskService, facts: ServiceFacts) -> Decision:
     """Decide whether the asker may know of the service."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
-    return Decision(facts.state)
+    whole = [request.going_on] if request.going_on is not None else []
+    for holding in facts.holdings:
+        if whole and whole[-1].account == holding.account:
+            whole[-1] = whole[-1].more(holding.nodes, holding.items, holding.bytes)
+        else:
+            whole.append(holding)
+    going_on = whole.pop() if whole and facts.after is not None else None
+    known = _with(request.known, whole, facts)
+    if facts.after is not None:
+        return Decision(Done(), then=AskService(request.by, True, facts.after, known, going_on))  # noqa: FBT003  # it goes on
+    return Decision(replace(facts.state, quota=facts.quotas.usual, kept=known))
+
+
+def _with(known: Kept, holdings: Sequence[Holding], facts: ServiceFacts) -> Kept:
+    """Return what is kept with these accounts."""
+    full = [
+        Allowance(holding, facts.quotas.of(holding.account)).fullness()
+        for holding in holdings
+        if holding.account not in facts.exempt
+    ]
+    return Kept(
+        known.accounts + len(holdings),
+        known.items + sum(one.items for one in holdings),
+        known.bytes + sum(one.bytes for one in holdings),
+        known.near + sum(one.share >= NEAR for one in full),
+        tuple(nlargest(NEAREST, (*known.nearest, *full), key=lambda one: one.share)),
+    )

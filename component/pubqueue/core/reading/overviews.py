@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.core.quotas import USUAL
+
 if TYPE_CHECKING:
     from pubqueue.core.limits import Limit
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+    from pubqueue.core.quotas import Holding, Quota
 
 
 @unique
@@ -109,14 +112,34 @@ class Round(Struct, frozen=True, gc=False):
     late: bool
 
 
+class Fullness(Struct, frozen=True, gc=False):
+    """How much an account has of what it may have: the largest share, and of what that is."""
+
+    share: float
+    what: str
+    holding: Holding
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """What is kept here in all, by how many accounts; how many of these have nearly as much as they may, and the nearest, first."""
+
+    accounts: int = 0
+    items: int = 0
+    bytes: int = 0
+    near: int = 0
+    nearest: tuple[Fullness, ...] = ()
+
+
 class ServiceState(Struct, frozen=True, gc=False):
-    """The service at this moment: how many nodes it has, what it holds an account to, what its tasks tell of themselves."""
+    """The service at this moment: its nodes, what it holds an account to, how its tasks are, and what is kept."""
 
     about: About
     now: Millis
     nodes: int
     limits: tuple[Limit, ...] = ()
     rounds: tuple[Round, ...] = ()
+    quota: Quota = USUAL
+    kept: Kept = Kept()
 
 
 Reply = Powers | WorkerPage | Peeked | ReasonPage | Freed | ServiceState

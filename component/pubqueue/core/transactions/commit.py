@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.allowance import overdrawn_together
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
 from pubqueue.core.nodes.telling import announce
 from pubqueue.core.queue.publication import Known, Publish, PublishFacts
@@ -34,6 +35,7 @@ from pubqueue.core.transactions.staging import done, foreign, unkept
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pubqueue.core.allowance import Allowance
     from pubqueue.core.changes import Change
     from pubqueue.core.model import (
         Affiliation,
@@ -118,6 +120,8 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     audience: Audience = ()
     drafts: tuple[Draft, ...] = ()
     """Those of a plain node that somebody subscribes to: they are announced."""
+    allowance: Allowance | None = None
+    """Of the account that has made the node; None where it may have any number."""
     behind: bool = False
     """So much is still to be told to them that no more may come now."""
 
@@ -193,6 +197,8 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
         if isinstance(aside, Decision):
             return aside
         changes.append(aside)
+    if (over := _overdrawn(facts, nodes)) is not None:
+        return Decision(over)
     rows = sum(winners.rows for winners in facts.nodes)
     known = sum(committed.left for committed in nodes)
     named = tuple(one for winners in facts.nodes for one in winners.taken)[:NAMED]
@@ -231,6 +237,14 @@ def _node(
     if overfull(node, committed.added, 0):
         return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     return committed
+
+
+def _overdrawn(facts: CommitFacts, nodes: Iterable[CommittedNode]) -> Refused | None:
+    """Refuse more than the accounts may have that have made the nodes; what is left as it is takes nothing."""
+    payers = {winners.name: winners.allowance for winners in facts.nodes}
+    if (place := facts.dead_letters) is not None:
+        payers[place.name] = place.allowance
+    return overdrawn_together(((payers[one.node], one.added) for one in nodes), facts.bytes)
 
 
 def _place(node: Node, found: WinnerCount) -> Place:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.allowance import overdrawn_together
 from pubqueue.core.changes import AddItem, Change, RemoveItem, ReplacePayload
 from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
 from pubqueue.core.model import ItemId, later
@@ -48,6 +49,7 @@ from pubqueue.core.transactions.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pubqueue.core.allowance import Allowance
     from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, NodeName, State
     from pubqueue.core.notices import Audience, News
 
@@ -75,6 +77,8 @@ class LookFacts(Struct, frozen=True, gc=False):
     winners: tuple[MetWinner, ...]
     rights: Mapping[NodeName, tuple[Affiliation, bool]]
     nodes: Mapping[NodeName, Node | None]
+    allowances: Mapping[NodeName, Allowance | None] = {}
+    """Of the accounts that have made them, and the node for dead letters; None where they may have any number."""
 
 
 class MoveWinners(Struct, frozen=True, gc=False):
@@ -187,6 +191,8 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
         place = dead_letters(commit, facts.commit, coming, request.taken)
         if isinstance(place, Decision):
             return place
+    if (no := _overdrawn(request, facts)) is not None:
+        return Decision(no)
     items = sum(part.items for part in commit.parts)
     who, now = commit.by.account, facts.commit.now
     moving = tuple((part.number, part.attempt) for part in commit.parts)
@@ -195,6 +201,14 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
     change = Commit(commit.app, who, commit.version, now, (), items, size, totals, moving, *choice)
     reply = Committed(commit.version, items - request.known, request.known, already=False)
     return Decision(reply, (change,), then=MoveWinners(commit.app, commit.version, reply))
+
+
+def _overdrawn(request: LookAtWinners, facts: LookFacts) -> Refused | None:
+    """Refuse more than the accounts may have that have made the nodes."""
+    comes = [(facts.allowances.get(name), added) for name, added in request.added]
+    if request.taken and (place := facts.commit.dead_letters) is not None:
+        comes.append((place.allowance, request.taken))
+    return overdrawn_together(comes, facts.commit.bytes)
 
 
 def move(request: MoveWinners, facts: MoveFacts) -> Decision:

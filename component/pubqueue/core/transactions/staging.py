@@ -24,6 +24,7 @@ from pubqueue.core.lifecycle import waiting
 from pubqueue.core.model import NO_TIME, later
 from pubqueue.core.queue.publication import Known
 from pubqueue.core.queue.publish import inadmissible, life_of, publish
+from pubqueue.core.quotas import weight
 from pubqueue.core.transactions.model import (
     Abort,
     LastVersion,
@@ -162,7 +163,9 @@ def unkept(node: Node) -> Decision | None:
 def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:
     """Refuse what exceeds a quota; an item that overwrites one counts for what it adds."""
     items = sum(size is None for size in facts.sizes)
-    size = sum(map(weight, wanted.drafts)) - sum(size or 0 for size in facts.sizes)
+    size = sum(weight(draft.payload, draft.headers) for draft in wanted.drafts) - sum(
+        size or 0 for size in facts.sizes
+    )
     usage, limits = facts.usage, facts.limits
     for what, used, more, limit in (
         ("items of this account", usage.account_items, items, limits.items_per_account),
@@ -188,13 +191,8 @@ def _aside(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
 def _row(draft: Draft, node: Node, over: int | None) -> StagedItem:
     state, _ = waiting(NO_TIME, draft.delay)
     pause = draft.delay if draft.delay > 0 else None
-    return StagedItem(draft, state, pause, life_of(draft, node), weight(draft), over)
-
-
-def weight(draft: Draft) -> int:
-    """Return how many bytes an item counts for while it waits."""
-    said = sum(len(name.encode()) + len(value.encode()) for name, value in draft.headers)
-    return len(draft.payload) + said
+    size = weight(draft.payload, draft.headers)
+    return StagedItem(draft, state, pause, life_of(draft, node), size, over)
 
 
 def _stage(request: StagePublish, facts: StageFacts, rows: tuple[StagedItem, ...]) -> Stage:

@@ -106,6 +106,8 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.INVALID_SUBID:            StanzaError("modify", "not-acceptable",          "invalid-subid"),
     Refusal.LAST_OWNER:               StanzaError("modify", "not-acceptable"),
     Refusal.BAD_REQUEST:              StanzaError("modify", "bad-request"),
+    Refusal.TOO_MUCH_KEPT:            StanzaError("wait",   "resource-constraint"),
+    Refusal.TOO_MANY_NODES:           StanzaError("wait",   "policy-violation"),
     Refusal.TOO_MUCH_STAGED:          StanzaError("wait",   "resource-constraint"),
     Refusal.STILL_TELLING:            StanzaError("wait",   "resource-constraint"),
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),

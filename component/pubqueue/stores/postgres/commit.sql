@@ -79,18 +79,27 @@ FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place
 WHERE s.node = $1 AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.place LIMIT $2;
 
+-- winning_bytes: how many bytes each node has more by its winners: as a queue, and as a plain node
+SELECT s.node,
+    sum(CASE WHEN m.attempt_id IS NULL THEN s.size WHEN NOT m.same AND i.state IN ('queued', 'delayed') THEN s.size - i.size ELSE 0 END)::bigint,
+    sum(s.size - coalesce(i.size, 0))::bigint
+FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
+LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place LEFT JOIN item i ON i.seq = m.item_seq
+WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
+
 -- give_payload: another payload for items of a queue that nobody holds
-UPDATE item SET payload = s.payload, headers = s.headers, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
+UPDATE item SET payload = s.payload, size = s.size, headers = s.headers, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.place = m.place
 WHERE item.seq = m.item_seq AND m.node = $1 AND NOT m.same AND item.state IN ('queued', 'delayed');
 
 -- appear: the winners take their places, by part and then as they came; the numbers go on from the first that is
 -- reserved for them
-INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, payload)
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, size,
+    payload)
 SELECT $5::bigint - 1 + row_number() OVER (ORDER BY w.part, s.place), (
         SELECT c.id FROM node n JOIN contents c ON c.node_id = n.id WHERE n.name = s.node
     ), s.id, s.state, $1::text, $2::bigint, s.priority, $2::bigint + s.pause, $2::bigint + s.life, $3::text, $4::bigint,
-    s.headers, s.payload
+    s.headers, s.size, s.payload
 FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.place = s.place)
 ORDER BY w.part, s.place;

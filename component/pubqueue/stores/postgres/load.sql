@@ -21,7 +21,7 @@ CROSS JOIN LATERAL (SELECT * FROM contents WHERE id = k.value::bigint OFFSET 0) 
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = c.node_id OFFSET 0) n;
 
 -- nodes: nodes by their names, with the ids of what they contain
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, c.id
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, c.id
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
@@ -129,6 +129,12 @@ CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
 CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t
 CROSS JOIN json_each(k.value->2) n CROSS JOIN json_array_elements_text(n.value) m(value)
 CROSS JOIN LATERAL (SELECT * FROM staged WHERE txn_id = t.id AND node = n.key AND id = m.value OFFSET 0) s;
+
+-- holdings: what accounts have made that is there: nodes, items and their bytes
+SELECT k.value, x.nodes, x.items, x.bytes FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
+    SELECT count(*) AS nodes, coalesce(sum(items), 0)::bigint AS items, coalesce(sum(bytes), 0)::bigint AS bytes
+    FROM node WHERE creator = k.value OFFSET 0
+) x WHERE x.nodes > 0;
 
 -- ready: the next items of a node to hand out, and as many of those put aside, each read in the order of its partial
 -- index, behind a priority and a place; no more than so many bytes of payload and one item. In two parts, for one condition

@@ -1,29 +1,29 @@
 -- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
 
 -- page_nodes_of: nodes with an access model whose payloads are of a type, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name > $3 ORDER BY n.name LIMIT $4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name LIMIT $4;
 
 -- Backward, the same in front of a name.
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE n.access_model = $1 AND n.name < $2 ORDER BY n.name DESC LIMIT $3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name < $3 ORDER BY n.name DESC LIMIT $4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE n.access_model = $1 AND n.name < $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name DESC LIMIT $4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -92,6 +92,11 @@ LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
 WHERE s.node_id = $1 AND left(s.jid, 500) >= left($2::text, 500) AND s.jid > $2
 ORDER BY left(s.jid, 500), s.jid LIMIT $3;
 
+-- node_sums: what accounts have made, of so many nodes behind one; by account
+SELECT creator, count(*), sum(items)::bigint, sum(bytes)::bigint, max(id) FROM (
+    SELECT creator, id, items, bytes FROM node WHERE (creator, id) > ($1, $2) ORDER BY creator, id LIMIT $3
+) n GROUP BY creator ORDER BY creator;
+
 -- reviews: nodes whose subscribers are to be looked through
 SELECT n.name FROM review r
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = r.node_id OFFSET 0) n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
@@ -105,7 +110,7 @@ ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
 
 -- nodes_of_account: every node that an account is something to
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
@@ -115,7 +120,7 @@ WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_e
 ORDER BY n.name LIMIT $5;
 
 -- nodes_of_account_back: the same in front of a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name < $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
     AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
@@ -234,7 +239,7 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.bef
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent,
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes,
     coalesce($4::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND %(ready)s) + (
         SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued' AND group_name <> '' AND turn IS NULL
     )),

@@ -3,9 +3,10 @@
 -- each column. What is to be changed is looked for by its key, for each in turn, as in load.sql, and then found by its place (ctid).
 
 -- count_node: what a batch has added to nodes' counts, or taken away
-UPDATE node SET items = node.items + v.items, subscriptions = node.subscriptions + v.subscriptions
+UPDATE node SET items = node.items + v.items, bytes = node.bytes + v.bytes, subscriptions = node.subscriptions + v.subscriptions
 FROM (
-    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) v(items, subscriptions, id)
+    SELECT v.*, x.ctid AS at_row
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) v(items, bytes, subscriptions, id)
     CROSS JOIN LATERAL (SELECT ctid FROM node WHERE id = v.id OFFSET 0) x
 ) v WHERE node.ctid = v.at_row;
 
@@ -141,18 +142,18 @@ UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = 
     taken = v.taken, node_id = v.node_id, publisher = v.publisher, published = v.published, priority = v.priority,
     expires = v.expires, headers = v.headers, death = v.death, dead_at = v.dead_at, dead_reason = v.dead_reason,
     dead_from = v.dead_from, last_holder = v.last_holder, txn_app = v.txn_app, txn_version = v.txn_version,
-    group_name = v.group_name, turn = v.turn, failure = v.failure
+    group_name = v.group_name, turn = v.turn, failure = v.failure, size = v.size
 FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
-    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::text[],
-    $31::bigint[]
+    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[],
+    $32::bigint[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
     death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn,
-    failure, seq, was_in, was, had)
+    failure, size, seq, was_in, was, had)
     CROSS JOIN LATERAL (SELECT ctid, node_id, state, token FROM item WHERE seq = v.seq OFFSET 0) x
     WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
 ) v WHERE i.ctid = v.at_row;
@@ -165,36 +166,37 @@ UPDATE item i SET payload = v.payload FROM (
 
 -- add_item: new items of the common kind, whether they wait or are locked already
 INSERT INTO item
-    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, payload)
+    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, size, payload)
 SELECT * FROM unnest(
     $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[]
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bytea[]
 );
 
 -- add_waiting_item: new items of the common kind that nobody has held
-INSERT INTO item (seq, node_id, id, state, publisher, published, priority, payload)
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, size, payload)
 SELECT * FROM unnest(
-    $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bytea[]
+    $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bytea[]
 );
 
 -- add_any_item: new items with all their columns
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, seq, id, payload
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id,
+    payload
 ) SELECT
     v.state, v.due, v.acquired, v.failed, v.released, v.holder, v.deadline, v.token, v.avoid, v.aside <> 0, v.taken,
     v.node_id, v.publisher, v.published, v.priority, v.expires, v.headers,
     v.death, v.dead_at, v.dead_reason, v.dead_from, v.last_holder, v.txn_app, v.txn_version, v.group_name, v.turn,
-    v.failure, v.seq, v.id, v.payload
+    v.failure, v.size, v.seq, v.id, v.payload
 FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
-    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::text[], $30::bytea[]
+    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::text[], $31::bytea[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, seq, id, payload);
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id, payload);
 
 -- take_place: items stand where those did that they overwrite
 INSERT INTO overwritten (seq, contents_id, place)

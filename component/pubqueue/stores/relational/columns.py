@@ -64,8 +64,8 @@ def unpacked_terms(text: str) -> tuple[Terms, ...]:
 
 def node_of(row: Sequence[Any]) -> Node:
     """Make a node of its columns; the first is its id."""
-    _, name, config, creator, created, items, subscriptions, spent = row
-    return Node(name, unpacked_config(config), creator, created, items, subscriptions, spent)
+    _, name, config, *facts = row
+    return Node(name, unpacked_config(config), *facts)
 
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
@@ -106,6 +106,7 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         row[26] or "",
         row[27] or 0,
         row[28],
+        row[29],
     )
 
 

@@ -12,6 +12,8 @@ PEOPLE: Final = 4
 """Staged items that are swept as quickly as one subscription, which stands in six indexes."""
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Moved, Sweep
     from pubqueue.stores.relational.session import Session
 
@@ -22,10 +24,11 @@ def commit(session: Session, change: Commit) -> None:
     if found is None:
         raise StaleError("find_app")
     (app,) = found
+    more = _bytes_more(session) if change.nodes else {}
     for committed in change.nodes:
         _make_room(session, change, committed)
     if change.nodes:
-        _appear(session, change)
+        _appear(session, change, more)
     kept = _keep(session, change, app) if change.moving else None
     _close(session, change, app)
     if kept is not None:
@@ -50,6 +53,15 @@ def moved(session: Session, change: Moved) -> None:
     session.run("end_moved", change.app, change.version)
 
 
+def _bytes_more(session: Session) -> dict[str, tuple[int, int]]:
+    """Return how many bytes each node is about to have more, as a queue and as a plain node.
+
+    This is asked before winners take the places of others.
+    """
+    rows = session.rows("winning_bytes")
+    return {node: (of_queue, of_plain) for node, of_queue, of_plain in rows}
+
+
 def _make_room(session: Session, change: Commit, committed: CommittedNode) -> None:
     """Let winners whose id is there give their payload to it, or take its place."""
     if not committed.replaced:
@@ -62,15 +74,20 @@ def _make_room(session: Session, change: Commit, committed: CommittedNode) -> No
         session.must("come_anew", committed.replaced, committed.node)
 
 
-def _appear(session: Session, change: Commit) -> None:
+def _appear(session: Session, change: Commit, more: Mapping[str, tuple[int, int]]) -> None:
     """Insert the winners that are new, or come anew, under numbers of their own."""
     added = sum(committed.added for committed in change.nodes)
     anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
     first = session.number("item", added + anew)
     mark = change.app, change.version
     session.must("appear", added + anew, change.owner, change.at, *mark, first)
-    counts = [(committed.added, 0, session.id(committed.node)) for committed in change.nodes]
+    counts = [(one.added, _of(more, one), 0, session.id(one.node)) for one in change.nodes]
     session.each("count_node", counts)
+
+
+def _of(more: Mapping[str, tuple[int, int]], committed: CommittedNode) -> int:
+    of_queue, of_plain = more.get(committed.node, (0, 0))
+    return of_queue if committed.queueing else of_plain
 
 
 def _close(session: Session, change: Commit, app: int) -> None:

@@ -99,9 +99,9 @@ class ItemWrites:
         who = item.seq, node, item.id, item.state._value_, *facts
         if item.acquired:
             lock = item.acquired, item.holder, item.deadline, item.token, item.taken
-            self._rows["add_item"].append((*who, *lock, payload))
+            self._rows["add_item"].append((*who, *lock, item.size, payload))
         else:
-            self._rows["add_waiting_item"].append((*who, payload))
+            self._rows["add_waiting_item"].append((*who, item.size, payload))
 
 
 def _handing(item: Item) -> Values:
@@ -130,6 +130,7 @@ def _rest(item: Item) -> Values:
         item.group or None,
         item.turn or None,
         item.failure,
+        item.size,
     )
 
 
@@ -140,6 +141,7 @@ def _stays(before: Item, now: Item) -> bool:
         and before.dead_letter == now.dead_letter
         and before.expires == now.expires
         and before.headers == now.headers
+        and before.size == now.size
         and before.publisher == now.publisher
         and before.transaction == now.transaction
         and before.published == now.published

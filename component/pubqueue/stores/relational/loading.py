@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.rows import HELD, AffiliationRow, Finished, NotedKey, Rows, StagedKey
 from pubqueue.core.model import Affiliation, Jid
+from pubqueue.core.quotas import Holding
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 from pubqueue.stores.relational.columns import items_of, node_of, subscription_of
 from pubqueue.stores.relational.node_ids import packed_keys
@@ -66,8 +67,8 @@ def _nodes(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     yield
     for row in asked:
         session.nodes.note(row[1], row[0])
-        session.nodes.note_contents(row[1], row[8])
-        rows.nodes.append(node_of(row[:8]))
+        session.nodes.note_contents(row[1], row[9])
+        rows.nodes.append(node_of(row[:9]))
 
 
 def _affiliations(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
@@ -172,6 +173,12 @@ def _waiting(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     rows.waiting = [StagedTotals(*row) for row in asked]
 
 
+def _holdings(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+    asked = _keyed(session, "holdings", needs.holdings)
+    yield
+    rows.holdings = [Holding(*row) for row in asked]
+
+
 def _version(row: tuple[Any, ...]) -> Version:
     app, number, owner, immediate, *facts = row
     return Version(app, number, owner, immediate != 0, *facts)
@@ -215,6 +222,7 @@ LOADERS: Final[dict[str, Callable[[Session, Needs, Rows], Iterator[None]]]] = {
     "staged":       _staged,
     "noted":        _noted,
     "schedules":    load_schedules,
+    "holdings":     _holdings,
 }
 # fmt: on
 """Of each kind of key that is a kind of row too what asks for the rows, and on its second step makes them."""

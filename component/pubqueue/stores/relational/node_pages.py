@@ -13,6 +13,7 @@ from pubqueue.core.model import (
     Subscription,
     SubscriptionState,
 )
+from pubqueue.core.quotas import Holding
 from pubqueue.core.reading.pages import NodeEntry
 from pubqueue.stores.relational.columns import (
     node_of,
@@ -105,6 +106,13 @@ def _reviews(
     return [row[0] for row in session.rows("reviews", after or "", limit)]
 
 
+def _node_sums(
+    session: Session, _which: li.NodeSums, after: tuple[Jid, int] | None, limit: int
+) -> list[tuple[int, Holding]]:
+    rows = session.rows("node_sums", *(after or ("", 0)), limit)
+    return [(last, Holding(*facts)) for *facts, last in rows]
+
+
 def _trims(
     session: Session, _which: li.Trims, after: NodeName | None, limit: int
 ) -> list[NodeName]:
@@ -170,8 +178,8 @@ def _tallies(
 
 
 def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
-    node = node_of(row[:8])
-    queued, locked, dead, free, oldest = row[8:]
+    node = node_of(row[:9])
+    queued, locked, dead, free, oldest = row[9:]
     return NodeEntry(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
 
 
@@ -209,6 +217,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.SubscriberRoles:       _subscriber_roles,
     li.Reviews:               _reviews,
     li.Trims:                 _trims,
+    li.NodeSums:              _node_sums,
     li.MovedTo:               _moved_to,
     li.FormerSubscribers:     _former_subscribers,
     li.UntoldNodes:           _untold_nodes,

@@ -34,7 +34,8 @@ def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
     for write in writes:
         if write.before is None and (node := write.after) is not None:
             facts = node.name, packed_config(node.config), node.creator, node.created
-            session.must("add_node", 1, *facts, node.items, node.subscriptions, node.spent)
+            counts = node.items, node.subscriptions, node.spent, node.bytes
+            session.must("add_node", 1, *facts, *counts)
             session.must("add_contents", 1, node.name)
             session.run("settle_node", node.name)
 
@@ -47,11 +48,15 @@ def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
         if before is None or now is None:
             continue
         node = _id(session, now.name)
-        more = now.items - before.items, now.subscriptions - before.subscriptions
+        more = (
+            now.items - before.items,
+            now.bytes - before.bytes,
+            now.subscriptions - before.subscriptions,
+        )
         if (before.config, before.creator) != (now.config, now.creator):
             _check_config(session, node, before)
             session.must("configure", 1, packed_config(now.config), now.creator, node)
-        if more != (0, 0):
+        if any(more):
             counts.append((*more, node))
         if before.spent != now.spent:
             rates.append((now.spent, node, before.spent))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ITEM: Final = """
     node_id seq id state publisher published priority due expires acquired failed released holder deadline token
     avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version group_name turn
-    failure
+    failure size
 """
 
 ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())

@@ -79,16 +79,25 @@ FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row
 WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.row LIMIT ?;
 
+-- winning_bytes: how many bytes each node has more by its winners: as a queue, and as a plain node
+SELECT s.node,
+    sum(CASE WHEN m.attempt_id IS NULL THEN s.size WHEN m.same = 0 AND i.state IN ('queued', 'delayed') THEN s.size - i.size ELSE 0 END),
+    sum(s.size - coalesce(i.size, 0))
+FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
+LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row LEFT JOIN item i ON i.seq = m.item_seq
+WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
+
 -- give_payload: another payload for items of a queue that nobody holds
-UPDATE item SET payload = s.payload, headers = s.headers, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
+UPDATE item SET payload = s.payload, size = s.size, headers = s.headers, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
 -- appear: the winners take their places, by part and then as they came; each node's id is looked up once, and
 -- the numbers go on from the first that is reserved for them
-INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, payload)
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, size,
+    payload)
 SELECT ?5 - 1 + row_number() OVER (ORDER BY w.part, s.row), (SELECT c.id FROM node n JOIN contents c ON c.node_id = n.id WHERE n.name = s.node), s.id, s.state,
-    ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.payload
+    ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.size, s.payload
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;

@@ -16,7 +16,7 @@ SELECT n.name, c.id FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CR
 SELECT n.name, c.id FROM json_each(?) k CROSS JOIN contents c ON c.id = k.value CROSS JOIN node n ON n.id = c.node_id;
 
 -- nodes: nodes by their names, with the ids of what they contain
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, c.id
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, c.id
 FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id;
 
 -- affiliations: what accounts are to nodes
@@ -108,6 +108,10 @@ CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL
 CROSS JOIN json_each(k.value, '$[2]') n CROSS JOIN json_each(n.value) m
 CROSS JOIN staged s ON s.txn_id = t.id AND s.node = n.key AND s.id = m.value;
+
+-- holdings: what accounts have made that is there: nodes, items and their bytes
+SELECT n.creator, count(*), sum(n.items), sum(n.bytes) FROM json_each(?) k CROSS JOIN node n ON n.creator = k.value
+GROUP BY n.creator;
 
 -- ready: the next items of a node to hand out, and as many of those put aside; partial indexes, in their order
 SELECT %(item)s, i.payload FROM (

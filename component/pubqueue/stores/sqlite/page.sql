@@ -1,29 +1,29 @@
 -- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
 
 -- page_nodes_of: nodes with an access model whose payloads are of a type, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name > ?3 ORDER BY n.name LIMIT ?4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name LIMIT ?4;
 
 -- Backward, the same in front of a name.
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 ORDER BY n.name DESC LIMIT ?3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name < ?3 ORDER BY n.name DESC LIMIT ?4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name DESC LIMIT ?4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -83,6 +83,11 @@ SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
 LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
 WHERE s.node_id = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 
+-- node_sums: what accounts have made, of so many nodes behind one; by account
+SELECT creator, count(*), sum(items), sum(bytes), max(id) FROM (
+    SELECT creator, id, items, bytes FROM node WHERE (creator, id) > (?, ?) ORDER BY creator, id LIMIT ?
+) GROUP BY creator ORDER BY creator;
+
 -- reviews: nodes whose subscribers are to be looked through
 SELECT n.name FROM review r CROSS JOIN node n ON n.id = r.node_id WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
@@ -94,7 +99,7 @@ SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WH
 SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
 
 -- nodes_of_account: every node that an account is something to
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -103,7 +108,7 @@ WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT val
 ORDER BY n.name LIMIT ?5;
 
 -- nodes_of_account_back: the same in front of a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, a.affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name < ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -189,7 +194,7 @@ WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent,
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes,
     ifnull(?4, (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = c.id AND %(ready)s) + (
         SELECT count(*) FROM item INDEXED BY item_grouped
         WHERE node_id = c.id AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL

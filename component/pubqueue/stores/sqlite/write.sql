@@ -2,7 +2,7 @@
 -- expected undoes the batch. Nodes come as their ids.
 
 -- count_node: what a batch has added to a node's counts, or taken away
-UPDATE node SET items = items + ?, subscriptions = subscriptions + ? WHERE id = ?;
+UPDATE node SET items = items + ?, bytes = bytes + ?, subscriptions = subscriptions + ? WHERE id = ?;
 
 -- spend_rate: until when the rate of a node is used up
 UPDATE node SET spent = ? WHERE id = ? AND spent = ?;
@@ -75,7 +75,7 @@ UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, hold
     token = max(token, ?), avoid = ?, aside = ?, taken = ?,
     node_id = ?, publisher = ?, published = ?, priority = ?, expires = ?, headers = ?,
     death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?,
-    group_name = ?, turn = ?, failure = ?
+    group_name = ?, turn = ?, failure = ?, size = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- change_payload: another payload
@@ -83,18 +83,20 @@ UPDATE item SET payload = ? WHERE seq = ?;
 
 -- add_item: a new item of the common kind, whether it waits or is locked already
 INSERT INTO item
-    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, size, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- add_waiting_item: a new item of the common kind that nobody has held; NULLs too take time to hand over
-INSERT INTO item (seq, node_id, id, state, publisher, published, priority, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, size, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- add_any_item: a new item with all its columns
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, seq, id, payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id,
+    payload
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- take_place: an item stands where the one did that it overwrites
 INSERT INTO overwritten (seq, contents_id, place)

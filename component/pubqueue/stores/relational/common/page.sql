@@ -1,11 +1,11 @@
 -- Pages of rows, as far as both dialects say the same. See `relational/statements.py`.
 
 -- page_nodes: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
 -- page_nodes_back: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
 FROM node n WHERE n.name < $1 ORDER BY n.name DESC LIMIT $2;
 
 -- count_nodes: how many nodes there are

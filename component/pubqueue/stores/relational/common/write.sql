@@ -5,7 +5,8 @@ INSERT INTO sequence AS s (name, next) VALUES ($2, 1 + $1::bigint)
 ON CONFLICT (name) DO UPDATE SET next = s.next + $1::bigint RETURNING next - $1::bigint;
 
 -- add_node: a node that was not there
-INSERT INTO node (name, config, creator, created, items, subscriptions, spent) VALUES ($1, $2, $3, $4, $5, $6, $7);
+INSERT INTO node (name, config, creator, created, items, subscriptions, spent, bytes)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- config: the settings of a node
 SELECT config FROM node WHERE id = $1;
@@ -60,7 +61,7 @@ INSERT INTO contents (id, node_id) SELECT id, id FROM node WHERE name = $1;
 UPDATE contents SET node_id = NULL WHERE node_id = $1;
 
 -- no_items: a purged node counts from zero
-UPDATE node SET items = 0 WHERE id = $1;
+UPDATE node SET items = 0, bytes = 0 WHERE id = $1;
 
 -- no_locks: and nobody holds anything of it
 UPDATE subscription SET in_flight = 0 WHERE node_id = $1 AND in_flight > 0;

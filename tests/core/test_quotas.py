@@ -1,0 +1,128 @@
+"""What an account may keep: the rule, cell by cell, and what each change counts for."""
+
+import pytest
+from harness.facts import JOBS, NOW, draft, queue
+from msgspec.structs import replace
+
+from pubqueue.core.after import after
+from pubqueue.core.allowance import Allowance, overdrawn, overdrawn_together
+from pubqueue.core.changes import AddItem, Lock, RemoveItem, ReplacePayload
+from pubqueue.core.decision import Refusal
+from pubqueue.core.model import Jid, State
+from pubqueue.core.queue.ending import room_for
+from pubqueue.core.quotas import Holding, Quota, Quotas, weight
+
+EVE, BOSS = Jid("eve@x"), Jid("boss@x")
+SAID = (("näme", "v"), ("b", "ö"))
+
+
+def adds(payload=b"<job/>", headers=()):
+    one = replace(draft("i1"), payload=payload, headers=headers)
+    return AddItem(JOBS, one, EVE, NOW, State.QUEUED, None, None, seq=1)
+
+
+def test_an_item_counts_for_its_payload_and_the_bytes_of_its_headers():
+    assert weight(b"12345", ()) == 5
+    assert weight(b"12345", SAID) == 5 + 5 + 1 + 1 + 2
+    assert after(adds(b"12345", SAID)).size == 14
+
+
+def test_a_lock_leaves_what_it_counts_for_and_another_payload_does_not():
+    item = after(adds(b"12345", SAID))
+    assert after(Lock(item, EVE, 1, NOW, NOW)).size == 14
+    assert after(ReplacePayload(item, b"123", EVE)).size == 3
+
+
+@pytest.mark.parametrize(
+    ("has", "limit", "refused"), [(2, 3, False), (3, 3, True), (4, 3, True), (4, 0, False)]
+)
+def test_one_more_node(has, limit, refused):
+    no = Allowance(Holding(EVE, nodes=has), Quota(nodes=limit)).refuses_node()
+    assert (no is not None) is refused
+    if no is not None:
+        assert no.refusal is Refusal.TOO_MANY_NODES
+        assert f"{has} nodes" in no.reason
+        assert f" {limit} may" in no.reason
+
+
+@pytest.mark.parametrize(
+    ("items", "size", "what"),
+    [
+        (1, 10, None),  # as much as may be
+        (2, 10, "3 items"),
+        (1, 11, "30 bytes"),
+        (0, 0, None),
+        (-1, 11, "30 bytes"),
+        (-1, -5, None),
+    ],
+)
+def test_what_is_more_is_refused_and_what_is_not_never(items, size, what):
+    mine = Allowance(Holding(EVE, 1, 2, 20), Quota(9, 3, 30))
+    no = mine.refuses(items, size)
+    assert (no is None) is (what is None)
+    if no is not None:
+        assert no.refusal is Refusal.TOO_MUCH_KEPT
+        assert what in no.reason
+        assert "eve" not in no.reason  # whoever publishes need not know whose it is
+
+
+def test_who_is_over_already_may_take_out_and_repeat_and_nothing_else():
+    over = Allowance(Holding(EVE, 1, 9, 90), Quota(1, 3, 30))
+    assert over.refuses(0, 0) is None
+    assert over.refuses(-1, -1) is None
+    assert over.refuses(1, 0) is not None
+    assert over.refuses(0, 1) is not None
+    assert over.left() == (0, 0)
+
+
+def test_no_bound_is_none():
+    free = Allowance(Holding(EVE, 1, 9, 90), Quota(0, 0, 0))
+    assert free.refuses(1_000_000, 1 << 40) is None
+    assert free.left() == (None, None)
+
+
+def test_the_quota_that_names_the_account_then_that_of_its_domain_then_the_usual():
+    usual, mine, ours = Quota(1), Quota(2), Quota(3)
+    quotas = Quotas(usual, {"eve@x": mine, "x": ours})
+    assert [quotas.of(Jid(name)) for name in ("eve@x", "ann@x", "x", "ann@y", "eve@x.y")] == [
+        mine,
+        ours,
+        ours,
+        usual,
+        usual,
+    ]
+
+
+def test_the_changes_of_a_publish_are_weighed_together():
+    there = replace(after(adds(b"1234567890")), seq=7)
+    changes = [adds(b"12345"), adds(b"123"), RemoveItem(there), ReplacePayload(there, b"1", EVE)]
+    # 2 - 1 items; 8 - 10 - 9 bytes
+    assert overdrawn(Allowance(Holding(EVE, 1, 1, 11), Quota(1, 2, 11)), changes) is None
+    assert overdrawn(Allowance(Holding(EVE, 1, 2, 11), Quota(1, 2, 11)), changes) is not None
+    assert overdrawn(Allowance(Holding(EVE, 1, 0, 11), Quota(1, 2, 11)), changes[:1]) is not None
+    assert overdrawn(None, changes) is None
+
+
+def test_what_comes_into_several_nodes_is_added_up_by_who_pays():
+    eve, boss = (Allowance(Holding(who, 2, 0, 0), Quota(2, 5, 100)) for who in (EVE, BOSS))
+    assert overdrawn_together([(eve, 3), (eve, 2), (boss, 5), (None, 99)], 100) is None
+    assert overdrawn_together([(eve, 3), (eve, 3)], 0) is not None
+    assert overdrawn_together([(eve, 1), (boss, 1)], 101) is not None
+    assert overdrawn_together([(eve, 0)], 101) is None  # what is there already takes nothing
+
+
+@pytest.mark.parametrize(
+    ("max_items", "creator", "room"),
+    [
+        (None, EVE, (2, 20)),
+        (1, EVE, (1, 20)),
+        (3, EVE, (2, 20)),
+        (None, BOSS, (None, None)),
+        (3, BOSS, (3, None)),
+    ],
+)
+def test_dead_items_take_room_of_another_account_alone(max_items, creator, room):
+    place = replace(queue(name="dead", max_items=max_items), creator=creator)
+    mine = Allowance(Holding(creator, 1, 1, 10), Quota(1, 3, 30))
+    assert room_for(place, queue(), mine) == room
+    assert room_for(place, queue(), None) == (max_items, None)
