@@ -127,6 +127,11 @@ VARIABLES = {
         f"PUBQUEUE_TRANSACTIONS_{key.upper()}": ("7", 7)
         for key in TransactionSettings.__struct_fields__
     },
+    **{f"PUBQUEUE_LIMITS_{key}": ("7", 7) for key in ("NODES", "ITEMS", "BYTES")},
+    "PUBQUEUE_LIMITS_ACCOUNTS": (
+        '{"a@b": {"items": 7}}',
+        {"a@b": config.AccountLimits(items=7)},
+    ),
 }
 
 

@@ -83,7 +83,7 @@ WHERE s.node = $1 AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.p
 SELECT s.node,
     sum(CASE WHEN m.attempt_id IS NULL THEN s.size WHEN NOT m.same AND i.state IN ('queued', 'delayed') THEN s.size - i.size ELSE 0 END)::bigint,
     sum(s.size - coalesce(i.size, 0))::bigint
-FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
+FROM winner w CROSS JOIN LATERAL (SELECT * FROM staged WHERE attempt_id = w.attempt_id OFFSET 0) s
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place LEFT JOIN item i ON i.seq = m.item_seq
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 

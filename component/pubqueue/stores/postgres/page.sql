@@ -94,7 +94,7 @@ ORDER BY left(s.jid, 500), s.jid LIMIT $3;
 
 -- node_sums: what accounts have made, of so many nodes behind one; by account
 SELECT creator, count(*), sum(items)::bigint, sum(bytes)::bigint, max(id) FROM (
-    SELECT creator, id, items, bytes FROM node WHERE (creator, id) > ($1, $2) ORDER BY creator, id LIMIT $3
+    SELECT creator, id, items, bytes FROM node WHERE (creator, id + 0) > ($1, $2) ORDER BY creator, id + 0 LIMIT $3
 ) n GROUP BY creator ORDER BY creator;
 
 -- reviews: nodes whose subscribers are to be looked through
