@@ -332,12 +332,14 @@ class Queue(RuleBasedStateMachine):
         under = self.shell.look(lambda tx: tx.subscription(item.node, item.holder))
         mark = mark_of(under.subid) if ours and under else "another"
         token = item.token - late
+        heard_of = self.shell.look(lambda tx: tx.heard_of(item.holder))
         self.do(Bounce(item.holder, item.seq, token, gone, bounced=True, mark=mark))
         after = self.stored(item.node, item.id)
         assert after.failed == item.failed
         assert late == 0 or after == item
         now = self.shell.look(lambda tx: tx.subscription(item.node, item.holder))
-        assert (now is None) == (under is None or (gone and ours))
+        ends = gone and ours and late == 0 and token >= heard_of
+        assert (now is None) == (under is None or ends)
 
     @rule(worker=workers, pick=picks)
     def come_too_late(self, worker, pick):

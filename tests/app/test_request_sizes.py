@@ -72,6 +72,7 @@ BOUNDED_ELSEWHERE = {
     "ReadSamples",
     "KeepSamples",  # by the service itself
     "ReadReasons",
+    "AskService",  # a page of sums
     "Expire",
     "FreeLeft",
     "Recover",
